@@ -1,0 +1,30 @@
+"""Majority vote: each class's share of an item's votes is its posterior. No parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from misc_cli.aggregate.confusion_em import (
+    crowd_rows,
+    expected_counts,
+    normalise_rows,
+    vote_fractions,
+)
+from misc_cli.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
+
+
+@dataclass(frozen=True)
+class MajorityVote:
+    """Nothing to set. Confusions are each worker's answers against the vote fractions."""
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        posteriors = vote_fractions(labels)
+        counts = expected_counts(labels, posteriors)
+        on_iteration(Iteration("mv", 1, change=0.0, posteriors=posteriors))
+        return Aggregation(
+            posteriors=posteriors,
+            confusions=normalise_rows(counts + 0.5 * crowd_rows(counts)),
+            class_prior=posteriors.mean(axis=0),
+            iterations=1,
+            converged=True,
+        )

@@ -1,0 +1,60 @@
+"""Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, NIPS, section 3.3).
+
+q(π_w[c]) = Dirichlet(prior[c] + n_w[c]); the E-step uses E[log π] = ψ(α) − ψ(Σ α).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import digamma
+
+from misc_cli.aggregate.confusion_em import Model, crowd_rows, fit
+from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """Pseudo-counts: `diagonal` on the right answer, `off_diagonal` elsewhere.
+
+    `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row.
+    """
+
+    class_prior: str = "estimated"
+    shrinkage: float = 0.5
+    diagonal: float = 2.0
+    off_diagonal: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 100
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {
+            "class_prior": "uniform",
+            "shrinkage": 0.0,
+            "diagonal": 2.0,
+            "off_diagonal": 1.0,
+        }
+    }
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        n_classes = labels.n_classes
+        prior = np.full((n_classes, n_classes), self.off_diagonal)
+        np.fill_diagonal(prior, self.diagonal)
+
+        def estimate(counts: Floats) -> Model:
+            pseudo = counts + prior + self.shrinkage * crowd_rows(counts)
+            totals = pseudo.sum(axis=-1, keepdims=True)
+            return Model(digamma(pseudo) - digamma(totals), pseudo / totals)
+
+        return fit(
+            labels,
+            estimate,
+            class_prior=self.class_prior,
+            stage="ds-mf",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_iteration=on_iteration,
+        )

@@ -1,0 +1,58 @@
+"""One accuracy per worker, wrong answers spread evenly: the one-coin Dawid–Skene model.
+
+Few parameters, hence hard to beat where workers have given few answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from misc_cli.aggregate.confusion_em import TINY, Model, fit
+from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+
+
+@dataclass(frozen=True)
+class OneCoin:
+    """`shrinkage` is how many pseudo-answers pull a worker's accuracy towards the crowd's."""
+
+    class_prior: str = "estimated"
+    shrinkage: float = 0.5
+    tol: float = 1e-3
+    max_iter: int = 100
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"class_prior": "uniform", "shrinkage": 0.0}
+    }
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        def estimate(counts: Floats) -> Model:
+            return _coins(counts, self.shrinkage)
+
+        return fit(
+            labels,
+            estimate,
+            class_prior=self.class_prior,
+            stage="one-coin",
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_iteration=on_iteration,
+        )
+
+
+def _coins(counts: Floats, shrinkage: float) -> Model:
+    """accuracy_w = expected correct / answered, as a confusion matrix (n_workers, K, K)."""
+    n_classes = counts.shape[1]
+    correct = np.trace(counts, axis1=1, axis2=2)
+    answered = counts.sum(axis=(1, 2))
+    crowd = correct.sum() / max(answered.sum(), TINY)
+    accuracy = (correct + shrinkage * crowd + TINY) / (answered + shrinkage + 2 * TINY)
+    accuracy = np.clip(accuracy, TINY, 1.0 - TINY)[:, None, None]
+    wrong = (1.0 - accuracy) / max(n_classes - 1, 1)
+    confusions = np.where(np.eye(n_classes, dtype=bool), accuracy, wrong)
+    if n_classes == 1:
+        confusions = np.ones_like(confusions)
+    return Model(np.log(confusions), confusions)

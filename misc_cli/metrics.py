@@ -1,0 +1,43 @@
+"""How good posteriors are, given the truth for some items."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from misc_cli.types import Codes, Floats
+
+
+def expected_error(posteriors: Floats, truth: Codes) -> float:
+    """Share of wrong labels among items with truth (truth ≥ 0); a tie costs its expected error.
+
+    posteriors (n_items, n_classes), truth (n_items,) class codes, -1 where unknown. A truth outside
+    the known classes is coded n_classes: always wrong.
+    """
+    known = truth >= 0
+    rows, right = posteriors[known], truth[known]
+    if len(rows) == 0:
+        return float("nan")
+    tied = tied_classes(rows)
+    inside = right < rows.shape[1]
+    hit = np.zeros(len(rows), dtype=bool)
+    hit[inside] = tied[np.flatnonzero(inside), right[inside]]
+    return float(1.0 - (hit / tied.sum(axis=1)).mean())
+
+
+def tied_classes(posteriors: Floats) -> npt.NDArray[np.bool_]:
+    """Which classes share the top place, (n_items, n_classes); rounding noise is not a lead."""
+    top = posteriors.max(axis=1, keepdims=True)
+    tied: npt.NDArray[np.bool_] = posteriors >= top - 1e-9
+    return tied
+
+
+def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> float:
+    """Expected calibration error: |mean confidence − accuracy| over equal-width bins, weighted."""
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    size = np.bincount(which, minlength=bins)
+    gap = np.abs(
+        np.bincount(which, confidence, minlength=bins)
+        - np.bincount(which, correct.astype(np.float64), minlength=bins)
+    )
+    return float(gap.sum() / max(size.sum(), 1))

@@ -1,0 +1,75 @@
+"""Names → classes, as strings, so that listing the methods imports none of them.
+
+Adding an algorithm is one new file and one line here. Other packages add theirs with the entry
+point groups `misc_cli.aggregators` and `misc_cli.completers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from misc_cli.errors import ConfigError
+
+AGGREGATORS: dict[str, str] = {
+    "mv": "misc_cli.aggregate.majority:MajorityVote",
+    "one-coin": "misc_cli.aggregate.one_coin:OneCoin",
+    "ds-em": "misc_cli.aggregate.dawid_skene:DawidSkene",
+    "ds-mf": "misc_cli.aggregate.mean_field:MeanField",
+}
+
+COMPLETERS: dict[str, str] = {}
+
+PRESETS = ("robust", "paper")
+
+
+def names(kind: str) -> list[str]:
+    """Every name of a kind ("aggregator" or "completer"), ours first, then other packages'."""
+    ours = _table(kind)
+    return [*ours, *(name for name in _plugins(kind) if name not in ours)]
+
+
+def load(kind: str, name: str) -> type[Any]:
+    """The class behind a name."""
+    ours = _table(kind)
+    if name in ours:
+        module, _, attribute = ours[name].partition(":")
+        loaded: type[Any] = getattr(import_module(module), attribute)
+        return loaded
+    plugins = _plugins(kind)
+    if name in plugins:
+        plugin: type[Any] = plugins[name].load()
+        return plugin
+    raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(names(kind))}")
+
+
+def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
+    """The parameters of a method under a preset; `robust` is the class's own defaults."""
+    method = load(kind, name)
+    defaults = {f.name: f.default for f in dataclasses.fields(method)}
+    presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
+    return {**defaults, **presets.get(preset, {})}
+
+
+def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> Any:
+    """An instance; an override that is None counts as not given, an unknown one is an error."""
+    resolved = settings(kind, name, preset)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    for key in given:
+        if key not in resolved:
+            flag = "--" + key.replace("_", "-")
+            known = ", ".join("--" + k.replace("_", "-") for k in resolved) or "none"
+            raise ConfigError(f"{flag} does not apply to {kind} {name}; it takes: {known}")
+    return load(kind, name)(**{**resolved, **given})
+
+
+def _table(kind: str) -> dict[str, str]:
+    return AGGREGATORS if kind == "aggregator" else COMPLETERS
+
+
+def _plugins(kind: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=f"misc_cli.{kind}s")}

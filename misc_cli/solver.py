@@ -1,0 +1,109 @@
+"""The one convergence loop, and the log-domain arithmetic every E-step shares."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from misc_cli.errors import ConvergenceWarning
+from misc_cli.types import Codes, Floats, Iteration, OnIteration
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Step(Generic[State]):
+    """The outcome of one iteration: the new state, how far it moved, how good it is."""
+
+    state: State
+    change: float
+    objective: float | None = None
+    posteriors: Floats | None = None
+    extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Solution(Generic[State]):
+    """Where a loop ended."""
+
+    state: State
+    iterations: int
+    converged: bool
+    objective: float | None
+
+
+def iterate(
+    step: Callable[[State], Step[State]],
+    state: State,
+    *,
+    stage: str,
+    tol: float,
+    max_iter: int,
+    on_iteration: OnIteration,
+    warn: bool = True,
+) -> Solution[State]:
+    """Repeat `step` until it moves less than `tol` or `max_iter` is reached.
+
+    `tol` 0 runs all iterations. `warn` is off where stopping at the limit is the plan (sweeps).
+    """
+    objective: float | None = None
+    for iteration in range(1, max_iter + 1):
+        started = time.perf_counter()
+        outcome = step(state)
+        state, objective = outcome.state, outcome.objective
+        on_iteration(
+            Iteration(
+                stage=stage,
+                iteration=iteration,
+                change=outcome.change,
+                objective=objective,
+                seconds=time.perf_counter() - started,
+                extra=outcome.extra,
+                posteriors=outcome.posteriors,
+            )
+        )
+        if outcome.change < tol:
+            return Solution(state, iteration, True, objective)
+    if warn and tol > 0:
+        warnings.warn(
+            f"{stage} did not converge in {max_iter} iterations; raise --max-iter or --tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return Solution(state, max_iter, tol == 0, objective)
+
+
+def normalise_scores(scores: Floats, gold: Codes | None = None) -> Floats:
+    """Turn log scores (n, n_classes) into posteriors in place; return each row's log normaliser.
+
+    Column by column: a reduction along the short axis is slower than n_classes passes over n.
+    `gold` (n,) holds known classes, -1 elsewhere; their rows become certain.
+    """
+    columns = [scores[:, c] for c in range(scores.shape[1])]
+    top = columns[0].copy()
+    for column in columns[1:]:
+        np.maximum(top, column, out=top)
+    total = np.zeros(len(scores))
+    for column in columns:
+        column -= top
+        np.exp(column, out=column)
+        total += column
+    for column in columns:
+        column /= total
+    if gold is not None:
+        clamp(scores, gold)
+    np.log(total, out=total)
+    total += top
+    return total
+
+
+def clamp(posteriors: Floats, gold: Codes) -> None:
+    """Make the rows of items with a known class certain, in place."""
+    known = np.flatnonzero(gold >= 0)
+    posteriors[known] = 0.0
+    posteriors[known, gold[known]] = 1.0

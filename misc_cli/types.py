@@ -1,0 +1,105 @@
+"""What flows between the stages: plain frozen records, no behaviour worth a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from misc_cli.votes import Votes
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+Names = Any  # a pyarrow string array: names stay out of Python objects until they are written
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Encoded answers: the votes and the names behind their codes.
+
+    `gold` is (n_items,): the known class of an item, -1 where unknown; None without gold.
+    `ordered` says that the order of `classes` means something (numbers, or --class-order).
+    """
+
+    votes: Votes
+    workers: Names
+    items: Names
+    classes: Names
+    ordered: bool = False
+    gold: Codes | None = None
+
+    @property
+    def n_workers(self) -> int:
+        return self.votes.n_workers
+
+    @property
+    def n_items(self) -> int:
+        return self.votes.n_items
+
+    @property
+    def n_classes(self) -> int:
+        return self.votes.n_classes
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of diagnostics; `posteriors` is a reference for observers and is never written."""
+
+    stage: str
+    iteration: int
+    change: float | None = None
+    objective: float | None = None
+    seconds: float = 0.0
+    pass_number: int | None = None
+    extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
+    posteriors: Floats | None = None
+
+
+OnIteration = Callable[[Iteration], None]
+
+
+def ignore_iteration(_: Iteration) -> None:
+    """The observer of a run that nobody watches."""
+
+
+class Predictor(Protocol):
+    """A fitted model's own forecast of answers it has not seen."""
+
+    def __call__(self, workers: Codes, items: Codes) -> Floats:
+        """Probability of each class being answered, (n_pairs, n_classes), rows sum to 1."""
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What an aggregator returns.
+
+    posteriors   (n_items, n_classes), rows sum to 1
+    confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
+    class_prior  (n_classes,)
+    item_details name → (n_items,), for example mmce's difficulty
+    """
+
+    posteriors: Floats
+    confusions: Floats
+    class_prior: Floats
+    iterations: int
+    converged: bool
+    objective: float | None = None
+    predictor: Predictor | None = None
+    item_details: Mapping[str, Floats] = field(default_factory=dict)
+
+    def predict(self, workers: Codes, items: Codes) -> Floats:
+        """The model's own forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""
+        if self.predictor is not None:
+            return self.predictor(workers, items)
+        forecast: Floats = np.einsum("pc,pck->pk", self.posteriors[items], self.confusions[workers])
+        return forecast
+
+
+class Aggregator(Protocol):
+    """Parameters frozen at construction; a call returns a result and changes nothing."""
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...

@@ -1,0 +1,152 @@
+"""The item-mode unfolding of the label tensor, walked block of items by block of items.
+
+Every kernel sees the same thing, a CSR block `(n_block_items, n_workers * n_classes)` whose column
+`worker * n_classes + class` says who answered what. Where the block comes from is the source's
+affair: sparse answers (`SparseVotes`) or a completed label matrix (`DenseVotes`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Floats = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+# A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
+BLOCK_VOTES = 1 << 16
+
+
+class Votes(Protocol):
+    """A source of votes. Blocks are the same whatever the number of threads."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def n_workers(self) -> int: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def n_votes(self) -> int: ...
+    @property
+    def blocks(self) -> list[slice]:
+        """Contiguous ranges of items that together cover all of them."""
+
+    def block(self, rows: slice) -> sp.csr_array:
+        """The votes on these items, CSR (n_block_items, n_workers * n_classes)."""
+
+
+@dataclass(frozen=True)
+class SparseVotes:
+    """Votes held as one CSR matrix `(n_items, n_workers * n_classes)` of ones."""
+
+    matrix: sp.csr_array
+    n_workers: int
+    n_classes: int
+
+    @property
+    def n_items(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_votes(self) -> int:
+        return int(self.matrix.nnz)
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        # A block's votes must outweigh its partial sums, which are as long as the columns.
+        size = max(BLOCK_VOTES, 4 * self.matrix.shape[1])
+        targets = np.arange(size, self.n_votes, size)
+        cuts = np.unique(np.searchsorted(self.matrix.indptr, targets, side="left"))
+        edges = [0, *cuts[(cuts > 0) & (cuts < self.n_items)].tolist(), self.n_items]
+        return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+
+    @cached_property
+    def _views(self) -> dict[int, sp.csr_array]:
+        return {rows.start: self._view(rows) for rows in self.blocks}
+
+    def _view(self, rows: slice) -> sp.csr_array:
+        """These rows without copying a vote."""
+        pointers = self.matrix.indptr[rows.start : rows.stop + 1]
+        first, last = pointers[0], pointers[-1]
+        return sp.csr_array(
+            (self.matrix.data[first:last], self.matrix.indices[first:last], pointers - first),
+            shape=(rows.stop - rows.start, self.matrix.shape[1]),
+        )
+
+    def block(self, rows: slice) -> sp.csr_array:
+        return self._views[rows.start]
+
+
+@dataclass(frozen=True)
+class DenseVotes:
+    """Votes of a full label matrix `(n_items, n_workers)` of class codes, one vote per cell.
+
+    `weights`, (n_workers,), counts each worker's votes that many times (merged prototypes).
+    """
+
+    label_matrix: npt.NDArray[np.uint8]
+    n_classes: int
+    weights: Floats | None = None
+
+    @property
+    def n_items(self) -> int:
+        return int(self.label_matrix.shape[0])
+
+    @property
+    def n_workers(self) -> int:
+        return int(self.label_matrix.shape[1])
+
+    @property
+    def n_votes(self) -> int:
+        return self.n_items * self.n_workers
+
+    @cached_property
+    def blocks(self) -> list[slice]:
+        size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
+        starts = range(0, self.n_items, size)
+        return [slice(start, min(start + size, self.n_items)) for start in starts]
+
+    def block(self, rows: slice) -> sp.csr_array:
+        codes = self.label_matrix[rows]
+        n_rows = codes.shape[0]
+        columns = codes + np.arange(self.n_workers, dtype=np.int32) * np.int32(self.n_classes)
+        one_row = np.ones(self.n_workers) if self.weights is None else self.weights
+        pointers = np.arange(n_rows + 1, dtype=np.int32) * np.int32(self.n_workers)
+        return sp.csr_array(
+            (np.tile(one_row, n_rows), columns.ravel(), pointers),
+            shape=(n_rows, self.n_workers * self.n_classes),
+        )
+
+
+_thread_limit = min(os.cpu_count() or 1, 8)
+
+
+@contextmanager
+def thread_limit(threads: int | None) -> Iterator[None]:
+    """Walk blocks on this many threads; changes how long a run takes and nothing else."""
+    global _thread_limit
+    before = _thread_limit
+    _thread_limit = threads or before
+    try:
+        yield
+    finally:
+        _thread_limit = before
+
+
+def map_in_order(kernel: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
+    """`kernel` of every block, results in block order, so that sums never depend on threads."""
+    if _thread_limit == 1 or len(blocks) == 1:
+        yield from map(kernel, blocks)
+        return
+    with ThreadPoolExecutor(_thread_limit) as pool:
+        yield from pool.map(kernel, blocks)
