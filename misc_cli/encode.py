@@ -56,13 +56,11 @@ def encode(
     item, items = _factorize(answers.item)
     label, classes = _factorize(answers.label)
     kept = label >= 0
-    for column, name in ((worker, "worker"), (item, "item")):
-        if len(column) and column.min(initial=0) < 0:
-            row = int(np.flatnonzero((column < 0) & kept)[0]) if ((column < 0) & kept).any() else -1
-            if row >= 0:
-                raise InputError(
-                    f"answer {row + 1} has an empty {name}; fill it in or drop the row"
-                )
+    for codes, name in ((worker, "worker"), (item, "item")):
+        nameless = np.flatnonzero((codes < 0) & kept)
+        if len(nameless):
+            row = int(nameless[0]) + 1
+            raise InputError(f"answer {row} has an empty {name}; fill it in or drop the row")
     n_empty = int(len(kept) - kept.sum())
     if n_empty == len(kept):
         raise InputError("no answers are left: every label is empty")

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -68,7 +69,7 @@ class SparseVotes:
         targets = np.arange(size, self.n_votes, size)
         cuts = np.unique(np.searchsorted(self.matrix.indptr, targets, side="left"))
         edges = [0, *cuts[(cuts > 0) & (cuts < self.n_items)].tolist(), self.n_items]
-        return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        return [slice(a, b) for a, b in pairwise(edges)]
 
     @cached_property
     def _views(self) -> dict[int, sp.csr_array]:

@@ -1,0 +1,50 @@
+"""Shared fixtures: the public datasets beside the repo, where they are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pytest
+
+from misc_cli.encode import Answers, encode, encode_gold
+from misc_cli.types import Codes, Labels
+
+REPO = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("MISC_SHARED", REPO.parent / "shared"))
+PAPER_SIX = ("web", "bm", "rte", "dog", "temp", "bluebirds")
+SIX_MORE = ("product", "ms", "face", "zencrowd_us", "relevance", "cf")
+
+Load = Callable[[str], tuple[Labels, Codes]]
+
+
+def dataset_folder(name: str) -> Path:
+    """The folder of a public dataset; skips the test where it is absent."""
+    for group in ("datasets", "datasets-more"):
+        folder = SHARED / group / name
+        if folder.is_dir():
+            return folder
+    pytest.skip(f"dataset {name} is not beside the repo ({SHARED})")
+
+
+@lru_cache
+def load_dataset(name: str) -> tuple[Labels, Codes]:
+    """Labels and truth codes, (n_items,), -1 where unknown."""
+    folder = dataset_folder(name)
+    text = arrow_csv.ConvertOptions(
+        column_types={name: pa.string() for name in ("worker", "item", "label")}
+    )
+    answers = arrow_csv.read_csv(folder / "answers.csv", convert_options=text)
+    truth = arrow_csv.read_csv(folder / "truth.csv", convert_options=text)
+    columns = Answers(answers["worker"], answers["item"], answers["label"])
+    labels = encode(columns).labels
+    return labels, encode_gold(labels, truth["item"], truth["label"])
+
+
+@pytest.fixture
+def dataset() -> Load:
+    return load_dataset
