@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from misc_cli.types import Floats
 from misc_cli.votes import SparseVotes
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -18,3 +22,19 @@ class LabelTensor:
 
     votes: SparseVotes
     slice: Floats
+    cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.votes.n_workers + 1, self.votes.n_items, self.votes.n_classes
+
+    def with_slice(self, new_slice: Floats) -> LabelTensor:
+        """The next pass's tensor: same votes, same cache, another slice."""
+        return replace(self, slice=new_slice)
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Something that depends on the votes alone, computed once for all passes and ranks."""
+        if name not in self.cache:
+            self.cache[name] = compute()
+        value: T = self.cache[name]
+        return value

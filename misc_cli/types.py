@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.votes import Votes
+from misc_cli.votes import LabelCodes, Rows, Votes
+
+if TYPE_CHECKING:
+    from misc_cli.tensor import LabelTensor
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
@@ -103,3 +106,29 @@ class Aggregator(Protocol):
     """Parameters frozen at construction; a call returns a result and changes nothing."""
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...
+
+
+class Completion(Protocol):
+    """A filled and smoothed label tensor, (n_workers + 1) × n_items × n_classes, held as a recipe.
+
+    slice        (n_items, n_classes): the completed last slice, real-valued
+    directions   (n_workers + 1, R), the slice's last, if a worker's completed labels depend on
+                 the direction of its row alone (its length does not change an argmax); else None
+    """
+
+    @property
+    def slice(self) -> Floats: ...
+    @property
+    def directions(self) -> Floats | None: ...
+
+    def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+        """Labels of these items, (n_block_items, n_workers + 1): the argmax of each fibre.
+
+        `directions` (n_prototypes, R) asks for the labels that workers of these directions give.
+        """
+
+
+class Completer(Protocol):
+    """Parameters frozen at construction; a call returns a result and changes nothing."""
+
+    def __call__(self, tensor: LabelTensor, on_iteration: OnIteration = ...) -> Completion: ...

@@ -21,6 +21,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 Floats = npt.NDArray[np.float64]
+Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
+LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 T = TypeVar("T")
 
 # A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
