@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -41,3 +43,39 @@ def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: 
         - np.bincount(which, correct.astype(np.float64), minlength=bins)
     )
     return float(gap.sum() / max(size.sum(), 1))
+
+
+def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDArray[np.int64]:
+    """How many items of each true class got each label, (n_classes, n_classes): [true, label]."""
+    cells = truth.astype(np.int64) * n_classes + predicted
+    counts = np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
+    return counts.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Per class, (n_classes,) each; NaN where a class was never given (or never true)."""
+
+    precision: Floats
+    recall: Floats
+    f1: Floats
+
+
+def class_scores(confusion: npt.NDArray[np.int64]) -> ClassScores:
+    """Precision, recall and F1 of every class from counts [true, label]."""
+    hits = np.diagonal(confusion).astype(np.float64)
+    given, true = confusion.sum(axis=0), confusion.sum(axis=1)
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN: there is nothing to be right or wrong about
+        return ClassScores(hits / given, hits / true, 2 * hits / (given + true))
+
+
+def worker_error(n_workers: int, workers: Codes, correct: npt.NDArray[np.bool_]) -> float:
+    """Mean over workers of each worker's own share of wrong answers (the paper's annotation error).
+
+    workers (n_answers,), correct (n_answers,): only answers to items with truth. Workers without
+    such an answer do not count.
+    """
+    answered = np.bincount(workers, minlength=n_workers)
+    wrong = np.bincount(workers, ~correct, minlength=n_workers)
+    seen = answered > 0
+    return float((wrong[seen] / answered[seen]).mean())

@@ -1,0 +1,243 @@
+"""The paper's six datasets by name: where they are published, and a checked local copy.
+
+A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label). It is looked
+for in the folder given, then in the one MISC_DATA_DIR names, then in the user's cache. What is
+downloaded is held in memory until its SHA-256 is right, so that nothing wrong is ever kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException
+from importlib import resources
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.version import __version__
+
+BASE_URL = "https://raw.githubusercontent.com"
+TIMEOUT_SECONDS = 30.0
+COLUMNS = {"answers.csv": ("worker", "item", "label"), "truth.csv": ("item", "label")}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One published file; `delimiter` None means any run of white space."""
+
+    path: str
+    columns: tuple[str, ...]
+    delimiter: str | None
+    sha256: str
+    converted_sha256: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's counts and where its two files are published."""
+
+    name: str
+    about: str
+    workers: int
+    items: int
+    classes: int
+    answers: int
+    items_with_truth: int
+    repository: str
+    commit: str
+    files: Mapping[str, Source]
+
+    def url(self, file: str, base_url: str) -> str:
+        path = self.files[file].path
+        return f"{base_url.rstrip('/')}/{self.repository}/{self.commit}/{path}"
+
+
+@cache
+def registry() -> dict[str, Dataset]:
+    """Every dataset by name, in the paper's order."""
+    text = resources.files("misc_cli").joinpath("data/datasets.json").read_text("utf-8")
+    found = {}
+    for entry in json.loads(text):
+        files = {
+            name: Source(**{**source, "columns": tuple(source["columns"])})
+            for name, source in entry.pop("files").items()
+        }
+        found[entry["name"]] = Dataset(**entry, files=files)
+    return found
+
+
+def get(name: str) -> Dataset:
+    """The dataset of that name."""
+    try:
+        return registry()[name]
+    except KeyError:
+        known = ", ".join(registry())
+        raise ConfigError(f"no dataset is called {name!r}; there are {known}") from None
+
+
+def cache_folder() -> Path:
+    """Where this user's copies live: the platform's cache folder."""
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        root = Path(given)
+    elif sys.platform == "win32":
+        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        root = Path.home() / "Library" / "Caches"
+    else:
+        root = Path.home() / ".cache"
+    return root / "misc-cli" / "datasets"
+
+
+def find(name: str, folder: Path | None = None) -> Path | None:
+    """The folder of a copy that is already here, or None.
+
+    A folder asked for by name (`folder`, MISC_DATA_DIR) must have it: silently taking another copy
+    would hide a misspelt path.
+    """
+    get(name)
+    for given, said in ((folder, "--from"), (_environment_folder(), "MISC_DATA_DIR")):
+        if given is not None:
+            here = given / name
+            for file in COLUMNS:
+                if not (here / file).is_file():
+                    raise InputError(
+                        f"{here / file}: no such file; {said} takes a folder with "
+                        f"{name}/answers.csv and {name}/truth.csv"
+                    )
+            return here
+    cached = cache_folder() / name
+    return cached if all((cached / file).is_file() for file in COLUMNS) else None
+
+
+def locate(name: str, folder: Path | None = None) -> Path:
+    """The folder of a copy that is already here; an error that says how to get one if not."""
+    found = find(name, folder)
+    if found is None:
+        raise InputError(
+            f"dataset {name} is not on this machine; run: misc datasets fetch {name} "
+            "(or name a folder that has it with --from or MISC_DATA_DIR)"
+        )
+    return found
+
+
+def fetch(
+    name: str,
+    *,
+    folder: Path | None = None,
+    base_url: str | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    force: bool = False,
+) -> Path:
+    """Put a checked copy in the user's cache and return its folder.
+
+    `folder` (or MISC_DATA_DIR) is copied from instead of the network. A copy that is there and
+    intact is left alone unless `force`.
+    """
+    dataset = get(name)
+    target = cache_folder() / name
+    if not force and is_intact(dataset, target):
+        return target
+    source = folder or _environment_folder()
+    if source is not None:
+        contents = _copy(dataset, find(name, source) or source / name)
+    else:
+        base = base_url or os.environ.get("MISC_DATA_URL") or BASE_URL
+        contents = {file: _download(dataset, file, base, timeout) for file in COLUMNS}
+    for file, content in contents.items():  # only once both are known to be right
+        _keep(target / file, content)
+    return target
+
+
+def is_intact(dataset: Dataset, folder: Path) -> bool:
+    """Whether a folder's two files are, byte for byte, what the published ones convert to."""
+    return all(
+        (folder / file).is_file()
+        and _sha256((folder / file).read_bytes()) == dataset.files[file].converted_sha256
+        for file in COLUMNS
+    )
+
+
+def _environment_folder() -> Path | None:
+    given = os.environ.get("MISC_DATA_DIR")
+    return Path(given) if given else None
+
+
+def _copy(dataset: Dataset, here: Path) -> dict[str, bytes]:
+    if not is_intact(dataset, here):
+        raise InputError(
+            f"{here}: this is not {dataset.name} as published (SHA-256 differs); nothing was kept"
+        )
+    return {file: (here / file).read_bytes() for file in COLUMNS}
+
+
+def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> bytes:
+    url = dataset.url(file, base_url)
+    if not url.startswith(("https://", "http://")):
+        raise ConfigError(f"{base_url}: an address must start with https:// or http://")
+    try:
+        with urlopen(url, timeout=timeout) as response:
+            content: bytes = response.read()
+    except HTTPError as error:
+        with error:
+            raise InputError(
+                f"{url}: the server answered {error.code} {error.reason}; nothing was kept"
+            ) from None
+    except URLError as error:
+        raise InputError(
+            f"{url}: cannot be reached ({error.reason}); check the network, or name a folder that "
+            "has the data with --from"
+        ) from None
+    except (HTTPException, OSError) as error:  # the connection broke off or stalled half-way
+        raise InputError(
+            f"{url}: the download broke off ({error!r}); nothing was kept, try again"
+        ) from None
+    source = dataset.files[file]
+    if (found := _sha256(content)) != source.sha256:
+        raise InputError(
+            f"{url}: SHA-256 is {found}, expected {source.sha256}; nothing was kept. "
+            f"The file changed or was altered on the way (misc {__version__})"
+        )
+    return convert(content, source, COLUMNS[file])
+
+
+def convert(content: bytes, source: Source, columns: tuple[str, ...]) -> bytes:
+    """A published file as our CSV, columns in our order, rows in theirs.
+
+    A truth file may repeat an item once per answer (dog's does): each distinct row is kept once.
+    """
+    order = [source.columns.index(column) for column in columns]
+    lines = [line.split(source.delimiter) for line in content.decode("utf-8").splitlines()]
+    rows = [",".join(fields[i].strip() for i in order) for fields in lines if fields != [""]]
+    if columns == COLUMNS["truth.csv"]:
+        rows = list(dict.fromkeys(rows))
+    return ("\n".join([",".join(columns), *rows]) + "\n").encode("utf-8")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """The whole file or none of it: a reader never sees half a copy."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    except OSError as error:
+        raise InputError(f"{path.parent}: cannot write there ({error.strerror})") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
