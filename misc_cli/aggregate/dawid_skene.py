@@ -24,7 +24,7 @@ class DawidSkene:
     """
 
     class_prior: str = "estimated"
-    shrinkage: float = 0.5
+    shrinkage: float = 2.0
     tol: float = 1e-3
     max_iter: int = 100
 

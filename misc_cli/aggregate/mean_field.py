@@ -20,13 +20,14 @@ from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iter
 class MeanField:
     """Pseudo-counts: `diagonal` on the right answer, `off_diagonal` elsewhere.
 
-    `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row.
+    `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row: the
+    robust preset lets the crowd say what a typical row is, where the paper assumes one.
     """
 
     class_prior: str = "estimated"
-    shrinkage: float = 0.5
-    diagonal: float = 2.0
-    off_diagonal: float = 1.0
+    shrinkage: float = 2.0
+    diagonal: float = 0.1
+    off_diagonal: float = 0.01
     tol: float = 1e-3
     max_iter: int = 100
 

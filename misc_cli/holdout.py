@@ -1,0 +1,74 @@
+"""Hide some answers, forecast them, score the forecasts: all that can be known without truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from misc_cli.types import Codes, Floats, Labels
+from misc_cli.votes import SparseVotes
+
+FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything else
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Answers a fit has not seen, as codes, one per row."""
+
+    workers: Codes
+    items: Codes
+    classes: Codes
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+def answers_of(votes: SparseVotes) -> Hidden:
+    """Every vote as codes, in the votes' own order."""
+    items = np.repeat(np.arange(votes.n_items, dtype=np.int32), np.diff(votes.matrix.indptr))
+    workers, classes = np.divmod(votes.matrix.indices.astype(np.int32), np.int32(votes.n_classes))
+    return Hidden(workers, items, classes)
+
+
+def folds(labels: Labels, n_folds: int, fraction: float, seed: int) -> Iterator[tuple[Labels, Hidden]]:
+    """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
+
+    An item's only answer is never hidden: without it the item cannot be forecast from anything.
+    """
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    answers = answers_of(votes)
+    rng = np.random.default_rng(seed)
+    # rank the answers at random within their item; the first of each item stays
+    order = np.lexsort((rng.random(len(answers)), answers.items))
+    keep_one = np.zeros(len(answers), dtype=bool)
+    starts = votes.matrix.indptr[:-1][np.diff(votes.matrix.indptr) > 0]
+    keep_one[order[starts]] = True
+    candidates = np.flatnonzero(~keep_one)
+    rng.shuffle(candidates)
+    size = max(1, round(fraction * len(answers)))
+    for fold in range(n_folds):
+        chosen = np.sort(candidates[fold * size : (fold + 1) * size])
+        if len(chosen) == 0:
+            return
+        hidden = Hidden(answers.workers[chosen], answers.items[chosen], answers.classes[chosen])
+        yield replace(labels, votes=_without(votes, chosen)), hidden
+
+
+def _without(votes: SparseVotes, rows: Codes) -> SparseVotes:
+    data = np.ones(votes.n_votes, dtype=bool)
+    data[rows] = False
+    gone = np.concatenate([[0], np.cumsum(~data)])
+    pointers = votes.matrix.indptr - gone[votes.matrix.indptr].astype(votes.matrix.indptr.dtype)
+    kept = sp.csr_array(
+        (votes.matrix.data[data], votes.matrix.indices[data], pointers), shape=votes.matrix.shape
+    )
+    return SparseVotes(kept, votes.n_workers, votes.n_classes)
+
+
+def log_score(forecast: Floats, hidden: Hidden) -> Floats:
+    """Log probability a forecast (n_hidden, n_classes) gave to each hidden answer, (n_hidden,)."""
+    return np.log(np.maximum(forecast[np.arange(len(hidden)), hidden.classes], FLOOR))
