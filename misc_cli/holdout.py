@@ -33,7 +33,9 @@ def answers_of(votes: SparseVotes) -> Hidden:
     return Hidden(workers, items, classes)
 
 
-def folds(labels: Labels, n_folds: int, fraction: float, seed: int) -> Iterator[tuple[Labels, Hidden]]:
+def folds(
+    labels: Labels, n_folds: int, fraction: float, seed: int
+) -> Iterator[tuple[Labels, Hidden]]:
     """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
 
     An item's only answer is never hidden: without it the item cannot be forecast from anything.

@@ -28,9 +28,7 @@ class OneCoin:
     tol: float = 1e-3
     max_iter: int = 100
 
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "paper": {"shrinkage": 0.0}
-    }
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
         def estimate(counts: Floats) -> Model:
