@@ -1,0 +1,216 @@
+"""Which column is the worker, which the item, which the label: by the user's word, else by name.
+
+Names are compared without case, spaces, underscores, hyphens, dots and colons. Synonyms come in
+tiers, the plainest first: the first tier that matches decides, and two columns within one tier are
+an error, because a guess between `annotator` and `rater` would be a coin toss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.errors import ConfigError, InputError
+
+ROLES = ("worker", "item", "label")
+
+_WORKERS = """
+worker
+workerid assignmentworkerid
+annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
+annotator performer rater labeler labeller coder judge contributor turker
+userid user username createdby participant participantid respondent respondentid
+annotatorname workername sessionid
+"""
+_ITEMS = """
+item
+itemid
+taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid
+task question example object document doc image unit instance sample
+inputhash hitid assignmenttaskid
+"""
+_LABELS = """
+label
+answer response annotation judgment judgement choice rating
+value class category orig verdict vote
+labelname classname
+"""
+# A file of known labels speaks of truth, and its bare `id` can only be the item's.
+_TRUE_LABELS = (
+    "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer\n"
+)
+
+
+def _tiers(text: str) -> list[set[str]]:
+    return [set(line.split()) for line in text.strip().splitlines()]
+
+
+SYNONYMS = {"worker": _tiers(_WORKERS), "item": _tiers(_ITEMS), "label": _tiers(_LABELS)}
+TRUTH_SYNONYMS = {
+    "item": [*_tiers(_ITEMS), {"id"}],
+    "label": [*_tiers(_TRUE_LABELS), *_tiers(_LABELS)],
+}
+
+# Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
+_PREFIXED = {
+    "item": re.compile(r"input[.:]", re.IGNORECASE),
+    "label": re.compile(r"(answer\.|output:)", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A chosen column: its position (from 0) and its name, None in a file without a header."""
+
+    position: int
+    name: str | None
+
+    def __str__(self) -> str:
+        return str(self.position + 1) if self.name is None else self.name
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One file's text columns by role, dictionary-encoded, and how they were found."""
+
+    columns: dict[str, Any]
+    chosen: dict[str, Column]
+    n_rows: int
+    delimiter: str | None = None
+    header: bool | None = None
+
+
+def flag(role: str) -> str:
+    return f"--{role}-col"
+
+
+def is_position(given: str) -> bool:
+    return given.isascii() and given.isdigit() and int(given) > 0
+
+
+def normalise(name: str) -> str:
+    return re.sub(r"[\s_\-.:]+", "", name).lower()
+
+
+def find_roles(
+    names: Sequence[str], synonyms: dict[str, list[set[str]]] = SYNONYMS
+) -> dict[str, list[int]]:
+    """Candidates for each role: the positions that the first matching tier names."""
+    known = [normalise(name) for name in names]
+    found = {}
+    for role, tiers in synonyms.items():
+        matches = ([at for at, name in enumerate(known) if name in tier] for tier in tiers)
+        found[role] = next(filter(None, matches), [])
+        pattern = _PREFIXED.get(role)
+        if pattern and not _is_exact(role, found[role], known):
+            prefixed = [at for at, name in enumerate(names) if pattern.match(name)]
+            # Several inputs describe one task, so its id serves; several answers are a choice.
+            if len(prefixed) == 1 or (prefixed and not found[role]):
+                found[role] = prefixed
+    return found
+
+
+def _is_exact(role: str, positions: list[int], known: list[str]) -> bool:
+    return any(known[at] in (role, role + "id", "hitid") for at in positions)
+
+
+def choose(
+    where: str,
+    names: Sequence[str],
+    given: dict[str, str | None],
+    synonyms: dict[str, list[set[str]]] = SYNONYMS,
+    hint: str = "",
+) -> dict[str, Column]:
+    """The column of each role in a file with a header; an error says what is there instead."""
+    by_name = find_roles(names, synonyms)
+    chosen: dict[str, Column] = {}
+    for role in synonyms:
+        asked = given.get(role)
+        if asked is not None:
+            at = _named(where, names, role, asked)
+        elif len(by_name[role]) == 1:
+            at = by_name[role][0]
+        elif by_name[role]:
+            rivals = " and ".join(repr(names[at]) for at in by_name[role])
+            raise InputError(f"{where}: {rivals} may each be the {role}; pick with {flag(role)}")
+        else:
+            raise InputError(
+                f"{where}: no {role} column among {_listing(names)}; "
+                f"name it with {flag(role)}{hint}"
+            )
+        chosen[role] = Column(at, names[at])
+    return _distinct(where, chosen)
+
+
+def by_position(
+    where: str, n_columns: int, given: dict[str, str | None], roles: Sequence[str]
+) -> dict[str, Column]:
+    """The columns of a file without a header: the user's positions, else 1, 2, 3 in role order."""
+    chosen = {}
+    for default, role in enumerate(roles, start=1):
+        asked = given.get(role) or str(default)
+        if not is_position(asked):
+            raise ConfigError(
+                f"{where} has no header, so {flag(role)} must be a position, not {asked!r}"
+            )
+        if int(asked) > n_columns:
+            raise InputError(
+                f"{where}: no column {asked} for the {role}, the first row has {n_columns}; "
+                f"set {flag(role)}, or --delimiter if the columns were split wrongly"
+            )
+        chosen[role] = Column(int(asked) - 1, None)
+    return _distinct(where, chosen)
+
+
+def _named(where: str, names: Sequence[str], role: str, asked: str) -> int:
+    """Exact name first, then the name without case and punctuation, then a position."""
+    for key in (str, normalise):
+        matches = [at for at, name in enumerate(names) if key(name) == key(asked)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise InputError(
+                f"{where}: {len(matches)} columns are called {asked!r}; "
+                f"give {flag(role)} as a position (1, 2, …)"
+            )
+    if is_position(asked) and int(asked) <= len(names):
+        return int(asked) - 1
+    raise InputError(
+        f"{where}: no column {asked!r} for the {role} among {_listing(names)}; correct {flag(role)}"
+    )
+
+
+def _distinct(where: str, chosen: dict[str, Column]) -> dict[str, Column]:
+    taken: dict[int, str] = {}
+    for role, column in chosen.items():
+        if column.position in taken:
+            raise InputError(
+                f"{where}: column {column} would be both the {taken[column.position]} and the "
+                f"{role}; set {flag(taken[column.position])} and {flag(role)}"
+            )
+        taken[column.position] = role
+    return chosen
+
+
+def _listing(names: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(name or "(unnamed)" for name in names[:most])
+    return shown + (f", … ({len(names)} columns)" if len(names) > most else "")
+
+
+def first_nameless(columns: dict[str, Any], role: str) -> int | None:
+    """The first row (from 0) that has a label and no name in `role`; None if there is none.
+
+    Rows are looked at only if the role's vocabulary holds a blank at all.
+    """
+    blank = pc.equal(pc.utf8_trim_whitespace(columns[role].dictionary), "")
+    if not pc.any(blank).as_py():
+        return None
+    labelled = pc.not_equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
+    rows = pc.and_(blank.take(columns[role].indices), labelled.take(columns["label"].indices))
+    row = int(pc.index(rows, pa.scalar(True)).as_py())
+    return row if row >= 0 else None

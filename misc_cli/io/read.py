@@ -1,0 +1,139 @@
+"""Answers and known labels from files: the reading end of every command.
+
+    open (source.py) → what format is it → table.py or formats.py → three dictionary columns
+
+A file is read by pyarrow on all cores, only the three columns that matter, while its SHA-256 is
+taken on another thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.encode import Answers
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.io.columns import ROLES, SYNONYMS, TRUTH_SYNONYMS, Parsed, is_position
+from misc_cli.io.formats import FORMATS, detect, read_records
+from misc_cli.io.sniff import delimiter_of
+from misc_cli.io.source import Source, open_source
+from misc_cli.io.table import read_table
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read; None means: find out.
+
+    A column is a name or a position (from 1); `delimiter` is a character or one of the names
+    comma, tab, semicolon, pipe, space.
+    """
+
+    worker_col: str | None = None
+    item_col: str | None = None
+    label_col: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise ConfigError(f"--format {self.format}: choose from {', '.join(FORMATS)}")
+        delimiter_of(self.delimiter)
+        named = [name for name in self.columns.values() if name and not is_position(name)]
+        if self.header is False and named:
+            raise ConfigError(f"--no-header leaves no column called {named[0]!r}; give a position")
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """How one file was read: what a run's manifest records."""
+
+    name: str
+    sha256: str
+    n_rows: int
+    format: str
+    delimiter: str | None
+    header: bool | None
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    answers: Answers
+    files: list[FileInfo]
+
+
+def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+    """The answers of all files as one, in the order given; `-` is standard input.
+
+    Each file is read on its own terms: delimiter, header and columns may differ between files.
+    """
+    options = options or ReadOptions()
+    if not sources:
+        raise ConfigError("no input; name a file of answers, or - for standard input")
+    if list(sources).count("-") > 1:
+        raise ConfigError("standard input (-) can be read only once")
+    parts, files = [], []
+    for path in sources:
+        parsed, info = _read(path, options, SYNONYMS)
+        parts.append(parsed.columns)
+        files.append(info)
+    columns = [_joined([part[role] for part in parts]) for role in ROLES]
+    return ReadResult(Answers(*columns), files)
+
+
+def read_pairs(source: str, options: ReadOptions | None = None) -> tuple[Any, Any]:
+    """Items and their known labels (--truth, --gold): two text columns, dictionary-encoded."""
+    parsed, _ = _read(source, options or ReadOptions(), TRUTH_SYNONYMS)
+    return parsed.columns["item"], parsed.columns["label"]
+
+
+def _read(
+    path: str, options: ReadOptions, synonyms: dict[str, list[set[str]]]
+) -> tuple[Parsed, FileInfo]:
+    source = open_source(path, options.encoding)
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(source.sha256)
+        format_name = options.format or detect(source)
+        given = {role: options.columns[role] for role in synonyms}
+        parsed = _parse(source, format_name, options, given, synonyms)
+        if not parsed.n_rows:
+            raise InputError(f"{source.name}: a header and no rows; give a file with answers in it")
+        info = FileInfo(
+            name=source.name,
+            sha256=digest.result(),
+            n_rows=parsed.n_rows,
+            format=format_name,
+            delimiter=parsed.delimiter,
+            header=parsed.header,
+            columns={role: str(column) for role, column in parsed.chosen.items()},
+        )
+    return parsed, info
+
+
+def _parse(
+    source: Source,
+    format_name: str,
+    options: ReadOptions,
+    given: dict[str, str | None],
+    synonyms: dict[str, list[set[str]]],
+) -> Parsed:
+    if format_name in ("csv", "tsv"):
+        delimiter = options.delimiter or ("tab" if options.format == "tsv" else None)
+        return read_table(source, given, synonyms, delimiter, options.header)
+    return read_records(source, format_name, given, synonyms)
+
+
+def _joined(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return pa.chunked_array(parts).unify_dictionaries().combine_chunks()

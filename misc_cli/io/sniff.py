@@ -1,0 +1,155 @@
+"""Delimiter and header of a delimited file, found from its first rows.
+
+Delimiter: comma, tab, semicolon, pipe or runs of spaces, whichever splits most rows into the same
+number of columns, at least as many as are needed; of equals the one whose first row names more of
+the columns sought, then the one with more columns.
+
+Header: the first row is a header when it scores two points. A cell that is a known name of a
+column sought scores one. If besides the row looks like names (every cell has letters and no digit,
+all differ, none comes again below it), a column in which every row below holds a digit scores one,
+and one in which every row below is a number scores two. Anything less is data: a headerless file
+must never lose its first answer.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from misc_cli.errors import ConfigError
+from misc_cli.io.columns import find_roles
+from misc_cli.io.source import Buffer
+
+SAMPLE_BYTES = 1 << 18
+SAMPLE_ROWS = 200
+SPACE = " "
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
+
+Row = list[str]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is laid out; `first_row` is its first record, `first_bytes` how long that is."""
+
+    delimiter: str
+    header: bool
+    first_row: Row
+    first_bytes: int
+
+
+def delimiter_of(given: str | None) -> str | None:
+    """The character behind --delimiter: itself or its name."""
+    if given is None:
+        return None
+    character = DELIMITERS.get(given.lower(), "\t" if given == "\\t" else given)
+    if len(character) != 1 or character in '"\r\n' or not character.isascii():
+        names = ", ".join(DELIMITERS)
+        raise ConfigError(f"--delimiter {given!r}: give one character or one of {names}")
+    return character
+
+
+def sniff(
+    content: Buffer,
+    synonyms: dict[str, list[set[str]]],
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Dialect:
+    """Layout of the file from its first rows; what is given is taken as it is."""
+    lines = _sample_lines(content)
+    if delimiter is None:
+        delimiter = max(DELIMITERS.values(), key=lambda d: _fit(lines, d, synonyms))
+    rows = split_rows(lines, delimiter)
+    if header is None:
+        header = _is_header(rows[0], rows[1:], synonyms)
+    return Dialect(delimiter, header, rows[0], _length_of_first_row(lines, delimiter))
+
+
+def split_rows(lines: Iterable[str], delimiter: str) -> list[Row]:
+    """The first records, blank lines left out."""
+    rows: list[Row] = []
+    for row in records(lines, delimiter):
+        rows.append(row)
+        if len(rows) == SAMPLE_ROWS:
+            break
+    return rows
+
+
+def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
+    if delimiter == SPACE:
+        return (row for line in lines if (row := line.split()))
+    return filter(None, csv.reader(lines, delimiter=delimiter))
+
+
+def _sample_lines(content: Buffer) -> list[str]:
+    """Whole lines from the start of the file; a first line of any length counts."""
+    size = SAMPLE_BYTES
+    sample = bytes(memoryview(content)[:size])
+    while size < len(memoryview(content)) and not sample.rstrip(b"\r\n").count(b"\n"):
+        size *= 4
+        sample = bytes(memoryview(content)[:size])
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample.decode("utf-8", errors="replace"))
+    if size < len(memoryview(content)) and len(lines) > 1:
+        lines.pop()  # cut in the middle
+    return [line for line in lines if line]
+
+
+def _fit(
+    lines: list[str], delimiter: str, synonyms: dict[str, list[set[str]]]
+) -> tuple[bool, float, int, int]:
+    """How well a delimiter splits the sample: comparable, larger is better."""
+    rows = split_rows(lines, delimiter)
+    width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
+    named = sum(map(bool, find_roles(rows[0], synonyms).values()))
+    # Words within text agree by chance, so spaces count only where nothing else splits at all.
+    enough = width >= len(synonyms)
+    if delimiter == SPACE and enough:
+        return True, 0.0, named, width
+    return enough, n_agreeing / len(rows), named, width
+
+
+def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]) -> bool:
+    points = sum(map(bool, find_roles(first, synonyms).values()))
+    if points < 2 and below and _looks_like_names(first, below):
+        for at in range(len(first)):
+            cells = [row[at].strip() for row in below if at < len(row)]
+            if cells and all(map(_is_number, cells)):
+                points += 2
+            elif cells and all(re.search(r"\d", cell) for cell in cells):
+                points += 1
+    return points >= 2
+
+
+def _looks_like_names(first: Row, below: list[Row]) -> bool:
+    names = [cell.strip() for cell in first]
+    if len(set(names)) < len(names):
+        return False
+    if not all(re.search(r"[^\W\d]", name) and not re.search(r"\d", name) for name in names):
+        return False
+    return not any(
+        name == row[at].strip() for row in below for at, name in enumerate(names) if at < len(row)
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _length_of_first_row(lines: list[str], delimiter: str) -> int:
+    """Bytes up to the end of the first record, blank lines before it included."""
+    consumed: list[str] = []
+
+    def watched() -> Iterator[str]:
+        for line in lines:
+            consumed.append(line)
+            yield line
+
+    next(records(watched(), delimiter), None)
+    return sum(len(line.encode("utf-8")) for line in consumed)

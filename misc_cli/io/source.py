@@ -1,0 +1,172 @@
+"""The bytes of one input: opened, hashed, unpacked, and brought to plain UTF-8."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import hashlib
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.errors import ConfigError, InputError
+
+Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
+
+STDIN = "-"
+CHUNK = 1 << 20
+
+_UNPACKERS: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
+    b"\x1f\x8b": ("gzip", gzip.decompress),
+    b"BZh": ("bzip2", bz2.decompress),
+    b"\xfd7zXZ\x00": ("xz", lzma.decompress),
+}
+_PACKED_SUFFIXES = (".gz", ".bz2", ".xz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input: `raw` as stored, `content` unpacked (UTF-8 without a mark, unless binary)."""
+
+    name: str
+    raw: Buffer
+    content: Buffer
+
+    @property
+    def suffix(self) -> str:
+        """The extension that tells the format, `.gz` and the like set aside."""
+        name = self.name.lower()
+        for packed in _PACKED_SUFFIXES:
+            name = name.removesuffix(packed)
+        return os.path.splitext(name)[1]
+
+    @property
+    def is_parquet(self) -> bool:
+        return starts_with(self.content, b"PAR1")
+
+    def sha256(self) -> str:
+        """Of the bytes as stored, so that sha256sum on the file says the same."""
+        digest = hashlib.sha256()
+        for chunk in chunks(self.raw, 4 * CHUNK):
+            digest.update(chunk)  # hashlib lets other threads run meanwhile
+        return digest.hexdigest()
+
+
+def open_source(path: str, encoding: str | None = None) -> Source:
+    """Read one input, `-` for standard input; memory-mapped where it is a plain file."""
+    name = "<stdin>" if path == STDIN else path
+    raw = pa.py_buffer(sys.stdin.buffer.read()) if path == STDIN else _map(path)
+    content = _unpack(name, raw)
+    if starts_with(content, b"PK\x03\x04"):
+        raise InputError(f"{name}: this is a zip archive or a spreadsheet; export it as CSV")
+    source = Source(name, raw, content)
+    if source.is_parquet:
+        return source
+    content = _to_utf8(name, content, encoding)
+    if not content.size or not any(chunk.strip() for chunk in chunks(content)):
+        raise InputError(f"{name}: the file is empty; give a file with answers in it")
+    return Source(name, raw, content)
+
+
+def chunks(buffer: Buffer, size: int = CHUNK) -> Iterator[bytes]:
+    view = memoryview(buffer)
+    return (bytes(view[start : start + size]) for start in range(0, len(view), size))
+
+
+def starts_with(buffer: Buffer, prefix: bytes) -> bool:
+    return bytes(memoryview(buffer)[: len(prefix)]) == prefix
+
+
+def contains(buffer: Buffer, byte: bytes) -> bool:
+    return any(byte in chunk for chunk in chunks(buffer))
+
+
+def line_at(buffer: Buffer, offset: int) -> int:
+    """The line number, from 1, of a byte."""
+    return 1 + sum(chunk.count(b"\n") for chunk in chunks(buffer.slice(0, offset)))
+
+
+def refuse_nul(source: Source) -> None:
+    start = 0
+    for chunk in chunks(source.content):
+        at = chunk.find(b"\0")
+        if at >= 0:
+            line = line_at(source.content, start + at)
+            raise InputError(
+                f"{source.name}, line {line}: a NUL byte, so this is no plain text; "
+                "if it is UTF-16, say --encoding utf-16, else export it anew"
+            )
+        start += len(chunk)
+
+
+def refuse_undecodable(source: Source) -> None:
+    """Raise with the line of the first byte that is no UTF-8, if there is one."""
+    try:
+        bytes(memoryview(source.content)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = line_at(source.content, error.start)
+        raise InputError(
+            f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
+            "give its encoding, for example --encoding latin-1"
+        ) from None
+
+
+def _map(path: str) -> Buffer:
+    try:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: this is a folder; name the files in it")
+        if not os.path.isfile(path) and os.path.exists(path):  # a pipe: `<(command)`
+            with open(path, "rb") as pipe:
+                return pa.py_buffer(pipe.read())
+        if os.path.isfile(path) and os.path.getsize(path) == 0:
+            return pa.py_buffer(b"")  # an empty file cannot be mapped
+        return pa.memory_map(path).read_buffer()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path") from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"{path}: cannot be read ({reason}); check the permissions") from None
+
+
+def _unpack(name: str, raw: Buffer) -> Buffer:
+    for magic, (kind, unpack) in _UNPACKERS.items():
+        if starts_with(raw, magic):
+            try:
+                return pa.py_buffer(unpack(bytes(memoryview(raw))))
+            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+                raise InputError(
+                    f"{name}: damaged {kind} file ({error}); fetch or pack it again"
+                ) from None
+    return raw
+
+
+def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
+    if encoding is not None:
+        try:
+            encoding = codecs.lookup(encoding).name
+        except LookupError:
+            raise ConfigError(f"--encoding {encoding}: no such encoding; try utf-8") from None
+    wide = starts_with(content, codecs.BOM_UTF16_LE) or starts_with(content, codecs.BOM_UTF16_BE)
+    if encoding is None and wide:
+        encoding = "utf-16"
+    if encoding not in (None, "utf-8", "utf-8-sig"):
+        data = bytes(memoryview(content))
+        try:
+            return _without_mark(pa.py_buffer(data.decode(encoding).encode("utf-8")))
+        except UnicodeDecodeError as error:
+            line = 1 + data[: error.start].decode(encoding, errors="ignore").count("\n")
+            raise InputError(
+                f"{name}, line {line}: not {encoding} ({error.reason}); set --encoding"
+            ) from None
+    return _without_mark(content)
+
+
+def _without_mark(content: Buffer) -> Buffer:
+    return content.slice(3) if starts_with(content, codecs.BOM_UTF8) else content
