@@ -20,7 +20,9 @@ AGGREGATORS: dict[str, str] = {
     "ds-mf": "misc_cli.aggregate.mean_field:MeanField",
 }
 
-COMPLETERS: dict[str, str] = {}
+COMPLETERS: dict[str, str] = {
+    "tenals": "misc_cli.complete.tenals:TenALS",
+}
 
 PRESETS = ("robust", "paper")
 

@@ -46,10 +46,12 @@ def iterate(
     max_iter: int,
     on_iteration: OnIteration,
     warn: bool = True,
+    limits: str = "--max-iter or --tol",
 ) -> Solution[State]:
     """Repeat `step` until it moves less than `tol` or `max_iter` is reached.
 
-    `tol` 0 runs all iterations. `warn` is off where stopping at the limit is the plan (sweeps).
+    `tol` 0 runs all iterations. `warn` is off where stopping at the limit is the plan (sweeps);
+    `limits` names the flags that a warning should point to.
     """
     objective: float | None = None
     for iteration in range(1, max_iter + 1):
@@ -71,7 +73,7 @@ def iterate(
             return Solution(state, iteration, True, objective)
     if warn and tol > 0:
         warnings.warn(
-            f"{stage} did not converge in {max_iter} iterations; raise --max-iter or --tol",
+            f"{stage} did not converge in {max_iter} iterations; raise {limits}",
             ConvergenceWarning,
             stacklevel=3,
         )

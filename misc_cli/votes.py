@@ -24,6 +24,7 @@ Floats = npt.NDArray[np.float64]
 Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
 LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 T = TypeVar("T")
+Block = TypeVar("Block")
 
 # A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
 BLOCK_VOTES = 1 << 16
@@ -146,7 +147,7 @@ def thread_limit(threads: int | None) -> Iterator[None]:
         _thread_limit = before
 
 
-def map_in_order(kernel: Callable[[slice], T], blocks: list[slice]) -> Iterator[T]:
+def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
     """`kernel` of every block, results in block order, so that sums never depend on threads."""
     if _thread_limit == 1 or len(blocks) == 1:
         yield from map(kernel, blocks)

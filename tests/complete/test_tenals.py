@@ -1,0 +1,163 @@
+"""tenals against dense least squares, planted tensors and its own promises."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from misc_cli.complete.observed import Observed, labelled_fibres, observe
+from misc_cli.complete.power import power_start
+from misc_cli.complete.tenals import Factors, TenALS, fit, item_blocks, sweep
+from misc_cli.errors import ConfigError, ConvergenceWarning
+from misc_cli.tensor import LabelTensor
+from misc_cli.types import Floats, Iteration
+from misc_cli.votes import SparseVotes
+
+Mask = np.typing.NDArray[np.bool_]
+
+
+def dense_cp(workers: Floats, items: Floats, classes: Floats) -> Floats:
+    tensor: Floats = np.einsum("wr,ir,cr->wic", workers, items, classes)
+    return tensor
+
+
+def hide(tensor: Floats, keep: Mask, *, by_fibre: bool) -> tuple[Observed, Floats]:
+    """`Observed` of a dense tensor and the mask of what it shows; the last worker shows all."""
+    _, n_items, n_classes = tensor.shape
+    mask = np.broadcast_to(keep, tensor.shape).astype(float).copy()
+    mask[-1] = 1.0
+    by_item = (tensor * mask)[:-1].transpose(1, 0, 2).reshape(n_items, -1)
+    values = sp.csr_array(by_item)
+    marks = sp.csr_array(mask[:-1].transpose(1, 0, 2).reshape(n_items, -1))
+    pattern = labelled_fibres(marks, n_classes) if by_fibre else marks
+    return Observed(values, pattern, tensor[-1]), mask
+
+
+def planted(
+    seed: int, rank: int, share: float, *, by_fibre: bool
+) -> tuple[Floats, Observed, Floats]:
+    generator = np.random.default_rng(seed)
+    tensor = dense_cp(*(generator.standard_normal((n, rank)) for n in (40, 60, 5)))
+    shape = (40, 60, 1) if by_fibre else tensor.shape
+    observed, mask = hide(tensor, generator.random(shape) < share, by_fibre=by_fibre)
+    return tensor, observed, mask
+
+
+@pytest.fixture
+def tensor() -> LabelTensor:
+    """Forty workers of mixed skill answer a fifth of ninety items of three classes."""
+    generator = np.random.default_rng(5)
+    truth = generator.integers(3, size=90)
+    answered = generator.random((90, 40)) < 0.2
+    right = generator.random((90, 40)) < np.linspace(0.4, 0.95, 40)
+    answers = np.where(right, truth[:, None], generator.integers(3, size=(90, 40)))
+    items, workers = np.nonzero(answered)
+    columns = workers * 3 + answers[items, workers]
+    matrix = sp.csr_array((np.ones(len(items)), (items, columns)), shape=(90, 120))
+    return LabelTensor(SparseVotes(matrix, 40, 3), np.eye(3)[truth])
+
+
+@pytest.mark.parametrize("by_fibre", [True, False])
+def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
+    _, observed, mask = planted(0, 3, 0.4, by_fibre=by_fibre)
+    tensor = np.zeros(mask.shape)
+    tensor[:-1] = observed.values.toarray().reshape(60, 39, 5).transpose(1, 0, 2)
+    tensor[-1] = observed.slice
+    generator = np.random.default_rng(1)
+    start = Factors(*(generator.standard_normal((n, 2)) for n in mask.shape))
+
+    def dense_rows(target: Floats, seen: Floats, first: Floats, second: Floats) -> Floats:
+        design = np.einsum("ar,br->abr", first, second).reshape(-1, 2)
+        solved = np.empty((len(target), 2))
+        for row, (values, shown) in enumerate(zip(target, seen, strict=True)):
+            weighted = design * shown.reshape(-1, 1)
+            # ridge as two more equations: √0.3 · x = 0
+            system = np.vstack([weighted, np.sqrt(0.3) * np.eye(2)])
+            solved[row] = np.linalg.lstsq(system, np.append(values.ravel(), [0.0, 0.0]))[0]
+        return solved
+
+    by_item, by_class = tensor.transpose(1, 0, 2), tensor.transpose(2, 0, 1)
+    items = dense_rows(by_item, mask.transpose(1, 0, 2), start.workers, start.classes)
+    workers = dense_rows(tensor, mask, items, start.classes)
+    classes = dense_rows(by_class, mask.transpose(2, 0, 1), workers, items)
+
+    ours, squared_residual = sweep(observed, item_blocks(observed, 2), start, ridge=0.3)
+    np.testing.assert_allclose(ours.items, items, rtol=1e-9)
+    np.testing.assert_allclose(ours.workers, workers, rtol=1e-9)
+    np.testing.assert_allclose(ours.classes, classes, rtol=1e-9)
+    left = np.square(mask * (tensor - dense_cp(workers, items, classes))).sum()
+    assert squared_residual == pytest.approx(left, rel=1e-9)
+
+
+@pytest.mark.parametrize("by_fibre", [True, False])
+def test_planted_tensors_with_70_percent_missing_are_recovered(by_fibre: bool) -> None:
+    truth, observed, mask = planted(2, 3, 0.3, by_fibre=by_fibre)
+    assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
+    found = fit(observed, 3, ridge=0.0, restarts=10, seed=0, tol=1e-11, max_iter=500)
+    recovered = dense_cp(found.workers, found.items, found.classes)
+    assert np.linalg.norm(recovered - truth) < 1e-3 * np.linalg.norm(truth)
+
+
+def test_power_method_finds_orthogonal_terms_exactly() -> None:
+    generator = np.random.default_rng(3)
+    bases = [np.linalg.qr(generator.standard_normal((n, 3)))[0] for n in (12, 20, 6)]
+    weights = np.array([5.0, 3.0, 2.0])
+    tensor = dense_cp(bases[0] * weights, bases[1], bases[2])
+    observed, _ = hide(tensor, np.ones(tensor.shape, dtype=bool), by_fibre=False)
+    factors = power_start(observed, 3, 10, np.random.default_rng(0))
+    lengths = np.prod([np.linalg.norm(factor, axis=0) for factor in factors], axis=0)
+    np.testing.assert_allclose(np.sort(lengths)[::-1], weights, rtol=1e-3)
+    np.testing.assert_allclose(dense_cp(*factors), tensor, atol=2e-2)
+
+
+@pytest.mark.parametrize("observed", ["fibres", "ones"])
+def test_objective_falls_and_every_run_repeats(tensor: LabelTensor, observed: str) -> None:
+    lines: list[Iteration] = []
+    before = tensor.votes.matrix.toarray(), tensor.slice.copy()
+    completer = TenALS(cp_rank=4, observed=observed)
+    first = completer(tensor, lines.append)
+    objectives = [line.objective for line in lines if line.objective is not None]
+    assert len(objectives) == len(lines) > 1
+    assert all(b <= a + 1e-9 for a, b in pairwise(objectives))
+    assert all(0 <= float(line.extra["residual"] or 0) <= 1 for line in lines)
+    again = completer(tensor)
+    np.testing.assert_array_equal(first.slice, again.slice)
+    np.testing.assert_array_equal(tensor.votes.matrix.toarray(), before[0])
+    np.testing.assert_array_equal(tensor.slice, before[1])
+
+
+def test_the_last_objective_is_that_of_the_completed_tensor(tensor: LabelTensor) -> None:
+    lines: list[Iteration] = []
+    completion = TenALS(cp_rank=4, ridge=0.0)(tensor, lines.append)
+    completed = np.einsum("wr,iq,qrc->wic", completion.workers, completion.items, completion.mixer)
+    np.testing.assert_allclose(completion.slice, completed[-1], atol=1e-12)
+    fibres = observe(tensor, "fibres").pattern.toarray().T[:, :, None]
+    votes = tensor.votes.matrix.toarray().reshape(90, 40, 3).transpose(1, 0, 2)
+    left = np.square(fibres * (votes - completed[:-1])).sum()
+    left += np.square(tensor.slice - completed[-1]).sum()
+    assert lines[-1].objective == pytest.approx(left / 2, rel=1e-9)
+    labels = completion.label_rows(slice(10, 30))
+    np.testing.assert_array_equal(labels, completed[:, 10:30].argmax(axis=2).T)
+
+
+def test_good_workers_labels_are_filled_in(tensor: LabelTensor) -> None:
+    """Where a skilled worker gave no answer, the completed label is mostly the truth's."""
+    labels = TenALS()(tensor).label_rows(slice(0, 90))
+    truth = tensor.slice.argmax(axis=1)
+    assert (labels[:, 30:40] == truth[:, None]).mean() > 0.9
+
+
+def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) -> None:
+    with pytest.warns(ConvergenceWarning, match="--completer-max-iter"):
+        TenALS(completer_max_iter=1)(tensor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TenALS(completer_tol=0.0, completer_max_iter=3)(tensor)
+    with pytest.raises(ConfigError, match="--cp-rank"):
+        TenALS(cp_rank=0)(tensor)
+    with pytest.raises(ConfigError, match="--observed"):
+        TenALS(observed="all")(tensor)
