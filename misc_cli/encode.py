@@ -6,6 +6,7 @@ no trace, except where a worker contradicts itself and `--duplicates` asks for t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,13 +150,21 @@ def _order_classes(
             raise ConfigError("--class-order names a class twice")
         ordered_names = list(class_order)
     else:
-        numbers = [_number(name) for name in found]
-        if any(number is None for number in numbers):
+        ordered_names, numeric = order_names(found)
+        if not numeric:
             return label, classes, False
-        ordered_names = [name for _, name in sorted(zip(numbers, found, strict=True))]
     position = {name: code for code, name in enumerate(ordered_names)}
     remap = np.array([position[name] for name in found], dtype=np.int32)
     return remap[label], pa.array(ordered_names, pa.string()), True
+
+
+def order_names(names: Iterable[str]) -> tuple[list[str], bool]:
+    """Names in class order and whether that order means something: numeric if all are numbers."""
+    found = sorted(names)
+    numbers = [_number(name) for name in found]
+    if any(number is None for number in numbers):
+        return found, False
+    return [name for _, name in sorted(zip(numbers, found, strict=True))], True
 
 
 def _number(text: str) -> float | None:
