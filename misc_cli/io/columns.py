@@ -8,7 +8,7 @@ an error, because a guess between `annotator` and `rater` would be a coin toss.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +122,7 @@ def _is_exact(role: str, positions: list[int], known: list[str]) -> bool:
 def choose(
     where: str,
     names: Sequence[str],
-    given: dict[str, str | None],
+    given: Mapping[str, str | None],
     synonyms: dict[str, list[set[str]]] = SYNONYMS,
     hint: str = "",
 ) -> dict[str, Column]:
@@ -148,7 +148,7 @@ def choose(
 
 
 def by_position(
-    where: str, n_columns: int, given: dict[str, str | None], roles: Sequence[str]
+    where: str, n_columns: int, given: Mapping[str, str | None], roles: Sequence[str]
 ) -> dict[str, Column]:
     """The columns of a file without a header: the user's positions, else 1, 2, 3 in role order."""
     chosen = {}

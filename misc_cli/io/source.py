@@ -84,8 +84,8 @@ def starts_with(buffer: Buffer, prefix: bytes) -> bool:
     return bytes(memoryview(buffer)[: len(prefix)]) == prefix
 
 
-def contains(buffer: Buffer, byte: bytes) -> bool:
-    return any(byte in chunk for chunk in chunks(buffer))
+def count(buffer: Buffer, byte: bytes) -> int:
+    return sum(chunk.count(byte) for chunk in chunks(buffer))
 
 
 def line_at(buffer: Buffer, offset: int) -> int:

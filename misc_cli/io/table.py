@@ -21,7 +21,7 @@ from misc_cli.io.sniff import SPACE, Dialect, Row, delimiter_of, sniff
 from misc_cli.io.source import (
     Buffer,
     Source,
-    contains,
+    count,
     refuse_nul,
     refuse_undecodable,
 )
@@ -76,9 +76,10 @@ def _parse(
         strings_can_be_null=False,
     )
     names = [f"f{at}" for at in range(len(dialect.first_row))]
-    parse = arrow_csv.ParseOptions(
-        delimiter=dialect.delimiter, newlines_in_values=contains(body, b'"')
-    )
+    n_quotes = count(body, b'"')
+    if n_quotes % 2:  # pyarrow would take all that follows for one cell, and say nothing
+        _refuse_open_quote(source, dialect, body)
+    parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=n_quotes > 0)
     try:
         table = _read_csv(body, names, parse, convert)
     except pa.ArrowInvalid as error:
@@ -116,7 +117,9 @@ def _single_spaces(body: Buffer) -> Buffer:
     return pa.py_buffer(data.rstrip(b" "))
 
 
-def numbered_rows(source: Source, dialect: Dialect, body: Buffer) -> Iterator[tuple[int, Row]]:
+def _numbered_rows(
+    source: Source, dialect: Dialect, body: Buffer, strict: bool = False
+) -> Iterator[tuple[int, Row]]:
     """Line number and cells of every row of the body: slow, for error messages only."""
     csv.field_size_limit(sys.maxsize)
     text = io.TextIOWrapper(
@@ -126,32 +129,36 @@ def numbered_rows(source: Source, dialect: Dialect, body: Buffer) -> Iterator[tu
     if dialect.header:
         head = bytes(memoryview(source.content)[: dialect.first_bytes])
         before = len(head.splitlines())
-    reader = csv.reader(text, delimiter=dialect.delimiter)
+    reader = csv.reader(text, delimiter=dialect.delimiter, strict=strict)
     line = 1
-    for row in reader:
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error:
+            raise InputError(
+                f"{source.name}, line {before + line}: a quote opens in this row and does not "
+                'close before the next cell; close it, or double quotes within a cell ("")'
+            ) from None
+        if row is None:
+            return
         if row:
             yield before + line, row
         line = reader.line_num + 1
 
 
+def _refuse_open_quote(source: Source, dialect: Dialect, body: Buffer) -> None:
+    for _ in _numbered_rows(source, dialect, body, strict=True):
+        pass
+
+
 def _refuse_ragged(source: Source, dialect: Dialect, body: Buffer) -> None:
     width = len(dialect.first_row)
-    last = (0, list[str]())
-    for last in numbered_rows(source, dialect, body):
-        line, row = last
-        if len(row) == width:
-            continue
-        if any("\n" in cell for cell in row):
+    for line, row in _numbered_rows(source, dialect, body):
+        if len(row) != width:
             raise InputError(
-                f"{source.name}, line {line}: a quoted cell does not end where its row does; "
-                'double the quotes within it ("")'
+                f"{source.name}, line {line}: {_columns(len(row))} where the first row has "
+                f"{width}; quote cells that hold the delimiter, or set --delimiter"
             )
-        raise InputError(
-            f"{source.name}, line {line}: {_count(len(row))} where the first row has {width}; "
-            "quote cells that hold the delimiter, or set --delimiter"
-        )
-    if any("\n" in cell for cell in last[1]):
-        raise InputError(f"{source.name}, line {last[0]}: a quote opens here and never closes")
 
 
 def _refuse_nameless(
@@ -161,14 +168,14 @@ def _refuse_nameless(
     for role in columns:
         row = first_nameless(columns, role)
         if row is not None:
-            line, _ = next(islice(numbered_rows(source, dialect, body), row, None))
+            line, _ = next(islice(_numbered_rows(source, dialect, body), row, None))
             raise InputError(
                 f"{source.name}, line {line}: a label without its {role}; "
                 "fill it in or drop the row"
             )
 
 
-def _count(n_columns: int) -> str:
+def _columns(n_columns: int) -> str:
     return "1 column" if n_columns == 1 else f"{n_columns} columns"
 
 

@@ -1,0 +1,276 @@
+"""What a user may throw at `misc aggregate` and what becomes of it."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_pairs
+
+ROWS = [("w1", "i1", "cat"), ("w2", "i1", "dog"), ("w1", "i2", "cat")]
+PLAIN = "worker,item,label\nw1,i1,cat\nw2,i1,dog\nw1,i2,cat\n"
+
+
+def rows_of(result: ReadResult) -> list[tuple[str, str, str]]:
+    answers = result.answers
+    columns = (answers.worker, answers.item, answers.label)
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def read_text(folder: Path, text: str | bytes, name: str = "a.csv", **options: str) -> ReadResult:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_answer_columns([str(path)], ReadOptions(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN,
+        PLAIN.replace(",", "\t"),
+        PLAIN.replace(",", ";"),
+        PLAIN.replace(",", "|"),
+        PLAIN.replace(",", "   "),
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("\n", "\r"),
+        PLAIN.rstrip("\n"),
+        "\n\n" + PLAIN + "\n\n",
+        "\ufeff" + PLAIN,
+        PLAIN.encode("utf-16"),
+        PLAIN.removeprefix("worker,item,label\n"),
+        " w1  i1 cat \n  w2 i1   dog\nw1\ti2 cat\n\n",
+        "label,Item ID,Worker_ID\ncat,i1,w1\ndog,i1,w2\ncat,i2,w1\n",
+        '"worker","item","label"\n"w1","i1","cat"\n"w2",i1,"dog"\nw1,i2,"cat"\n',
+        'worker,note,item,label\nw1,"a, ""b""\nc",i1,cat\nw2,,i1,dog\nw1,x,i2,cat\n',
+        'worker,item,"the\nlabel",label\nw1,i1,x,cat\nw2,i1,x,dog\nw1,i2,x,cat\n',
+    ],
+)
+def test_layouts_of_the_same_answers(tmp_path: Path, text: str | bytes) -> None:
+    assert rows_of(read_text(tmp_path, text)) == ROWS
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_packed_files_and_their_hash(tmp_path: Path, pack: object) -> None:
+    packed = pack(PLAIN.encode())  # type: ignore[operator]
+    result = read_text(tmp_path, packed, "a.csv.gz")
+    assert rows_of(result) == ROWS
+    assert result.files[0].sha256 == hashlib.sha256(packed).hexdigest()
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(PLAIN.encode())))
+    result = read_answer_columns(["-"])
+    assert rows_of(result) == ROWS
+    assert result.files[0].name == "<stdin>"
+
+
+def test_files_are_joined_in_order_each_on_its_own_terms(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(PLAIN)
+    (tmp_path / "b.tsv").write_text("label\ttask\tannotator\nowl\ti9\tw9\n")
+    (tmp_path / "c.jsonl").write_text('{"user": "w1", "question": 7, "answer": "cat"}\n')
+    result = read_answer_columns([str(tmp_path / name) for name in ("a.csv", "b.tsv", "c.jsonl")])
+    assert rows_of(result) == [*ROWS, ("w9", "i9", "owl"), ("w1", "7", "cat")]
+    assert [file.n_rows for file in result.files] == [3, 1, 1]
+    assert result.files[1].columns == {"worker": "annotator", "item": "task", "label": "label"}
+
+
+def test_text_stays_text(tmp_path: Path) -> None:
+    text = "worker,item,label\n007,NA,1\n7,null,1.0\nNone,1e3,nan\ntrue,-0,N/A\n"
+    expected = [tuple(line.split(",")) for line in text.splitlines()[1:]]
+    assert rows_of(read_text(tmp_path, text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "w1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
+        "1,1,5\n2,1,5\n3,1,5\n",
+        "alice,berlin,yes\nbob,paris,no\nalice,paris,yes\n",
+        "w1,i1,object\nw2,i1,cat\nw1,i2,object\n",  # a label that is also a synonym
+        "w1,i1,NA\nw2,i1,1\nw1,i2,2\n",  # only the first label is no number
+        "A1XY,201,?\nA2ZQ,201,1\nA3B,202,0\n",
+    ],
+)
+def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:
+    result = read_text(tmp_path, text)
+    assert rows_of(result) == [tuple(line.split(",")) for line in text.splitlines()]
+    assert result.files[0].header is False
+
+
+@pytest.mark.parametrize("text", ["foo,bar,baz\n1,2,3\n2,2,1\n", "foo,bar,baz\nw1,i1,a\nw2,i1,b\n"])
+def test_names_that_say_nothing_are_still_a_header(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"foo, bar, baz.*--worker-col.*--no-header"):
+        read_text(tmp_path, text)
+    named = read_text(tmp_path, text, worker_col="foo", item_col="bar", label_col="3")
+    assert len(named.answers) == 2
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("task,worker,label", "worker task label"),
+        ("task,performer,label", "performer task label"),
+        ("HITId,AssignmentId,WorkerId,Input.url,Answer.mood", "WorkerId HITId Answer.mood"),
+        (
+            "INPUT:image,OUTPUT:result,GOLDEN:result,ASSIGNMENT:task_id,ASSIGNMENT:worker_id",
+            "ASSIGNMENT:worker_id INPUT:image OUTPUT:result",
+        ),
+        (
+            "INPUT:a,INPUT:b,OUTPUT:result,ASSIGNMENT:task_id,ASSIGNMENT:worker_id",
+            "ASSIGNMENT:worker_id ASSIGNMENT:task_id OUTPUT:result",
+        ),
+        (
+            "_unit_id,_id,_trust,_worker_id,mood,mood_gold,tweet",
+            "_worker_id _unit_id mood",
+        ),
+        ("annotation_id,annotator,choice,id,image,lead_time", "annotator id choice"),
+        ("!amt_annotation_ids,!amt_worker_ids,orig_id,response", None),
+        ("user_id,annotator_id,item,label", "annotator_id item label"),
+        ("worker,worker_id,item,item_id,label,value", "worker item label"),
+        ("question,user,answer", "user question answer"),
+    ],
+)
+def test_columns_by_name(tmp_path: Path, header: str, expected: str | None) -> None:
+    text = header + "\n" + ",".join("abcdefgh"[: header.count(",") + 1]) + "\n"
+    if expected is None:
+        with pytest.raises(InputError, match="--worker-col"):
+            read_text(tmp_path, text, worker_col=None, label_col="response")  # type: ignore[arg-type]
+        return
+    assert " ".join(read_text(tmp_path, text).files[0].columns.values()) == expected
+
+
+def test_columns_by_the_users_word(tmp_path: Path) -> None:
+    text = "who,what,said,label\nw1,i1,cat,x\nw2,i1,dog,x\nw1,i2,cat,x\n"
+    options = {"worker_col": "WHO", "item_col": "2", "label_col": "said"}
+    assert rows_of(read_text(tmp_path, text, **options)) == ROWS
+    headerless = "cat i1 w1\ndog i1 w2\ncat i2 w1\n"
+    options = {"worker_col": "3", "item_col": "2", "label_col": "1"}
+    assert rows_of(read_text(tmp_path, headerless, "a.txt", **options)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "studio.json",
+            '[{"id": 1, "data": {"text": "x"}, "annotations": ['
+            '{"completed_by": {"id": 7, "email": "w1"}, "result":'
+            ' [{"value": {"choices": ["cat"]}}]},'
+            '{"completed_by": 2, "result": [{"value": {"rating": 4}}]},'
+            '{"completed_by": 3, "result": [], "was_cancelled": true}]}]',
+        ),
+        (
+            "prodigy.jsonl",
+            '{"_input_hash": 1, "_task_hash": 9, "_session_id": "w1", "accept": ["cat"],'
+            ' "answer": "accept"}\n'
+            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": "2", "label": "z", "answer": 4}\n'
+            '{"_input_hash": 1, "_task_hash": 9, "_session_id": "3", "accept": [],'
+            ' "answer": "ignore"}\n',
+        ),
+        (
+            "plain.json",
+            '[{"annotator": {"id": "w1"}, "item": 1, "label": "cat"},'
+            ' {"annotator": {"id": 2}, "item": 1, "label": 4},'
+            ' {"annotator": {"id": 3}, "item": 1, "label": null}]',
+        ),
+    ],
+)
+def test_json_exports(tmp_path: Path, name: str, text: str) -> None:
+    expected = [("w1", "1", "cat"), ("2", "1", "4"), ("3", "1", "")]
+    assert rows_of(read_text(tmp_path, text, name)) == expected
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "answers.parquet"
+    table = pa.table({"worker": ["w1", "w2", "w1"], "item": [1, 1, 2], "label": ["cat", None, "b"]})
+    parquet.write_table(table, path)
+    assert rows_of(read_answer_columns([str(path)])) == [
+        ("w1", "1", "cat"),
+        ("w2", "1", ""),
+        ("w1", "2", "b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("\n \n", "empty"),
+        ("worker,item,label\n", "no rows"),
+        ("worker,thing,label\na,b,c\n", "no item column among worker, thing, label.*--item-col"),
+        ("annotator,rater,item,label\na,b,c,d\n", "'annotator' and 'rater'.*--worker-col"),
+        ("worker,item,label\na,b,c\n\nd,e\n", "line 4: 2 columns.*3"),
+        ("worker,item,label\na,b,c\nd,e,f,g\n", "line 3: 4 columns.*3"),
+        ('worker,item,label\na,b,"c\nd"\n\ne,f\n', "line 5: 2 columns"),
+        ('worker,item,label\na,b,c\na,b,"c\nd,e,f\n', "line 3: a quote"),
+        (b"worker,item,label\na,b,c\na,b,\xe9\n", r"line 3: not UTF-8 \(byte 0xe9\).*--encoding"),
+        (b"worker,item,label\na,b,c\na,\0,d\n", "line 3: a NUL byte"),
+        ("worker,item,label\na,b,\n\n ,b,c\n", "line 4: a label without its worker"),
+        ("worker,item,label\na,b,c\na,,c\n", "line 3: a label without its item"),
+        ("w1,i1\nw2,i2\n", "no column 3 for the label"),
+        ('{"worker": 1, "item": 2, "label": 3}\n{"worker":\n', "line 2: not JSON"),
+        (b"\x1f\x8b\x08\0broken", "damaged gzip"),
+        (b"PK\x03\x04", "zip archive or a spreadsheet"),
+        (b"PAR1 is not enough", "not a whole Parquet file"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_where(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_text(tmp_path, text)
+    assert str(tmp_path / "a.csv") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_answer_columns([str(tmp_path / "none.csv")])
+    with pytest.raises(InputError, match="folder"):
+        read_answer_columns([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"delimiter": "ab"}, {"encoding": "klingon"}, {"format": "xls"}, {"label_col": "said"}],
+)
+def test_bad_options(tmp_path: Path, options: dict[str, str]) -> None:
+    with pytest.raises(MiscError):
+        read_text(tmp_path, PLAIN, **options)
+
+
+def test_no_header_contradicts_a_name() -> None:
+    with pytest.raises(ConfigError, match="position"):
+        ReadOptions(header=False, worker_col="who")
+
+
+def test_encoding_is_taken_at_its_word(tmp_path: Path) -> None:
+    latin = "worker,item,label\nw1,i1,café\n".encode("latin-1")
+    assert rows_of(read_text(tmp_path, latin, encoding="latin-1")) == [("w1", "i1", "café")]
+
+
+def test_rows_longer_than_a_block(tmp_path: Path) -> None:
+    long = "x" * 9_000_000
+    text = f"worker,item,label,note\nw1,i1,cat,{long}\nw2,i1,dog,y\nw1,i2,cat,z\n"
+    assert rows_of(read_text(tmp_path, text)) == ROWS
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["item,label\na,1\nb,2\n", "a,1\nb,2\n", "id\ttruth\na\t1\nb\t2\n", "gold,task\n1,a\n2,b\n"],
+)
+def test_known_labels(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "truth.csv"
+    path.write_text(text)
+    items, labels = read_pairs(str(path))
+    assert (items.to_pylist(), labels.to_pylist()) == (["a", "b"], ["1", "2"])
