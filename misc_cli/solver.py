@@ -80,23 +80,23 @@ def iterate(
     return Solution(state, max_iter, tol == 0, objective)
 
 
-def normalise_scores(scores: Floats, gold: Codes | None = None) -> Floats:
+def normalise_scores(
+    scores: Floats, gold: Codes | None = None, log_prior: Floats | None = None
+) -> Floats:
     """Turn log scores (n, n_classes) into posteriors in place; return each row's log normaliser.
 
-    Column by column: a reduction along the short axis is slower than n_classes passes over n.
+    The work happens class by class: numpy is slow along the short axis of a tall array.
     `gold` (n,) holds known classes, -1 elsewhere; their rows become certain.
+    `log_prior` (n_classes,) is added to every row.
     """
-    columns = [scores[:, c] for c in range(scores.shape[1])]
-    top = columns[0].copy()
-    for column in columns[1:]:
-        np.maximum(top, column, out=top)
-    total = np.zeros(len(scores))
-    for column in columns:
-        column -= top
-        np.exp(column, out=column)
-        total += column
-    for column in columns:
-        column /= total
+    offsets = 0.0 if log_prior is None else log_prior[:, None]
+    by_class = np.add(scores.T, offsets, order="C")
+    top = by_class.max(axis=0)
+    by_class -= top
+    np.exp(by_class, out=by_class)
+    total: Floats = by_class.sum(axis=0)
+    for column, weights in zip(scores.T, by_class, strict=True):
+        np.divide(weights, total, out=column)
     if gold is not None:
         clamp(scores, gold)
     np.log(total, out=total)

@@ -75,20 +75,24 @@ class SparseVotes:
         return [slice(a, b) for a, b in pairwise(edges)]
 
     @cached_property
-    def _views(self) -> dict[int, sp.csr_array]:
-        return {rows.start: self._view(rows) for rows in self.blocks}
+    def _cut(self) -> dict[int, sp.csr_array]:
+        """The blocks by first item, cut once for all iterations.
 
-    def _view(self, rows: slice) -> sp.csr_array:
-        """These rows without copying a vote."""
-        pointers = self.matrix.indptr[rows.start : rows.stop + 1]
-        first, last = pointers[0], pointers[-1]
-        return sp.csr_array(
-            (self.matrix.data[first:last], self.matrix.indices[first:last], pointers - first),
-            shape=(rows.stop - rows.start, self.matrix.shape[1]),
-        )
+        scipy copies a small view of a large array whenever it wraps or transposes it, so each block
+        owns its columns (4 bytes a vote) and all blocks share one array of ones.
+        """
+        edges = self.matrix.indptr[[0, *(rows.stop for rows in self.blocks)]]
+        ones = np.ones(np.diff(edges).max())
+        cut = {}
+        for rows, (first, last) in zip(self.blocks, pairwise(edges), strict=True):
+            pointers = self.matrix.indptr[rows.start : rows.stop + 1] - first
+            columns = self.matrix.indices[first:last].copy()
+            shape = (rows.stop - rows.start, self.matrix.shape[1])
+            cut[rows.start] = sp.csr_array((ones[: last - first], columns, pointers), shape=shape)
+        return cut
 
     def block(self, rows: slice) -> sp.csr_array:
-        return self._views[rows.start]
+        return self._cut[rows.start]
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,11 @@ def vote_fractions(labels: Labels) -> Floats:
 
     def fill(rows: slice) -> None:
         totals = votes.block(rows) @ to_class
-        answered = np.maximum(totals.sum(axis=1, keepdims=True), TINY)
-        fractions[rows] = np.where(answered > TINY, totals / answered, 1.0 / votes.n_classes)
+        answered = totals @ np.ones(votes.n_classes)
+        unanswered = answered == 0.0
+        totals[unanswered], answered[unanswered] = 1.0, votes.n_classes  # every class alike
+        for column, total in zip(fractions[rows].T, totals.T, strict=True):
+            np.divide(total, answered, out=column)
 
     for _ in map_in_order(fill, votes.blocks):
         pass
@@ -100,10 +103,9 @@ def fit(
     def step(state: State) -> Step[State]:
         model = estimate(state.counts)
         prior = prior_of(state.class_sizes)
-        counts, log_likelihood, change = _sweep(labels, model, prior, state.posteriors)
-        sizes = state.posteriors.sum(axis=0)
-        updated = State(state.posteriors, counts, sizes, model, prior)
-        return Step(updated, change, log_likelihood, posteriors=state.posteriors)
+        sums = _sweep(labels, model, prior, state.posteriors)
+        updated = State(state.posteriors, sums.counts, sums.class_sizes, model, prior)
+        return Step(updated, sums.change, sums.log_likelihood, posteriors=state.posteriors)
 
     posteriors = vote_fractions(labels)
     counts = expected_counts(labels, posteriors)
@@ -124,34 +126,49 @@ def fit(
     )
 
 
-def _sweep(
-    labels: Labels, model: Model, class_prior: Floats, posteriors: Floats
-) -> tuple[Floats, float, float]:
-    """One E-step over all blocks, rewriting `posteriors`, with the next M-step's counts."""
+@dataclass
+class _Sums:
+    """What one E-step adds up over the blocks."""
+
+    counts: Floats
+    class_sizes: Floats
+    log_likelihood: float = 0.0
+    change: float = 0.0
+
+    def add(self, other: _Sums) -> None:
+        self.counts += other.counts
+        self.class_sizes += other.class_sizes
+        self.log_likelihood += other.log_likelihood
+        self.change = max(self.change, other.change)
+
+
+def _sweep(labels: Labels, model: Model, class_prior: Floats, posteriors: Floats) -> _Sums:
+    """One E-step over all blocks, rewriting `posteriors`, with the next M-step's sums."""
     votes, gold = labels.votes, labels.gold
     n_columns = votes.n_workers * votes.n_classes
     # column (w, k) of the votes meets E[log π_w[c, k]] for every true class c
     table = np.ascontiguousarray(model.log_confusions.transpose(0, 2, 1)).reshape(n_columns, -1)
     log_prior = np.log(class_prior)
 
-    def kernel(rows: slice) -> tuple[Floats, float, float]:
+    def kernel(rows: slice) -> _Sums:
         block = votes.block(rows)
         # eq. 2.5 in logs: T_ic ∝ p_c · Π_w π_w[c, x_wi]
         scores = block @ table
-        scores += log_prior
-        known = None if gold is None else gold[rows]
-        log_normalisers = normalise_scores(scores, known)
-        change = float(np.abs(posteriors[rows] - scores).max(initial=0.0))
+        log_normalisers = normalise_scores(scores, None if gold is None else gold[rows], log_prior)
+        moved = posteriors[rows] - scores
         posteriors[rows] = scores
-        return block.T @ scores, float(log_normalisers.sum()), change
+        return _Sums(
+            counts=block.T @ scores,
+            class_sizes=np.ones(len(scores)) @ scores,  # several times faster than sum(axis=0)
+            log_likelihood=float(log_normalisers.sum()),
+            change=float(max(moved.max(initial=0.0), -moved.min(initial=0.0))),
+        )
 
-    counts = np.zeros((n_columns, votes.n_classes))
-    log_likelihood = change = 0.0
-    for partial, partial_likelihood, partial_change in map_in_order(kernel, votes.blocks):
-        counts += partial
-        log_likelihood += partial_likelihood
-        change = max(change, partial_change)
-    return _true_first(counts, votes.n_workers), log_likelihood, change
+    total = _Sums(np.zeros((n_columns, votes.n_classes)), np.zeros(votes.n_classes))
+    for partial in map_in_order(kernel, votes.blocks):
+        total.add(partial)
+    total.counts = _true_first(total.counts, votes.n_workers)
+    return total
 
 
 def _true_first(columns: Floats, n_workers: int) -> Floats:
