@@ -1,7 +1,53 @@
-"""One trustworthy label per item from noisy, incomplete crowd labels."""
+"""One trustworthy label per item from noisy, incomplete crowd labels.
+
+from misc_cli import aggregate, read_answers
+result = aggregate(read_answers("answers.csv"), aggregator="ds-em")
+result.labels
+"""
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from misc_cli.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from misc_cli.api import Result, aggregate, read_answers
+
+__all__ = ["Result", "__version__", "aggregate", "read_answers"]
+
+_PUBLIC = {
+    "Result": "misc_cli.api",
+    "aggregate": "misc_cli.api",
+    "read_answers": "misc_cli.api",
+}
+
+
+class _LazyName:
+    """A public name, imported when it is first used.
+
+    The import system binds a subpackage to its parent's attribute, and the folder `aggregate` is
+    one: accepting that quietly keeps `misc_cli.aggregate` the function.
+    """
+
+    def __init__(self, name: str, module: str) -> None:
+        self.name, self.module = name, module
+
+    def __get__(self, package: Any, _: Any = None) -> Any:
+        from importlib import import_module
+
+        return getattr(import_module(self.module), self.name)
+
+    def __set__(self, package: Any, subpackage: Any) -> None:
+        pass
+
+
+class _Package(ModuleType):
+    """This package, with its public names as lazy attributes."""
+
+
+for _name, _module in _PUBLIC.items():
+    setattr(_Package, _name, _LazyName(_name, _module))
+sys.modules[__name__].__class__ = _Package

@@ -82,17 +82,26 @@ def encode(
     )
 
 
-def encode_gold(labels: Labels, items: Any, values: Any) -> Codes:
-    """Known classes by item, (n_items,), -1 where unknown; labels nobody gave are an error."""
+def encode_gold(labels: Labels, items: Any, values: Any, *, unknown: str = "error") -> Codes:
+    """Known classes by item, (n_items,), -1 where unknown; empty labels are unknown.
+
+    A label nobody gave is an error, or with `unknown="outside"` is coded n_classes: a truth that
+    no result can match.
+    """
     gold = np.full(labels.n_items, -1, dtype=np.int32)
-    rows = pc.index_in(pc.utf8_trim_whitespace(_text(items)), labels.items)
-    codes = pc.index_in(pc.utf8_trim_whitespace(_text(values)), labels.classes)
-    unknown = pc.and_(pc.is_valid(rows), pc.is_null(codes))
-    if pc.any(unknown).as_py():
-        name = _text(values).filter(unknown)[0].as_py()
-        raise InputError(f"label {name!r} was given by no worker; add it with --class-order")
-    known = pc.is_valid(rows)
-    gold[rows.filter(known).to_numpy()] = codes.filter(known).to_numpy()
+    names = pc.utf8_trim_whitespace(_text(items))
+    texts = pc.utf8_trim_whitespace(_text(values))
+    rows = pc.index_in(names, labels.items)
+    known = pc.and_(pc.is_valid(rows), pc.fill_null(pc.not_equal(texts, ""), False))
+    rows, texts, names = rows.filter(known), texts.filter(known), names.filter(known)
+    codes = pc.index_in(texts, labels.classes)
+    if codes.null_count and unknown == "error":
+        at = pc.index(pc.is_null(codes), True).as_py()
+        raise InputError(
+            f"item {names[at].as_py()!r} is known to be {texts[at].as_py()!r}, which no worker "
+            "answered; name all classes with --class-order"
+        )
+    gold[rows.to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
     return gold
 
 

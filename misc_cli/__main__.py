@@ -1,0 +1,96 @@
+"""Where a process starts and ends: every exit code is decided here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+# Our own blocks of items use the cores. A BLAS that also does would only get in the way, and its
+# sums could depend on the number of threads. Set before anything loads numpy.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+EXIT_TERMINATED = 128 + signal.SIGTERM
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = run(words)
+    except KeyboardInterrupt:
+        code = _interrupted()
+    sys.exit(code)
+
+
+def run(words: list[str]) -> int:
+    """Run a command; any outcome becomes an exit code and at most one line on stderr."""
+    import click
+
+    from misc_cli.cli import misc
+    from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
+
+    if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
+        misc.main(words, prog_name="misc")
+    try:
+        signal.signal(signal.SIGTERM, _terminate)
+        with misc.make_context("misc", words) as context:
+            misc.invoke(context)
+        sys.stdout.flush()
+        return EXIT_DONE
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted()
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "misc"
+        return _complain(f"{error.format_message()} (see {where} --help)", EXIT_USAGE)
+    except click.ClickException as error:
+        return _complain(error.format_message(), EXIT_USAGE)
+    except MiscError as error:
+        return _complain(str(error), error.exit_code)
+    except BrokenPipeError:
+        # Whoever reads our output has all it wanted. Python flushes stdout once more as it ends:
+        # give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_DONE
+    except MemoryError:
+        return _complain(
+            "out of memory; use fewer items, smaller ranks or a pure method", EXIT_USAGE
+        )
+    except Exception as defect:
+        if "--verbose" in words or "-v" in words or os.environ.get("MISC_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        what = f"{type(defect).__name__}: {defect}"
+        return _complain(
+            f"this is a defect of misc, please report it ({what}); "
+            "MISC_DEBUG=1 shows the traceback",
+            EXIT_DEFECT,
+        )
+
+
+def _complain(message: str, code: int) -> int:
+    line = " ".join(message.split())  # one line, whatever the message holds
+    print(f"misc: error: {line}", file=sys.stderr)
+    return code
+
+
+def _interrupted() -> int:
+    from misc_cli.errors import EXIT_INTERRUPTED
+
+    print("misc: interrupted", file=sys.stderr)
+    return EXIT_INTERRUPTED
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    """End by exception, so that temporary files are removed on the way out."""
+    sys.exit(EXIT_TERMINATED)
+
+
+if __name__ == "__main__":
+    main()

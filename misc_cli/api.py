@@ -1,0 +1,167 @@
+"""The Python API: the command line's pipeline, DataFrames in and out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from misc_cli import pipeline
+from misc_cli.encode import Answers
+from misc_cli.errors import InputError, MiscWarning
+from misc_cli.io.read import ReadOptions, read_answer_columns, read_pairs
+from misc_cli.report import label_columns, worker_columns
+from misc_cli.settings import Settings
+from misc_cli.types import OnIteration, ignore_iteration
+
+Path = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    labels       item, label, confidence and item details, one row per item, sorted by item
+    posteriors   items × classes, rows sum to 1
+    workers      one row per worker: answers, accuracy, agreement, information, confusions
+    diagnostics  one row per iteration
+    """
+
+    outcome: pipeline.Outcome
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def labels(self) -> pd.DataFrame:
+        return _frame(label_columns(self.outcome, item_details=True))
+
+    @cached_property
+    def posteriors(self) -> pd.DataFrame:
+        labels = self.outcome.labels
+        return pd.DataFrame(
+            self.outcome.aggregation.posteriors,
+            index=pd.Index(labels.items.to_pylist(), name="item"),
+            columns=labels.classes.to_pylist(),
+        )
+
+    @cached_property
+    def workers(self) -> pd.DataFrame:
+        return _frame(worker_columns(self.outcome))
+
+    @cached_property
+    def diagnostics(self) -> pd.DataFrame:
+        return pd.DataFrame(self.outcome.records)
+
+    @property
+    def converged(self) -> bool:
+        return self.outcome.aggregation.converged
+
+    @property
+    def iterations(self) -> int:
+        return self.outcome.aggregation.iterations
+
+    @property
+    def error(self) -> float | None:
+        """Per cent of items with truth that are wrong; None without truth."""
+        return self.outcome.figures.get("error")
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The run in numbers, by the names that --fail-if knows."""
+        return dict(self.outcome.figures)
+
+
+def aggregate(
+    answers: pd.DataFrame | Path | Sequence[Path],
+    *,
+    aggregator: str = Settings.aggregator,
+    completer: str = Settings.completer,
+    preset: str = Settings.preset,
+    gold: pd.DataFrame | Path | None = None,
+    truth: pd.DataFrame | Path | None = None,
+    duplicates: str = Settings.duplicates,
+    class_order: Sequence[str] | None = None,
+    seed: int = Settings.seed,
+    threads: int | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+    **options: Any,
+) -> Result:
+    """One label per item from a DataFrame (worker, item, label) or from files.
+
+    `options` are the methods' parameters: the flags of `misc aggregate` with underscores.
+    """
+    settings = Settings(
+        preset=preset,
+        completer=completer,
+        aggregator=aggregator,
+        duplicates=duplicates,
+        class_order=None if class_order is None else tuple(map(str, class_order)),
+        seed=seed,
+        threads=threads,
+        options=options,
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", MiscWarning)
+        outcome = pipeline.run(
+            _answers(answers),
+            settings,
+            gold=_pairs(gold),
+            truth=_pairs(truth),
+            on_iteration=on_iteration,
+        )
+    for warning in caught:  # the caller's filters decide what becomes of them
+        warnings.warn(str(warning.message), warning.category, stacklevel=2)
+    return Result(outcome, tuple(str(warning.message) for warning in caught))
+
+
+def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:
+    """Answers from files, as text: columns worker, item, label.
+
+    `options` are the fields of `misc_cli.io.read.ReadOptions`, which are the reading flags.
+    """
+    answers = read_answer_columns(_names(sources), ReadOptions(**options)).answers
+    return _frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
+
+
+def _answers(given: pd.DataFrame | Path | Sequence[Path]) -> Answers:
+    if not isinstance(given, pd.DataFrame):
+        return read_answer_columns(_names(given)).answers
+    return Answers(*_columns(given, ("worker", "item", "label")))
+
+
+def _pairs(given: pd.DataFrame | Path | None) -> pipeline.Pairs | None:
+    if given is None:
+        return None
+    if not isinstance(given, pd.DataFrame):
+        return read_pairs(fspath(given))
+    item, label = _columns(given, ("item", "label"))
+    return item, label
+
+
+def _columns(frame: pd.DataFrame, names: Sequence[str]) -> list[Any]:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        found = ", ".join(map(str, frame.columns))
+        raise InputError(f"no column {missing[0]!r} among {found}; rename the DataFrame's columns")
+    # Through pandas' own text form, so that 1 is "1" and a missing value stays missing
+    return [pa.array(frame[name].astype("string"), pa.string(), from_pandas=True) for name in names]
+
+
+def _names(sources: Path | Sequence[Path]) -> list[str]:
+    if isinstance(sources, str | PathLike):
+        return [fspath(sources)]
+    return [fspath(source) for source in sources]
+
+
+def _frame(columns: dict[str, Any]) -> pd.DataFrame:
+    """Text columns become pandas text, numbers stay numbers."""
+    table = {
+        name: column.to_pandas() if isinstance(column, pa.Array | pa.ChunkedArray) else column
+        for name, column in columns.items()
+    }
+    return pd.DataFrame(table)

@@ -1,0 +1,257 @@
+"""`misc aggregate`: answers in, one label per item out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.errors import ConfigError, GateTripped
+from misc_cli.gates import METRICS, Gate, parse_gate
+
+if TYPE_CHECKING:
+    from misc_cli.console import Row
+    from misc_cli.pipeline import Outcome
+    from misc_cli.settings import Settings
+
+_OUTPUT = "Output"
+_JUDGING = "Known labels and gates"
+
+EXAMPLES = """
+misc aggregate answers.csv -o labels.csv
+misc aggregate answers.csv --aggregator one-coin --probabilities > labels.csv
+zcat answers.csv.gz | misc aggregate - --workers workers.csv -o labels.csv
+misc aggregate answers.csv --truth truth.csv --fail-if 'error>5' -o labels.csv
+misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-col 3
+"""
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@options.answers_argument()
+@options.methods()
+@options.reading()
+@options.option(
+    "-o",
+    "--output",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="Labels; beside it appear FILE's .diagnostics.jsonl and .run.json [default: stdout].",
+)
+@options.option(
+    "--probabilities", section=_OUTPUT, is_flag=True, help="A column p_<class> per class."
+)
+@options.option(
+    "--item-details",
+    section=_OUTPUT,
+    is_flag=True,
+    help="Columns answers, tie, runner_up, entropy and what else the method knows of items.",
+)
+@options.option(
+    "--workers",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="Per worker: answers, accuracy, agreement, information, confusion matrix.",
+)
+@options.option(
+    "--diagnostics",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="One JSON object per iteration [default: beside the output, if that is a file].",
+)
+@options.option(
+    "--gold",
+    section=_JUDGING,
+    metavar="FILE",
+    help="Items whose label is known (item,label): kept as they are, and they teach the rest.",
+)
+@options.option(
+    "--truth",
+    section=_JUDGING,
+    metavar="FILE",
+    help="True labels (item,label) to judge the result by; never used to make it.",
+)
+@options.option(
+    "--fail-if",
+    section=_JUDGING,
+    metavar="COND",
+    multiple=True,
+    help="Exit with 3, after writing everything, if METRIC OP VALUE holds; OP is < <= > >= = !=, "
+    f"METRIC one of {', '.join(METRICS)}. Repeatable.",
+)
+@options.talking()
+def command(answers: tuple[str, ...], **parameters: Any) -> None:
+    """Turn answers into one label per item.
+
+    Answers are rows of worker, item and label; the result is item,label,confidence, sorted by
+    item. Files may be CSV, TSV or what crowd platforms
+    export, plain or compressed; several count as one; "-" is stdin.
+    """
+    from misc_cli.console import Console
+
+    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    settings = options.settings_from(parameters)
+    reading = options.read_options_from(parameters)
+    gates = [parse_gate(text) for text in parameters["fail_if"]]
+    if any(gate.metric == "error" for gate in gates) and parameters["truth"] is None:
+        raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
+    places = _places(parameters)
+    _check(answers, parameters, places)
+    with console.watching():
+        _run(answers, settings, reading, parameters, places, gates, console)
+
+
+def _run(
+    sources: tuple[str, ...],
+    settings: Settings,
+    reading: Any,
+    parameters: dict[str, Any],
+    places: dict[str, Path],
+    gates: list[Gate],
+    console: Any,
+) -> None:
+    from misc_cli import pipeline
+    from misc_cli.io.read import read_answer_columns, read_pairs
+
+    watch = pipeline.Stopwatch()
+    with watch.stage("read"):
+        read = read_answer_columns(sources, reading)
+        pairs = {
+            name: read_pairs(parameters[name]) for name in ("gold", "truth") if parameters[name]
+        }
+    outcome = pipeline.run(
+        read.answers, settings, **pairs, on_iteration=console.on_iteration, stopwatch=watch
+    )
+    outcome.figures["warnings"] = len(console.warnings)
+    with watch.stage("write"):
+        _write(outcome, settings, read.files, parameters, places, console.warnings)
+    console.summary(_summary(outcome, settings, places))
+    tripped = [gate for gate in gates if gate.trips(outcome.figures)]
+    if tripped:
+        said = "; ".join(f"{g.text} ({g.metric} is {outcome.figures[g.metric]})" for g in tripped)
+        raise GateTripped(f"done and written, but --fail-if {said}")
+
+
+def _places(parameters: dict[str, Any]) -> dict[str, Path]:
+    """Where each output goes; labels are missing here when they go to stdout."""
+    from misc_cli.io.write import is_special
+
+    places: dict[str, Path] = {}
+    output = parameters["output"]
+    if output is not None and output != "-":
+        places["labels"] = Path(output)
+        if not is_special(places["labels"]):
+            path = places["labels"]
+            stem = path.name.removesuffix(".gz")
+            stem = Path(stem).stem or stem
+            places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
+            places["run"] = path.with_name(f"{stem}.run.json")
+    for name in ("diagnostics", "workers"):
+        if parameters[name] is not None:
+            places[name] = Path(parameters[name])
+    return places
+
+
+def _check(sources: tuple[str, ...], parameters: dict[str, Any], places: dict[str, Path]) -> None:
+    from misc_cli.io.write import check_writable
+
+    known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
+    if [*sources, *known].count("-") > 1:
+        raise ConfigError("standard input (-) can be read only once")
+    check_writable(places.values(), [*sources, *known])
+
+
+def _write(
+    outcome: Outcome,
+    settings: Settings,
+    inputs: list[Any],
+    parameters: dict[str, Any],
+    places: dict[str, Path],
+    warnings: list[str],
+) -> None:
+    """All files at once; stdout last, so that a reader who leaves early costs no file."""
+    from misc_cli.io.manifest import manifest, write_manifest, write_records
+    from misc_cli.io.tables import write_table
+    from misc_cli.io.write import Output, write_all
+    from misc_cli.report import label_columns, worker_columns
+
+    labels = label_columns(
+        outcome,
+        probabilities=parameters["probabilities"],
+        item_details=parameters["item_details"],
+    )
+    writers: dict[str, Any] = {
+        "labels": lambda stream: write_table(labels, stream, places["labels"].name),
+        "workers": lambda stream: write_table(
+            worker_columns(outcome), stream, places["workers"].name
+        ),
+        "diagnostics": lambda stream: write_records(outcome.records, stream),
+        "run": lambda stream: write_manifest(
+            manifest(
+                outcome,
+                settings,
+                command=sys.argv[1:],
+                inputs=inputs,
+                outputs={name: str(path) for name, path in places.items()},
+                warnings=warnings,
+            ),
+            stream,
+        ),
+    }
+    # The manifest comes last: it records the time and memory that the others took.
+    order = [name for name in writers if name in places]
+    write_all(Output(places[name], writers[name]) for name in order)
+    if "labels" not in places:
+        write_table(labels, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def _summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> list[Row]:
+    from misc_cli.io.manifest import peak_memory
+
+    figures, encoding = outcome.figures, outcome.encoding
+    labels = encoding.labels
+    method = settings.aggregator
+    if settings.completer != "none":
+        method = f"{settings.completer} + {method}"
+    rows = [
+        ("method", f"{method}, preset {settings.preset}"),
+        (
+            "answers",
+            f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
+            f"{_count(labels.n_items, 'item')} in {_count(labels.n_classes, 'class')}: "
+            f"{figures['answers-per-item']:.1f} per item, {figures['density']:.2f} % filled",
+        ),
+    ]
+    aside = {
+        "empty": encoding.n_empty,
+        "repeated": encoding.n_repeats,
+        "contradictory": encoding.n_conflicts,
+    }
+    if any(aside.values()):
+        listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
+        rows.append(("set aside", listing))
+    converged = "converged" if outcome.aggregation.converged else "NOT converged"
+    rows.append(
+        (
+            "result",
+            f"{converged} after {_count(outcome.aggregation.iterations, 'iteration')}, "
+            f"mean confidence {figures['confidence']:.3f}, {_count(figures['ties'] or 0, 'tie')}",
+        )
+    )
+    if "error" in figures:
+        rows.append(
+            ("error", f"{figures['error']:.2f} % of {figures['items-with-truth']:,} known items")
+        )
+    if places:
+        rows.append(("written", ", ".join(str(path) for path in places.values())))
+    seconds = sum(outcome.timings.values())
+    rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
+    return rows
+
+
+def _count(number: float, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"

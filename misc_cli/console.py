@@ -1,0 +1,140 @@
+"""What a person sees on stderr. The only module that imports rich, and only on a terminal.
+
+warnings   one line each, always, unless --quiet
+summary    on a terminal, or with --verbose
+progress   on a terminal, once a run has lasted long enough to make one wonder
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from misc_cli.types import Iteration
+
+PATIENCE_SECONDS = 0.4
+REFRESH_SECONDS = 0.1
+
+Row = tuple[str, str]
+
+
+class Console:
+    """Talks to stderr as much as the user asked for and as the place allows."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self.terminal = sys.stderr.isatty()
+        self.warnings: list[str] = []
+        self._progress = _Progress() if self.terminal and not quiet else None
+
+    def warn(self, text: str) -> None:
+        """Say it once, and keep it for run.json."""
+        line = " ".join(text.split())
+        if line in self.warnings:
+            return
+        self.warnings.append(line)
+        if not self.quiet:
+            self._say(f"misc: warning: {line}", "yellow")
+
+    def summary(self, rows: Sequence[Row]) -> None:
+        """Aligned lines of a name and a value."""
+        if self.quiet or not (self.terminal or self.verbose):
+            return
+        width = max(len(name) for name, _ in rows)
+        if not self.terminal:
+            for name, value in rows:
+                print(f"{name:<{width}}  {value}", file=sys.stderr)
+            return
+        from rich.text import Text
+
+        for name, value in rows:
+            line = Text.assemble((f"{name:<{width}}  ", "bold cyan"), value)
+            _rich().print(line, soft_wrap=True, highlight=False)
+
+    def on_iteration(self, iteration: Iteration) -> None:
+        if self._progress is not None:
+            self._progress.show(iteration)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The live line, if any, exists only inside this block; warnings appear as they come."""
+        import warnings
+
+        from misc_cli.errors import MiscWarning
+
+        def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+            # A warning of a library is a matter for us, not for the user.
+            if self.verbose or issubclass(category, MiscWarning):
+                self.warn(str(message))
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = show
+            try:
+                yield
+            finally:
+                if self._progress is not None:
+                    self._progress.close()
+
+    def _say(self, line: str, style: str) -> None:
+        if not self.terminal:
+            print(line, file=sys.stderr)
+            return
+        from rich.text import Text
+
+        _rich().print(Text(line, style), soft_wrap=True, highlight=False)
+
+
+class _Progress:
+    """One line that says where the run is; nothing at all for a run that is over at once."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.shown = 0.0
+        self.status: Any = None
+
+    def show(self, iteration: Iteration) -> None:
+        now = time.monotonic()
+        if now - self.started < PATIENCE_SECONDS or now - self.shown < REFRESH_SECONDS:
+            return
+        self.shown = now
+        text = self._describe(iteration, now - self.started)
+        if self.status is None:
+            console = _rich()
+            if console.is_dumb_terminal:
+                return
+            self.status = console.status(text, spinner="dots")
+            self.status.start()
+        self.status.update(text)
+
+    def close(self) -> None:
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
+
+    @staticmethod
+    def _describe(iteration: Iteration, seconds: float) -> str:
+        parts = [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
+        parts.append(f"{iteration.stage} iteration {iteration.iteration}")
+        if iteration.change is not None:
+            parts.append(f"change {iteration.change:.2g}")
+        parts.append(f"{seconds:.0f} s")
+        return " · ".join(parts)
+
+
+_console: Any = None
+
+
+def _rich() -> Any:
+    """One rich console for everything, so that lines and the live line do not collide."""
+    global _console
+    if _console is None:
+        from rich.console import Console as RichConsole
+
+        _console = RichConsole(stderr=True)
+    return _console

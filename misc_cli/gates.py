@@ -1,0 +1,81 @@
+"""`--fail-if`: conditions on a finished run, for scripts that must not go on with a poor result.
+
+Grammar:  METRIC OP VALUE      OP is < <= > >= = !=      spaces are free, a % after VALUE too
+A condition that cannot be judged (an error without truth) is refused before the run.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from misc_cli.errors import ConfigError
+
+Figure = float | int | bool | None
+
+# What a run can be judged by, in the words of --fail-if and of run.json's "figures".
+METRICS: dict[str, str] = {
+    "error": "% of items with truth that are wrong (needs --truth)",
+    "confidence": "mean confidence, 0 to 1",
+    "lowest-confidence": "the least sure item's confidence",
+    "ties": "items whose top classes tie",
+    "converged": "true or false",
+    "iterations": "of the final aggregation",
+    "answers": "answers used",
+    "items": "",
+    "workers": "",
+    "classes": "",
+    "answers-per-item": "mean",
+    "density": "% of worker × item pairs answered",
+    "empty": "rows without a label",
+    "repeats": "identical repeated answers",
+    "conflicts": "pairs where a worker contradicts itself",
+    "warnings": "",
+}
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+}
+_GATE = re.compile(r"\s*([a-z-]+)\s*(<=|>=|!=|==|<|>|=)\s*(\S+?)\s*%?\s*")
+_TRUE_FALSE = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One parsed condition; the run fails if it holds."""
+
+    text: str
+    metric: str
+    symbol: str
+    value: float
+
+    def trips(self, figures: Mapping[str, Figure]) -> bool:
+        figure = figures.get(self.metric)
+        return figure is not None and _OPERATORS[self.symbol](float(figure), self.value)
+
+
+def parse_gate(text: str) -> Gate:
+    match = _GATE.fullmatch(text.lower().replace("_", "-"))
+    if match is None:
+        raise ConfigError(f"--fail-if {text!r}: write METRIC OP VALUE, such as confidence<0.9")
+    metric, symbol, value = match.groups()
+    if metric not in METRICS:
+        raise ConfigError(
+            f"--fail-if {text!r}: no metric {metric!r}; there are {', '.join(METRICS)}"
+        )
+    if (metric == "converged") != (value in _TRUE_FALSE):
+        wanted = "true or false" if metric == "converged" else "a number"
+        raise ConfigError(f"--fail-if {text!r}: {metric} is compared with {wanted}")
+    try:
+        number = _TRUE_FALSE[value] if metric == "converged" else float(value)
+    except ValueError:
+        raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number") from None
+    return Gate(text, metric, symbol, number)

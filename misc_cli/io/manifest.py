@@ -1,0 +1,91 @@
+"""The two JSON files of a run: what it was (run.json) and how it went (diagnostics.jsonl)."""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from misc_cli.diagnostics import Record, iterations_by_stage, strict
+from misc_cli.settings import Settings
+from misc_cli.version import __version__
+
+if TYPE_CHECKING:
+    from misc_cli.pipeline import Outcome
+
+
+def manifest(
+    outcome: Outcome,
+    settings: Settings,
+    *,
+    command: Iterable[str],
+    inputs: Iterable[Any],
+    outputs: Mapping[str, str],
+    warnings: Iterable[str],
+) -> dict[str, Any]:
+    """Everything needed to know what a run did and to do it again."""
+    encoding = outcome.encoding
+    return {
+        "misc": __version__,
+        "command": list(command),
+        "options": {
+            "preset": settings.preset,
+            "completer": settings.completer,
+            "aggregator": settings.aggregator,
+            "duplicates": settings.duplicates,
+            "class_order": settings.class_order,
+            "seed": settings.seed,
+            "threads": settings.threads,
+        },
+        "methods": outcome.methods.resolved,
+        "inputs": [asdict(source) for source in inputs],
+        "counts": {
+            "rows": encoding.n_rows,
+            "empty": encoding.n_empty,
+            "repeats": encoding.n_repeats,
+            "conflicts": encoding.n_conflicts,
+            "answers": encoding.labels.votes.n_votes,
+            "workers": encoding.labels.n_workers,
+            "items": encoding.labels.n_items,
+            "classes": encoding.labels.n_classes,
+        },
+        "classes": encoding.labels.classes.to_pylist(),
+        "class_prior": outcome.aggregation.class_prior,
+        "selection": outcome.selection,
+        "iterations": iterations_by_stage(outcome.records),
+        "converged": outcome.aggregation.converged,
+        "objective": outcome.aggregation.objective,
+        "figures": outcome.figures,
+        "warnings": list(warnings),
+        "seconds": outcome.timings,
+        "peak_memory_bytes": peak_memory(),
+        "platform": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "system": sys.platform,
+        },
+        "outputs": dict(outputs),
+    }
+
+
+def write_manifest(content: Mapping[str, Any], stream: BinaryIO) -> None:
+    text = json.dumps(strict(dict(content)), indent=2, ensure_ascii=False, allow_nan=False)
+    stream.write(f"{text}\n".encode())
+
+
+def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
+    for record in records:
+        line = json.dumps(strict(record), ensure_ascii=False, allow_nan=False)
+        stream.write(f"{line}\n".encode())
+
+
+def peak_memory() -> int:
+    """The most memory this process ever held, in bytes (Linux counts in KiB, macOS in bytes)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

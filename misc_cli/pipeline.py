@@ -1,0 +1,179 @@
+"""The one way through: encode → [complete ⇄ slice] → aggregate → decide.
+
+The command line and the Python API both call `run`; what they do before (reading) and after
+(writing) is theirs.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from misc_cli.decide import Decision, decide
+from misc_cli.diagnostics import Record, Recorder
+from misc_cli.encode import Answers, Encoding, encode, encode_gold
+from misc_cli.errors import MiscWarning
+from misc_cli.gates import Figure
+from misc_cli.metrics import expected_error
+from misc_cli.settings import Methods, Settings, build
+from misc_cli.types import Aggregation, Codes, Labels, OnIteration, ignore_iteration
+from misc_cli.votes import thread_limit
+
+Pairs = tuple[Any, Any]  # items and their known labels, two arrow text columns
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything a run found out.
+
+    `truth` (n_items,) holds known classes for judging, -1 where unknown; `selection` what an
+    automatic choice looked at and took; `figures` the numbers that --fail-if can judge.
+    """
+
+    encoding: Encoding
+    aggregation: Aggregation
+    decision: Decision
+    methods: Methods
+    records: list[Record]
+    figures: dict[str, Figure]
+    truth: Codes | None = None
+    selection: Mapping[str, Any] | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Labels:
+        return self.encoding.labels
+
+
+class Stopwatch:
+    """Seconds by stage."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 6)
+
+
+def run(
+    answers: Answers,
+    settings: Settings,
+    *,
+    gold: Pairs | None = None,
+    truth: Pairs | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+    stopwatch: Stopwatch | None = None,
+) -> Outcome:
+    """Aggregate answers. `gold` fixes known items; `truth` only judges and never steers."""
+    watch = stopwatch or Stopwatch()
+    methods = build(settings)
+    with watch.stage("encode"):
+        order = list(settings.class_order) if settings.class_order is not None else None
+        encoding = encode(answers, duplicates=settings.duplicates, class_order=order)
+        encoding = _with_gold(encoding, gold)
+        known = _known(encoding.labels, truth)
+    labels = encoding.labels
+    _warn_of_little(encoding)
+    recorder = Recorder(known, on_iteration)
+    with watch.stage("fit"), thread_limit(settings.threads):
+        aggregation = _fit(labels, methods, recorder)
+    with watch.stage("decide"):
+        decision = decide(aggregation.posteriors)
+        figures = _figures(encoding, aggregation, decision, known)
+    return Outcome(
+        encoding=encoding,
+        aggregation=aggregation,
+        decision=decision,
+        methods=methods,
+        records=recorder.records,
+        figures=figures,
+        truth=known,
+        timings=watch.seconds,
+    )
+
+
+def _fit(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Aggregation:
+    aggregation: Aggregation = methods.aggregator(labels, on_iteration)
+    return aggregation
+
+
+def _with_gold(encoding: Encoding, gold: Pairs | None) -> Encoding:
+    if gold is None:
+        return encoding
+    from dataclasses import replace
+
+    codes = encode_gold(encoding.labels, *gold)
+    if not (codes >= 0).any():
+        warnings.warn("no gold item is among the answers' items", MiscWarning, stacklevel=3)
+    return replace(encoding, labels=replace(encoding.labels, gold=codes))
+
+
+def _known(labels: Labels, truth: Pairs | None) -> Codes | None:
+    if truth is None:
+        return None
+    codes = encode_gold(labels, *truth, unknown="outside")
+    if not (codes >= 0).any():
+        warnings.warn(
+            "no item with truth is among the answers' items: there is no error to report",
+            MiscWarning,
+            stacklevel=3,
+        )
+    return codes
+
+
+def _warn_of_little(encoding: Encoding) -> None:
+    """A single class, worker or item is no error, but hardly what anyone meant."""
+    labels = encoding.labels
+    meaning = {
+        "class": (labels.n_classes, "every label is the same"),
+        "worker": (labels.n_workers, "there is nobody to compare it with"),
+        "item": (labels.n_items, "workers cannot be told apart by it"),
+    }
+    for what, (count, consequence) in meaning.items():
+        if count == 1:
+            warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
+    if encoding.n_conflicts:
+        warnings.warn(
+            f"{encoding.n_conflicts} times a worker gave an item different labels; "
+            "--duplicates says which to keep",
+            MiscWarning,
+            stacklevel=3,
+        )
+
+
+def _figures(
+    encoding: Encoding, aggregation: Aggregation, decision: Decision, truth: Codes | None
+) -> dict[str, Figure]:
+    """The run in numbers, by the names that --fail-if knows."""
+    labels = encoding.labels
+    n_pairs = labels.n_items * labels.n_workers
+    figures: dict[str, Figure] = {
+        "answers": labels.votes.n_votes,
+        "items": labels.n_items,
+        "workers": labels.n_workers,
+        "classes": labels.n_classes,
+        "answers-per-item": round(labels.votes.n_votes / labels.n_items, 6),
+        "density": round(100.0 * labels.votes.n_votes / n_pairs, 6),
+        "empty": encoding.n_empty,
+        "repeats": encoding.n_repeats,
+        "conflicts": encoding.n_conflicts,
+        "iterations": aggregation.iterations,
+        "converged": aggregation.converged,
+        "confidence": round(float(decision.confidence.mean()), 6),
+        "lowest-confidence": round(float(decision.confidence.min()), 6),
+        "ties": int(decision.tied.sum()),
+    }
+    if truth is not None and (truth >= 0).any():
+        figures["error"] = round(100.0 * expected_error(aggregation.posteriors, truth), 6)
+        figures["items-with-truth"] = int((truth >= 0).sum())
+    return figures

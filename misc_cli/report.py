@@ -1,0 +1,64 @@
+"""A run's tables as named columns, for files and for DataFrames alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from misc_cli.decide import entropy
+from misc_cli.pipeline import Outcome
+from misc_cli.types import Codes, Names
+from misc_cli.workers import report_workers
+
+
+def label_columns(
+    outcome: Outcome, *, probabilities: bool = False, item_details: bool = False
+) -> dict[str, Any]:
+    """item, label, confidence, in item order; then what was asked for."""
+    labels, decision = outcome.labels, outcome.decision
+    posteriors = outcome.aggregation.posteriors
+    columns: dict[str, Any] = {
+        "item": labels.items,
+        "label": _named(decision.label, labels.classes),
+        "confidence": decision.confidence,
+    }
+    if item_details:
+        columns["answers"] = _answers_per_item(outcome)
+        columns["tie"] = decision.tied.astype(np.int8)
+        columns["runner_up"] = _named(decision.runner_up, labels.classes)
+        columns["entropy"] = entropy(posteriors)
+        columns.update(outcome.aggregation.item_details)
+    if probabilities:
+        names = labels.classes.to_pylist()
+        columns.update({f"p_{name}": posteriors[:, c] for c, name in enumerate(names)})
+    return columns
+
+
+def worker_columns(outcome: Outcome) -> dict[str, Any]:
+    """One row per worker, its confusion matrix as columns true_<class>_said_<class>."""
+    labels = outcome.labels
+    report = report_workers(labels, outcome.aggregation, outcome.decision)
+    columns: dict[str, Any] = {
+        "worker": labels.workers,
+        "answers": report.answers.astype(np.int64),
+        "accuracy": report.accuracy,
+        "agreement": report.agreement,
+        "information": report.information,
+    }
+    names = labels.classes.to_pylist()
+    for true, true_name in enumerate(names):
+        for said, said_name in enumerate(names):
+            columns[f"true_{true_name}_said_{said_name}"] = report.confusions[:, true, said]
+    return columns
+
+
+def _named(codes: Codes, classes: Names) -> Any:
+    """Class names by code, dictionary-encoded; -1 has no name."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)
+
+
+def _answers_per_item(outcome: Outcome) -> Any:
+    votes = outcome.labels.votes
+    return np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
