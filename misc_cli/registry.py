@@ -18,6 +18,7 @@ AGGREGATORS: dict[str, str] = {
     "one-coin": "misc_cli.aggregate.one_coin:OneCoin",
     "ds-em": "misc_cli.aggregate.dawid_skene:DawidSkene",
     "ds-mf": "misc_cli.aggregate.mean_field:MeanField",
+    "ebcc": "misc_cli.aggregate.ebcc:EnhancedBcc",
 }
 
 COMPLETERS: dict[str, str] = {

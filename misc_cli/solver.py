@@ -72,12 +72,17 @@ def iterate(
         if outcome.change < tol:
             return Solution(state, iteration, True, objective)
     if warn and tol > 0:
-        warnings.warn(
-            f"{stage} did not converge in {max_iter} iterations; raise {limits}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warn_unconverged(stage, max_iter, limits)
     return Solution(state, max_iter, tol == 0, objective)
+
+
+def warn_unconverged(stage: str, max_iter: int, limits: str = "--max-iter or --tol") -> None:
+    """Say so when the loop that counts stopped at its limit."""
+    warnings.warn(
+        f"{stage} did not converge in {max_iter} iterations; raise {limits}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
 
 
 def normalise_scores(

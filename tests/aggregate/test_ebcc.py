@@ -1,0 +1,141 @@
+"""EBCC against plain loops, scipy's Dirichlet and the reference errors of the design."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy.special import digamma
+from scipy.stats import dirichlet
+
+from misc_cli.aggregate.ebcc import EnhancedBcc, Priors, Restart, sweep
+from misc_cli.encode import Answers, encode
+from misc_cli.errors import ConfigError, ConvergenceWarning
+from misc_cli.metrics import expected_error
+from misc_cli.types import Codes, Floats, Iteration, Labels
+from misc_cli.votes import thread_limit
+from tests.conftest import Load
+
+TINY_ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 2, 1), (2, 2, 1), (2, 0, 1)]
+
+
+def tiny() -> Labels:
+    worker, item, label = (pa.array([str(a[i]) for a in TINY_ANSWERS]) for i in range(3))
+    return encode(Answers(worker, item, label)).labels
+
+
+def test_a_sweep_is_the_mean_field_update_written_out_in_loops() -> None:
+    labels, random = tiny(), np.random.default_rng(5)
+    n_items, n_workers, n_classes, subtypes = 3, 3, 2, 2
+    joint = random.dirichlet(np.ones(n_classes * subtypes), n_items).reshape(n_items, 2, 2)
+    prior_rows = np.array([[4.0, 1.0], [1.0, 4.0]])
+    prior_classes = np.array([1.5, 2.5])
+
+    eta = np.full((n_classes, subtypes), 0.05) + joint.sum(axis=0)
+    nu = prior_classes + joint.sum(axis=(0, 2))
+    mu = np.empty((n_workers, n_classes, subtypes, n_classes))
+    for w in range(n_workers):
+        for c in range(n_classes):
+            for m in range(subtypes):
+                for k in range(n_classes):
+                    mu[w, c, m, k] = prior_rows[c, k] + sum(
+                        joint[i, c, m] for (v, i, a) in TINY_ANSWERS if v == w and a == k
+                    )
+    log_tau = digamma(nu) - digamma(nu.sum())
+    log_pi = digamma(eta) - digamma(eta.sum(axis=1, keepdims=True))
+    log_v = digamma(mu) - digamma(mu.sum(axis=3, keepdims=True))
+    expected = np.empty_like(joint)
+    for i in range(n_items):
+        for c in range(n_classes):
+            for m in range(subtypes):
+                score = log_tau[c] + log_pi[c, m]
+                score += sum(log_v[w, c, m, a] for (w, j, a) in TINY_ANSWERS if j == i)
+                expected[i, c, m] = np.exp(score)
+        expected[i] /= expected[i].sum()
+
+    # the bound by its definition: E[log p] + entropies, every Dirichlet by scipy.stats
+    bound = -float((expected * np.log(expected)).sum())
+    bound += float((expected * (log_tau[:, None] + log_pi)).sum())
+    bound += sum(float((expected[i] * log_v[w, :, :, a]).sum()) for (w, i, a) in TINY_ANSWERS)
+    bound += _minus_divergence(nu, prior_classes)
+    for c in range(n_classes):
+        bound += _minus_divergence(eta[c], np.full(subtypes, 0.05))
+        for w in range(n_workers):
+            bound += sum(_minus_divergence(mu[w, c, m], prior_rows[c]) for m in range(subtypes))
+
+    counts = (mu - prior_rows[:, None]).transpose(0, 3, 1, 2).reshape(n_workers, n_classes, 4)
+    run = Restart(
+        0, joint.sum(axis=2), np.array([0, 0, 1, 1]), joint.sum(axis=0).ravel(), counts.copy()
+    )
+    swept = sweep(labels, Priors(prior_rows, 0.05, subtypes, prior_classes), run)
+    np.testing.assert_allclose(swept.posteriors, expected.sum(axis=2), rtol=1e-12)
+    np.testing.assert_allclose(swept.subtype_sizes, expected.sum(axis=0).ravel(), rtol=1e-12)
+    assert swept.elbo == pytest.approx(bound, rel=1e-12)
+
+
+def _minus_divergence(counts: Floats, prior: Floats) -> float:
+    """−KL(Dirichlet(counts) ‖ Dirichlet(prior)) = entropy + E[log prior density]."""
+    expected_logs = digamma(counts) - digamma(counts.sum())
+    # the prior's normaliser, read off its density at the simplex's centre
+    centre = np.full(len(prior), 1.0 / len(prior))
+    log_normaliser = float(dirichlet.logpdf(centre, prior)) - float((prior - 1) @ np.log(centre))
+    density = log_normaliser + float(((prior - 1) * expected_logs).sum())
+    return float(dirichlet.entropy(counts)) + density
+
+
+# Errors of the authors' implementation, best of 40 restarts (DESIGN, section 4).
+@pytest.mark.parametrize(
+    ("name", "reference"), [("rte", 6.88), ("dog", 15.99), ("temp", 5.84), ("bm", 29.6)]
+)
+def test_reference_errors(dataset: Load, name: str, reference: float) -> None:
+    labels, truth = dataset(name)
+    result = EnhancedBcc(restarts=8)(labels)
+    assert 100 * expected_error(result.posteriors, truth) == pytest.approx(reference, abs=0.5)
+
+
+def test_the_bound_rises_and_threads_leave_no_trace(dataset: Load) -> None:
+    labels, _ = dataset("bluebirds")
+    seen: list[Iteration] = []
+    with thread_limit(1):
+        alone = EnhancedBcc(restarts=12)(labels, seen.append)
+    with thread_limit(3):
+        together = EnhancedBcc(restarts=12)(labels)
+    np.testing.assert_array_equal(alone.posteriors, together.posteriors)
+    np.testing.assert_array_equal(alone.confusions, together.confusions)
+    objectives = np.array([i.objective for i in seen], dtype=np.float64)
+    assert (np.diff(objectives) > -1e-6).all()
+    assert alone.objective == objectives[-1]
+
+
+def test_each_restart_climbs(dataset: Load) -> None:
+    labels, _ = dataset("face")
+    seen: list[Iteration] = []
+    EnhancedBcc(restarts=1, seed=3)(labels, seen.append)
+    objectives = np.array([i.objective for i in seen], dtype=np.float64)
+    assert len(seen) > 20
+    assert (np.diff(objectives) > -1e-6).all()
+
+
+def test_forecast_and_gold() -> None:
+    plain = tiny()
+    labels = dataclasses.replace(plain, gold=np.array([1, -1, -1], dtype=np.int32))
+    result = EnhancedBcc(restarts=3, subtypes=2)(labels)
+    np.testing.assert_array_equal(result.posteriors[0], [0.0, 1.0])
+    workers: Codes = np.array([2, 0, 1, 0], dtype=np.int32)
+    items: Codes = np.array([1, 2, 2, 0], dtype=np.int32)
+    forecast = result.predict(workers, items)
+    np.testing.assert_allclose(forecast.sum(axis=1), 1.0)
+    np.testing.assert_allclose(result.confusions.sum(axis=2), 1.0)
+    # with one subtype the forecast is posterior times confusion, whatever the order of the pairs
+    one = EnhancedBcc(restarts=1, subtypes=1)(labels)
+    by_hand = np.einsum("pc,pck->pk", one.posteriors[items], one.confusions[workers])
+    np.testing.assert_allclose(one.predict(workers, items), by_hand, atol=1e-12)
+
+
+def test_says_what_is_wrong() -> None:
+    with pytest.raises(ConfigError, match="--restarts"):
+        EnhancedBcc(restarts=0)
+    with pytest.warns(ConvergenceWarning, match="ebcc did not converge in 1 iterations"):
+        EnhancedBcc(restarts=2, max_iter=1)(tiny())
