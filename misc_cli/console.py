@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from misc_cli.text_table import Table
     from misc_cli.types import Iteration
 
 PATIENCE_SECONDS = 0.4
@@ -88,6 +89,31 @@ class Console:
         from rich.text import Text
 
         _rich().print(Text(line, style), soft_wrap=True, highlight=False)
+
+
+def print_tables(tables: Sequence[Table]) -> None:
+    """Results on stdout: styled on a terminal, plain text anywhere else."""
+    if not sys.stdout.isatty():
+        from misc_cli.text_table import plain
+
+        sys.stdout.write(plain(tables))
+        return
+    from rich.console import Console as RichConsole
+    from rich.table import Table as RichTable
+
+    screen = RichConsole(highlight=False, markup=False)
+    for table in tables:
+        if not table.rows:
+            screen.print(table.title, style="bold", soft_wrap=True)
+        else:
+            grid = RichTable(title=table.title or None, title_justify="left", title_style="bold")
+            for at, name in enumerate(table.header):
+                grid.add_column(name, justify="left" if at < table.left else "right")
+            for row in table.rows:
+                grid.add_row(*row)
+            screen.print(grid)
+        for note in table.notes:
+            screen.print(note, soft_wrap=True)
 
 
 class _Progress:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +21,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.io.write import Output, content, write_all
 from misc_cli.version import __version__
 
 BASE_URL = "https://raw.githubusercontent.com"
@@ -151,8 +151,13 @@ def fetch(
     else:
         base = base_url or os.environ.get("MISC_DATA_URL") or BASE_URL
         contents = {file: _download(dataset, file, base, timeout) for file in COLUMNS}
-    for file, content in contents.items():  # only once both are known to be right
-        _keep(target / file, content)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{target}: cannot be made ({error.strerror}); set XDG_CACHE_HOME"
+        ) from None
+    write_all(Output(target / file, content(whole)) for file, whole in contents.items())
     return target
 
 
@@ -184,7 +189,7 @@ def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> byt
         raise ConfigError(f"{base_url}: an address must start with https:// or http://")
     try:
         with urlopen(url, timeout=timeout) as response:
-            content: bytes = response.read()
+            published: bytes = response.read()
     except HTTPError as error:
         with error:
             raise InputError(
@@ -200,44 +205,26 @@ def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> byt
             f"{url}: the download broke off ({error!r}); nothing was kept, try again"
         ) from None
     source = dataset.files[file]
-    if (found := _sha256(content)) != source.sha256:
+    if (found := _sha256(published)) != source.sha256:
         raise InputError(
             f"{url}: SHA-256 is {found}, expected {source.sha256}; nothing was kept. "
             f"The file changed or was altered on the way (misc {__version__})"
         )
-    return convert(content, source, COLUMNS[file])
+    return convert(published, source, COLUMNS[file])
 
 
-def convert(content: bytes, source: Source, columns: tuple[str, ...]) -> bytes:
+def convert(published: bytes, source: Source, columns: tuple[str, ...]) -> bytes:
     """A published file as our CSV, columns in our order, rows in theirs.
 
     A truth file may repeat an item once per answer (dog's does): each distinct row is kept once.
     """
     order = [source.columns.index(column) for column in columns]
-    lines = [line.split(source.delimiter) for line in content.decode("utf-8").splitlines()]
+    lines = [line.split(source.delimiter) for line in published.decode("utf-8").splitlines()]
     rows = [",".join(fields[i].strip() for i in order) for fields in lines if fields != [""]]
     if columns == COLUMNS["truth.csv"]:
         rows = list(dict.fromkeys(rows))
     return ("\n".join([",".join(columns), *rows]) + "\n").encode("utf-8")
 
 
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _keep(path: Path, content: bytes) -> None:
-    """The whole file or none of it: a reader never sees half a copy."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError as error:
-        raise InputError(f"{path.parent}: cannot write there ({error.strerror})") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+def _sha256(whole: bytes) -> str:
+    return hashlib.sha256(whole).hexdigest()

@@ -14,6 +14,8 @@ from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
+    "evaluate": "misc_cli.cli.evaluate:command",
+    "datasets": "misc_cli.cli.datasets:group",
 }
 
 

@@ -28,6 +28,15 @@ class Output:
     write: Write
 
 
+def content(whole: bytes) -> Write:
+    """The writer of content that is already there."""
+
+    def write(stream: BinaryIO) -> None:
+        stream.write(whole)
+
+    return write
+
+
 def write_all(outputs: Iterable[Output]) -> None:
     """Write every output under a temporary name, then rename them all."""
     staged: list[tuple[Path, Path]] = []

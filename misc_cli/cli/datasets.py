@@ -1,0 +1,109 @@
+"""`misc datasets`: the paper's six datasets by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from misc_cli.cli import options
+
+_FROM = options.option(
+    "--from",
+    "folder",
+    section="Where from",
+    metavar="DIR",
+    help="A folder that already has NAME/answers.csv and NAME/truth.csv [default: MISC_DATA_DIR].",
+)
+
+
+@click.group()
+def group() -> None:
+    """List, fetch and find the paper's six datasets.
+
+    A copy is looked for in the folder given with --from, in the one that the variable
+    MISC_DATA_DIR names, and in the user's cache.
+    """
+
+
+@group.command(name="list", cls=options.Command, examples="misc datasets list --json")
+@_FROM
+@options.option("--json", "as_json", section="Output", is_flag=True, help="A JSON list.")
+def list_datasets(folder: str | None, as_json: bool) -> None:
+    """Names, sizes and where the copies on this machine are."""
+    from misc_cli import datasets
+    from misc_cli.console import print_tables
+    from misc_cli.text_table import Table
+
+    counts = ("workers", "items", "classes", "answers", "items_with_truth")
+    found = {name: _found(name, folder) for name in datasets.registry()}
+    if as_json:
+        entries = [
+            {
+                "name": known.name,
+                "about": known.about,
+                **{count: getattr(known, count) for count in counts},
+                "repository": known.repository,
+                "commit": known.commit,
+                "path": None if found[name] is None else str(found[name]),
+            }
+            for name, known in datasets.registry().items()
+        ]
+        click.echo(json.dumps(entries, indent=2))
+        return
+    rows = [
+        (name, known.about, str(found[name] or "–"), *(f"{getattr(known, c):,}" for c in counts))
+        for name, known in datasets.registry().items()
+    ]
+    header = ("name", "about", "copy", "workers", "items", "classes", "answers", "with truth")
+    print_tables([Table("", header, rows, left=3)])
+
+
+@group.command(cls=options.Command, examples="misc datasets fetch\nmisc datasets fetch web rte")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@_FROM
+@options.option(
+    "--base-url",
+    section="Where from",
+    metavar="URL",
+    help="In place of https://raw.githubusercontent.com [default: MISC_DATA_URL].",
+)
+@options.option("--force", section="Where from", is_flag=True, help="Even if a copy is there.")
+def fetch(names: tuple[str, ...], folder: str | None, base_url: str | None, force: bool) -> None:
+    """Download datasets (all if none is named), check their SHA-256 and keep them.
+
+    Prints the folder of each copy. Nothing is kept that is not exactly the published data.
+    """
+    from misc_cli import datasets
+
+    for name in names:
+        datasets.get(name)
+    for name in names or datasets.registry():
+        copy = datasets.fetch(name, folder=_path(folder), base_url=base_url, force=force)
+        click.echo(str(copy))
+
+
+@group.command(cls=options.Command, examples="misc aggregate $(misc datasets path web)/answers.csv")
+@click.argument("name")
+@_FROM
+def path(name: str, folder: str | None) -> None:
+    """Print the folder of a copy; an error if there is none."""
+    from misc_cli import datasets
+
+    click.echo(str(datasets.locate(name, _path(folder))))
+
+
+def _found(name: str, folder: str | None) -> Path | None:
+    """For a list it is no error that a folder lacks some of them."""
+    from misc_cli import datasets
+    from misc_cli.errors import InputError
+
+    try:
+        return datasets.find(name, _path(folder))
+    except InputError:
+        return None
+
+
+def _path(folder: str | None) -> Path | None:
+    return None if folder is None else Path(folder)

@@ -1,0 +1,113 @@
+"""`misc evaluate`: labels against the truth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.evaluation import Evaluation
+    from misc_cli.text_table import Table
+
+MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
+
+EXAMPLES = """
+misc evaluate labels.csv truth.csv
+misc evaluate labels.csv truth.csv --json | jq .error
+misc aggregate answers.csv --probabilities | misc evaluate - truth.csv
+"""
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@click.argument("labels")
+@click.argument("truth")
+@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
+@options.option(
+    "-o",
+    "--output",
+    section="Output",
+    metavar="FILE",
+    help="Write there instead of to stdout; JSON if it ends in .json.",
+)
+def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
+    """Compare LABELS (item,label, as `misc aggregate` writes them) with TRUTH (item,label).
+
+    Prints the error rate, precision, recall and F1 of every class, the confusion matrix and, where
+    there is a confidence, its calibration error. With the columns of --probabilities an item whose
+    top classes tie counts as the expected error of a random pick among them.
+    """
+    from misc_cli.console import print_tables
+    from misc_cli.evaluation import evaluate
+    from misc_cli.io.labels import plain_column, read_labels
+    from misc_cli.io.read import read_pairs
+    from misc_cli.io.write import Output, check_writable, content, write_all
+    from misc_cli.text_table import plain
+
+    if labels == truth == "-":
+        raise ConfigError("standard input (-) can be read only once")
+    places = [Path(output)] if output not in (None, "-") else []
+    check_writable(places, [labels, truth])
+    items, values = (plain_column(column) for column in read_pairs(truth))
+    found = evaluate(read_labels(labels), items, values)
+    if as_json or (output or "").endswith(".json"):
+        text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = plain(tables(found))
+    if places:
+        write_all([Output(places[0], content(text.encode()))])
+    elif as_json:
+        click.echo(text, nl=False)
+    else:
+        print_tables(tables(found))
+
+
+def tables(found: Evaluation) -> list[Table]:
+    """What a person reads: the figures, the classes, the confusions."""
+    from misc_cli.text_table import Table
+
+    figures = [("items", f"{found.n_items:,}"), ("error", _percent(found.error))]
+    if found.n_ties:
+        figures += [("ties", f"{found.n_ties:,}")]
+        figures += [("error as written", _percent(found.error_as_written))]
+    if found.calibration_error is not None:
+        figures.append(("calibration error", f"{found.calibration_error:.4f}"))
+    notes = []
+    for names, what in ((found.unlabelled, "no label"), (found.unjudged, "no truth")):
+        if names:
+            few = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+            verb = "has" if len(names) == 1 else "have"
+            notes.append(
+                f"{len(names):,} {'item' if len(names) == 1 else 'items'} {verb} {what}: {few}"
+            )
+    score = found.scores
+    classes = [
+        (
+            name,
+            f"{found.confusion[at].sum():,}",
+            *(_percent(column[at]) for column in (score.precision, score.recall, score.f1)),
+        )
+        for at, name in enumerate(found.classes)
+    ]
+    shown = [
+        Table("Labels against truth", ("figure", "value"), figures, notes=notes),
+        Table("By class", ("class", "items", "precision", "recall", "F1"), classes),
+    ]
+    if len(found.classes) <= MOST_CLASSES:
+        counts = [
+            (name, *(f"{count:,}" for count in row))
+            for name, row in zip(found.classes, found.confusion.tolist(), strict=True)
+        ]
+        shown.append(
+            Table("True class (rows) by label (columns)", ("true", *found.classes), counts)
+        )
+    return shown
+
+
+def _percent(share: float) -> str:
+    return "–" if share != share else f"{100 * share:.2f} %"

@@ -1,0 +1,63 @@
+"""Tables as text: aligned columns for a terminal or a pipe, Markdown for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Row = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; the first `left` columns are names and go to the left, numbers to the right.
+
+    Lines of `notes` follow the table. A table without rows is its title and notes.
+    """
+
+    title: str
+    header: Row = ()
+    rows: Sequence[Row] = ()
+    left: int = 1
+    notes: Sequence[str] = ()
+
+
+def plain(tables: Sequence[Table]) -> str:
+    """Tables one below the other, columns padded to their widest cell."""
+    blocks = []
+    for table in tables:
+        lines = [table.title] if table.title else []
+        if table.rows:
+            lines += _aligned([table.header, *table.rows], table.left)
+        blocks.append("\n".join([*lines, *table.notes]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """The same in Markdown; a bar inside a cell is escaped."""
+    blocks = []
+    for table in tables:
+        if table.title:
+            blocks.append(f"### {table.title}" if table.rows else table.title)
+        if table.rows:
+            rule = ["---" if at < table.left else "---:" for at in range(len(table.header))]
+            rows = [table.header, rule, *table.rows]
+            blocks.append(
+                "\n".join(
+                    "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+                    for row in rows
+                )
+            )
+        blocks += table.notes
+    return "\n\n".join(blocks) + "\n"
+
+
+def _aligned(rows: Sequence[Row], left: int) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if at < left else f"{cell:>{width}}"
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
