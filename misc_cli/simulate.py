@@ -1,0 +1,217 @@
+"""A crowd that does not exist: answers of simulated workers, with the truth behind them.
+
+Every worker has a confusion matrix of one of five kinds, and some answer far more often than
+others. All randomness comes from uniform numbers of one seeded stream, whose sequence numpy keeps
+from version to version: the same settings give the same answers everywhere.
+
+| kind        | given the true class, answers                                                  |
+|-------------|--------------------------------------------------------------------------------|
+| experts     | rightly, with a quarter of the honest workers' error                            |
+| honest      | rightly with about `accuracy`; mistakes spread unevenly over the other classes  |
+| biased      | like the honest, but half of the time a favourite class instead                 |
+| spammers    | without a look at the item: at random, each with own preferences                |
+| adversaries | with about `accuracy` the class after the true one                              |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit, ndtri
+
+from misc_cli.errors import ConfigError
+from misc_cli.types import Codes, Floats
+
+KINDS = ("experts", "honest", "biased", "spammers", "adversaries")
+DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "adversaries": 0.05}
+
+ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
+FAVOURED = 0.5  # how often a biased worker gives the favourite
+BLOCK = 1 << 20
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The settings of a crowd.
+
+    answers_per_item  mean number of answers; fractions are shared out at random
+    accuracy          of an honest worker in the middle
+    activity_skew     standard deviation of the log of a worker's activity; 0 makes all alike
+    mix               shares of the kinds of workers, in any unit
+    """
+
+    workers: int = 100
+    items: int = 1000
+    classes: int = 4
+    answers_per_item: float = 5.0
+    accuracy: float = 0.7
+    activity_skew: float = 1.0
+    mix: Mapping[str, float] = field(default_factory=lambda: DEFAULT_MIX)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks = {
+            "--workers must be at least 1": self.workers >= 1,
+            "--items must be at least 1": self.items >= 1,
+            "--classes must be at least 2": self.classes >= 2,
+            "--answers-per-item must lie above 0 and be no more than --workers": (
+                0 < self.answers_per_item <= self.workers
+            ),
+            "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
+            "--activity-skew must not be negative": self.activity_skew >= 0,
+            "--seed must not be negative": self.seed >= 0,
+            f"--mix takes shares of {', '.join(KINDS)}": (
+                set(self.mix) <= set(KINDS)
+                and all(share >= 0 for share in self.mix.values())
+                and sum(self.mix.values()) > 0
+            ),
+        }
+        for message, holds in checks.items():
+            if not holds:
+                raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Answers sorted by item: `worker`, `item` and `label` are codes, (n_answers,).
+
+    truth       (n_items,)
+    kinds       (n_workers,), codes into KINDS
+    confusions  (n_workers, n_classes, n_classes): [worker, true, observed]
+    """
+
+    worker: Codes
+    item: Codes
+    label: Codes
+    truth: Codes
+    kinds: Codes
+    confusions: Floats
+
+
+def simulate(settings: Simulation) -> Crowd:
+    """Draw a crowd and its answers; every item is answered by different workers."""
+    rng = np.random.default_rng(settings.seed)
+    truth = _below(rng, settings.classes, settings.items)
+    kinds = _kinds(rng, settings)
+    confusions = _confusions(rng, settings, kinds)
+    activity = np.exp(settings.activity_skew * _normal(rng, settings.workers))
+    whole, fraction = divmod(settings.answers_per_item, 1.0)
+    n_answers = (int(whole) + (rng.random(settings.items) < fraction)).astype(np.int32)
+    worker = _assign(rng, activity / activity.sum(), n_answers)
+    item = np.repeat(np.arange(settings.items, dtype=np.int32), n_answers)
+    label = _answers(rng, confusions, worker, truth[item])
+    return Crowd(worker, item, label, truth, kinds, confusions)
+
+
+def _below(rng: np.random.Generator, limit: int, size: int) -> Codes:
+    return np.minimum(rng.random(size) * limit, limit - 1).astype(np.int32)
+
+
+def _normal(rng: np.random.Generator, *shape: int) -> Floats:
+    # random() may return 0, whose quantile is minus infinity; 1 - random() may be 1: clip both
+    normal: Floats = ndtri(np.clip(rng.random(shape), 1e-12, 1 - 1e-12))
+    return normal
+
+
+def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
+    """Shares of the mix, rounded so that they add up, dealt to workers at random."""
+    shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
+    bounds = np.rint(np.cumsum(shares) / shares.sum() * settings.workers).astype(np.int64)
+    kinds = np.searchsorted(bounds, np.arange(settings.workers), side="right").astype(np.int32)
+    return kinds[np.argsort(rng.random(settings.workers), kind="stable")]
+
+
+def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) -> Floats:
+    """(n_workers, n_classes, n_classes), rows sum to 1."""
+    n_workers, n_classes = settings.workers, settings.classes
+    shape = (n_workers, n_classes, n_classes)
+    right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * _normal(rng, n_workers))
+    right = np.where(kinds == KINDS.index("experts"), 1 - (1 - right) / 4, right)[:, None, None]
+    identity = np.eye(n_classes)
+    mistakes = -np.log1p(-rng.random(shape)) * (1 - identity)  # uneven, zero on the diagonal
+    mistakes /= mistakes.sum(axis=2, keepdims=True)
+    honest = right * identity + (1 - right) * mistakes
+    favourite = identity[_below(rng, n_classes, n_workers)][:, None, :]
+    biased = FAVOURED * favourite + (1 - FAVOURED) * honest
+    preferences = -np.log1p(-rng.random((n_workers, 1, n_classes)))
+    spam = np.broadcast_to(preferences / preferences.sum(axis=2, keepdims=True), shape)
+    reversed_ = np.roll(honest, 1, axis=2)  # what was said of class c is said of c + 1
+    by_kind: dict[str, Floats] = {"biased": biased, "spammers": spam, "adversaries": reversed_}
+    confusions = honest
+    for kind, rows in by_kind.items():
+        confusions = np.where((kinds == KINDS.index(kind))[:, None, None], rows, confusions)
+    return confusions
+
+
+def _assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    """Different workers for every item, by their activity; flat, items in order, sorted within."""
+    most = int(n_answers.max(initial=0))
+    n_workers = len(activity)
+    # Redrawing repeats is quick while an item needs few of the workers; else rank them all.
+    draw = _draw_and_redraw if most * 4 <= n_workers else _rank_all
+    step = max(1, BLOCK // max(most, 1 if draw is _draw_and_redraw else n_workers))
+    blocks = [
+        draw(rng, activity, n_answers[start : start + step])
+        for start in range(0, len(n_answers), step)
+    ]
+    return np.concatenate(blocks)
+
+
+def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    n_workers, most = len(activity), int(n_answers.max(initial=0))
+    cumulative = np.cumsum(activity)
+
+    def draw(size: tuple[int, ...]) -> Codes:
+        found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+        return np.minimum(found, n_workers - 1).astype(np.int32)
+
+    wanted = np.arange(most) < n_answers[:, None]
+    # Places beyond an item's number hold stand-ins, all different, that sort to the end.
+    places = np.where(wanted, draw(wanted.shape), n_workers + np.arange(most, dtype=np.int32))
+    places.sort(axis=1)
+    pending = np.arange(len(places))
+    while len(pending):
+        rows = places[pending]
+        repeats = _repeats(rows)
+        pending = pending[repeats.any(axis=1)]
+        rows[repeats] = draw((int(repeats.sum()),))
+        rows.sort(axis=1)
+        places[pending] = rows[repeats.any(axis=1)]
+    flat: Codes = places[places < n_workers]
+    return flat
+
+
+def _repeats(rows: Codes) -> Bools:
+    """Where a sorted row repeats the entry to its left."""
+    repeats = np.zeros(rows.shape, dtype=bool)
+    repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
+    return repeats
+
+
+def _rank_all(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    """Exponential clocks: the first n to ring are a weighted draw without replacement."""
+    times = -np.log1p(-rng.random((len(n_answers), len(activity)))) / activity
+    order = np.argsort(times, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(len(activity))[None, :], axis=1)
+    return np.nonzero(rank < n_answers[:, None])[1].astype(np.int32)
+
+
+def _answers(rng: np.random.Generator, confusions: Floats, worker: Codes, true: Codes) -> Codes:
+    """One label per answer, drawn from the worker's confusion row by inverting its sum."""
+    n_classes = confusions.shape[1]
+    cumulative = np.cumsum(confusions, axis=2).reshape(-1, n_classes)[:, :-1]
+    label = np.empty(len(worker), dtype=np.int32)
+    for rows in _blocks(len(worker)):
+        bounds = cumulative[worker[rows].astype(np.int64) * n_classes + true[rows]]
+        label[rows] = (rng.random(len(bounds))[:, None] >= bounds).sum(axis=1)
+    return label
+
+
+def _blocks(length: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, length, BLOCK))
