@@ -61,7 +61,7 @@ def encode(
         nameless = np.flatnonzero((codes < 0) & kept)
         if len(nameless):
             row = int(nameless[0]) + 1
-            raise InputError(f"answer {row} has an empty {name}; fill it in or drop the row")
+            raise InputError(f"row {row} has an empty {name}; fill it in or drop the row")
     n_empty = int(len(kept) - kept.sum())
     if n_empty == len(kept):
         raise InputError("no answers are left: every label is empty")

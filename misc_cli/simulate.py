@@ -15,11 +15,14 @@ from version to version: the same settings give the same answers everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from scipy.special import expit, logit, ndtri
 
 from misc_cli.errors import ConfigError
@@ -108,8 +111,42 @@ def simulate(settings: Simulation) -> Crowd:
     return Crowd(worker, item, label, truth, kinds, confusions)
 
 
+def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """worker, item and label as text columns, dictionary-encoded."""
+    return {
+        "worker": _named(crowd.worker, _names("w", len(crowd.kinds))),
+        "item": _named(crowd.item, _names("i", len(crowd.truth))),
+        "label": _named(crowd.label, _class_names(crowd, class_names)),
+    }
+
+
+def truth_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """item and label as text columns."""
+    return {
+        "item": _names("i", len(crowd.truth)),
+        "label": _named(crowd.truth, _class_names(crowd, class_names)),
+    }
+
+
+def _class_names(crowd: Crowd, given: Sequence[str] | None) -> Any:
+    n_classes = crowd.confusions.shape[1]
+    return _names("c", n_classes) if given is None else pa.array(list(given), pa.string())
+
+
+def _names(letter: str, count: int) -> Any:
+    """w001 … w100: as many digits as the last one needs, so that text sorts like numbers."""
+    numbers = pa.array(np.arange(1, count + 1)).cast(pa.string())
+    padded = pc.utf8_lpad(numbers, len(str(count)), "0")
+    return pc.binary_join_element_wise(letter, padded, "")
+
+
+def _named(codes: Codes, names: Any) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), names)
+
+
 def _below(rng: np.random.Generator, limit: int, size: int) -> Codes:
-    return np.minimum(rng.random(size) * limit, limit - 1).astype(np.int32)
+    codes: Codes = np.minimum(rng.random(size) * limit, limit - 1).astype(np.int32)
+    return codes
 
 
 def _normal(rng: np.random.Generator, *shape: int) -> Floats:
@@ -168,7 +205,8 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
 
     def draw(size: tuple[int, ...]) -> Codes:
         found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
-        return np.minimum(found, n_workers - 1).astype(np.int32)
+        codes: Codes = np.minimum(found, n_workers - 1).astype(np.int32)
+        return codes
 
     wanted = np.arange(most) < n_answers[:, None]
     # Places beyond an item's number hold stand-ins, all different, that sort to the end.

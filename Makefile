@@ -1,0 +1,43 @@
+# Everything from a bare clone: Python 3.11 or later and make are all it takes.
+PYTHON ?= python3
+DEMO := .venv/demo
+DEV := .venv/dev
+PIP := -m pip install --quiet --disable-pip-version-check
+PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*' -type f)
+
+.PHONY: demo test check sample clean
+
+demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
+	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
+		-o $(DEMO)/labels.csv --workers $(DEMO)/workers.csv --verbose
+	@echo && echo "$(DEMO)/labels.csv:" && head -n 6 $(DEMO)/labels.csv
+
+test: $(DEV)/ready
+	$(DEV)/bin/python -m pytest -n 2
+
+check: $(DEV)/ready
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+
+sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test compares the bytes
+	$(DEV)/bin/misc simulate --workers 60 --items 500 --class-names bird,cat,dog,fox \
+		--answers-per-item 3.6 --accuracy 0.7 --seed 2019 \
+		-o sample_data/answers.csv --truth sample_data/truth.csv
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# As a user would have it; a change in the package installs it again.
+$(DEMO)/ready: $(DEMO)/bin/python $(PACKAGE)
+	$(DEMO)/bin/python $(PIP) .
+	touch $@
+
+# The tools work on the sources as they are: only a change of the requirements installs again.
+$(DEV)/ready: $(DEV)/bin/python pyproject.toml
+	$(DEV)/bin/python $(PIP) --editable '.[test,check]'
+	touch $@
+
+.venv/%/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "misc needs Python 3.11 or later: make PYTHON=…")'
+	$(PYTHON) -m venv .venv/$*

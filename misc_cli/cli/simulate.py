@@ -1,0 +1,124 @@
+"""`misc simulate`: answers of a made-up crowd, and the truth behind them."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.errors import ConfigError
+
+_CROWD = "Crowd"
+_OUTPUT = "Output"
+_COUNT = click.IntRange(min=1)
+
+EXAMPLES = """
+misc simulate -o answers.csv --truth truth.csv
+misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz
+misc simulate --mix honest=0.7,spammers=0.3 --accuracy 0.8 | misc aggregate -
+"""
+
+
+def _mix(text: str | None) -> dict[str, float] | None:
+    """`honest=0.7,spammers=0.3` → shares by kind."""
+    if text is None:
+        return None
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        return {kind.strip(): float(share) for kind, _, share in pairs}
+    except ValueError:
+        raise ConfigError(f"--mix {text!r}: write it like honest=0.7,spammers=0.3") from None
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@options.option("--workers", section=_CROWD, type=_COUNT, metavar="N", help="[default: 100]")
+@options.option("--items", section=_CROWD, type=_COUNT, metavar="N", help="[default: 1000]")
+@options.option("--classes", section=_CROWD, type=_COUNT, metavar="N", help="[default: 4]")
+@options.option(
+    "--class-names",
+    section=_CROWD,
+    type=options.Names(),
+    metavar="A,B,…",
+    help="Their names, instead of a number of them.",
+)
+@options.option(
+    "--answers-per-item",
+    section=_CROWD,
+    type=float,
+    default=5.0,
+    show_default=True,
+    metavar="X",
+    help="On average, each by another worker.",
+)
+@options.option(
+    "--accuracy",
+    section=_CROWD,
+    type=float,
+    default=0.7,
+    show_default=True,
+    metavar="X",
+    help="Of honest workers.",
+)
+@options.option(
+    "--mix",
+    section=_CROWD,
+    metavar="KIND=SHARE,…",
+    help="Kinds of workers: experts, honest, biased, spammers, adversaries "
+    "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05].",
+)
+@options.option(
+    "--activity-skew",
+    section=_CROWD,
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="X",
+    help="How unevenly workers share the work; 0 is evenly.",
+)
+@options.option("--seed", section=_CROWD, type=int, metavar="N", help="[default: 0]")
+@options.option(
+    "-o", "--output", section=_OUTPUT, metavar="FILE", help="Answers [default: stdout]."
+)
+@options.option("--truth", section=_OUTPUT, metavar="FILE", help="The true label of every item.")
+def command(**parameters: Any) -> None:
+    """Make up a crowd and its answers, with the truth, to try things on.
+
+    Workers are experts, honest, biased, spammers or adversaries; the same seed gives the same
+    bytes. Files are CSV, or TSV, gzipped or Parquet by their extension.
+    """
+    from misc_cli.io.tables import write_table
+    from misc_cli.io.write import Output, check_writable, write_all
+    from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
+
+    output, truth = parameters.pop("output"), parameters.pop("truth")
+    names = parameters.pop("class_names")
+    parameters["classes"] = _n_classes(parameters["classes"], names)
+    parameters["mix"] = _mix(parameters["mix"])
+    given = {name: value for name, value in parameters.items() if value is not None}
+    settings = Simulation(**given)
+    places = [Path(name) for name in (output, truth) if name not in (None, "-")]
+    check_writable(places, [])
+    crowd = simulate(settings)
+    tables = [(output, answer_columns(crowd, names)), (truth, truth_columns(crowd, names))]
+    write_all(
+        Output(Path(name), partial(write_table, table, name=name))
+        for name, table in tables
+        if name not in (None, "-")
+    )
+    if output in (None, "-"):
+        write_table(tables[0][1], sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def _n_classes(count: int | None, names: tuple[str, ...] | None) -> int:
+    if names is None:
+        return 4 if count is None else count
+    if count not in (None, len(names)):
+        raise ConfigError(f"--class-names names {len(names)} classes, --classes says {count}")
+    if len(set(names)) < len(names) or "" in names:
+        raise ConfigError("--class-names must be different and not empty")
+    return len(names)
