@@ -1,0 +1,140 @@
+"""The completed label matrix: exact where it fits, else with workers merged into prototypes.
+
+A worker's completed labels depend only on the direction of its factor row, so workers of one
+direction answer alike and one column with their number as its weight stands for all of them,
+exactly. Where there are still too many, nearby directions share a column, approximately.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from misc_cli import memory
+from misc_cli.errors import ConfigError
+from misc_cli.types import Codes, Completion, Floats
+from misc_cli.votes import DenseVotes, Rows, map_in_order
+
+# A block's values of one class should stay in the second-level cache.
+BLOCK_CELLS = 1 << 16
+# Unit vectors closer than this in every coordinate are the same direction but for rounding.
+SAME_DIRECTION = 1e-9
+
+
+@dataclass(frozen=True)
+class CompletedMatrix:
+    """`columns` workers (the slice among them) stand for `n_workers`; fewer means merged."""
+
+    votes: DenseVotes
+    n_workers: int
+
+    @property
+    def columns(self) -> int:
+        return self.votes.n_workers
+
+
+def completed_matrix(
+    completion: Completion,
+    shape: tuple[int, int, int],
+    *,
+    max_cells: int,
+    gold: Codes | None = None,
+) -> CompletedMatrix:
+    """The argmax of every fibre, (n_items, columns); at most `max_cells` cells.
+
+    shape is the tensor's, (n_workers + 1, n_items, n_classes). Items of known class (`gold`) keep
+    it in the slice's column, the last.
+    """
+    n_workers, n_items, n_classes = shape
+    directions: Floats | None = None
+    weights: Floats | None = None
+    if n_workers * n_items > max_cells:
+        directions, weights = _merged(completion, shape, max_cells)
+        n_workers = len(weights)
+    code_type = np.min_scalar_type(n_classes - 1)
+    memory.require(
+        n_workers * n_items * code_type.itemsize,
+        f"the completed label matrix of {n_items} items × {n_workers} workers",
+        f"lower --max-cells (now {max_cells}) to merge similar workers",
+    )
+    matrix = np.empty((n_items, n_workers), dtype=code_type)
+
+    def fill(rows: Rows) -> None:
+        matrix[rows] = completion.label_rows(rows, directions)
+
+    size = max(1, BLOCK_CELLS // n_workers)
+    starts = range(0, n_items, size)
+    for _ in map_in_order(fill, [slice(s, min(s + size, n_items)) for s in starts]):
+        pass
+    if gold is not None:
+        matrix[:, -1] = np.where(gold >= 0, gold, matrix[:, -1])
+    return CompletedMatrix(DenseVotes(matrix, n_classes, weights), shape[0])
+
+
+def _merged(
+    completion: Completion, shape: tuple[int, int, int], max_cells: int
+) -> tuple[Floats, Floats]:
+    """Prototype directions and weights that keep the matrix within the budget."""
+    n_workers, n_items, _ = shape
+    cells = n_workers * n_items
+    if completion.directions is None:
+        raise ConfigError(
+            f"the completed label matrix has {cells} cells, more than --max-cells {max_cells}, and "
+            f"this completer cannot merge workers; give --max-cells {cells} or use tucker"
+        )
+    at_most = max_cells // n_items - 1
+    if at_most < 1:
+        raise ConfigError(
+            f"--max-cells {max_cells} leaves {n_items} items no room for one worker beside the "
+            f"slice; give at least {2 * n_items}"
+        )
+    group = group_directions(completion.directions[:-1], at_most)
+    return prototypes(completion.directions, group)
+
+
+def group_directions(vectors: Floats, at_most: int) -> npt.NDArray[np.intp]:
+    """A group for each row of `vectors` (n, R), (n,) codes; fewer than or `at_most` groups.
+
+    Equal directions always share a group. If those are too many, unit vectors are rounded to the
+    finest grid that leaves at most `at_most` distinct ones.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units = vectors / np.where(lengths > 0, lengths, 1.0)
+    group = _round_to_grid(units, SAME_DIRECTION)
+    if group.max(initial=-1) < at_most:
+        return group
+    # coordinates lie in [-1, 1]: a step of 4 puts all of them in one cell
+    fine, coarse = np.log2(SAME_DIRECTION), 2.0
+    group = _round_to_grid(units, 2.0**coarse)
+    while coarse - fine > 0.01:
+        middle = (coarse + fine) / 2
+        tried = _round_to_grid(units, 2.0**middle)
+        if tried.max() < at_most:
+            coarse, group = middle, tried
+        else:
+            fine = middle
+    return group
+
+
+def prototypes(directions: Floats, group: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Each group's mean direction and size, and after them the slice, alone with weight 1.
+
+    directions (n_workers + 1, R); group (n_workers,) → (n_groups + 1, R), (n_groups + 1,).
+    """
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    units = directions / np.where(lengths > 0, lengths, 1.0)
+    n_groups = int(group.max()) + 1
+    sizes = np.bincount(group, minlength=n_groups).astype(np.float64)
+    sums = np.stack(
+        [np.bincount(group, column, minlength=n_groups) for column in units[:-1].T], axis=1
+    )
+    means = sums / sizes[:, None]
+    return np.vstack([means, units[-1:]]), np.append(sizes, 1.0)
+
+
+def _round_to_grid(units: Floats, step: float) -> npt.NDArray[np.intp]:
+    """Codes of the distinct rows after rounding to multiples of `step`, (n,)."""
+    _, group = np.unique(np.rint(units / step), axis=0, return_inverse=True)
+    return group.reshape(-1)

@@ -1,0 +1,255 @@
+"""Algorithm 3 of MiSC: complete the label tensor, take its last slice, repeat; then aggregate.
+
+    A → votes        S → slice        T = [A; S] → LabelTensor        L → Completion
+
+The first slice is the pure aggregation, one class per item. What goes back in afterwards is the
+completed slice as it is, real-valued: made hard again at every pass, the dense slice outweighs the
+sparse workers and the loop stays where its first pass left it (`slice_mode="hard"` does that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from misc_cli import memory
+from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.complete.label_matrix import completed_matrix
+from misc_cli.errors import ConfigError
+from misc_cli.solver import Step, clamp, iterate
+from misc_cli.tensor import LabelTensor
+from misc_cli.types import (
+    Aggregation,
+    Aggregator,
+    Codes,
+    Completer,
+    Completion,
+    Floats,
+    Iteration,
+    Labels,
+    OnIteration,
+    ignore_iteration,
+)
+from misc_cli.votes import SparseVotes
+
+PASSES = 4
+# The slice has stopped evolving when a pass moves it by less than this share of its length.
+SLICE_TOLERANCE = 1e-4
+# One byte per cell: 1 GiB of completed labels, and about ten seconds per pass over them.
+MAX_CELLS = 1 << 30
+# A worker's own confusions are shrunk to the crowd's by this many answers per class.
+PSEUDO_ANSWERS = 0.5
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Where the loop stands: `tensor` holds the slice that the next pass starts from.
+
+    `completion` is None before the first pass. `change` is ‖ΔS‖ / ‖S‖, `flipped` the number of
+    items whose top class in the slice changed.
+    """
+
+    number: int
+    labels: Labels
+    tensor: LabelTensor
+    completion: Completion | None = None
+    change: float = 1.0
+    flipped: int = 0
+
+    @property
+    def slice(self) -> Floats:
+        return self.tensor.slice
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What the loop returns.
+
+    `aggregation` is the final one, its confusions those of the real workers on their own answers;
+    `initial` the pure one. `columns` workers of the completed label matrix stood for
+    `n_completed_workers` (the slice included): fewer means that similar ones were merged.
+    """
+
+    aggregation: Aggregation
+    initial: Aggregation
+    passes: int = 0
+    converged: bool = True
+    slice: Floats | None = None
+    columns: int = 0
+    n_completed_workers: int = 0
+
+    @property
+    def merged(self) -> bool:
+        return self.columns < self.n_completed_workers
+
+
+def mix(
+    labels: Labels,
+    completer: Completer | None,
+    aggregator: Aggregator,
+    *,
+    passes: int = PASSES,
+    slice_mode: str = "soft",
+    tol: float = SLICE_TOLERANCE,
+    max_cells: int = MAX_CELLS,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Mixture:
+    """Any completer with any aggregator; without a completer the pure aggregation.
+
+    `passes` is the most that are made, `tol` stops earlier if the slice stops evolving (0: never).
+    """
+    if completer is None:
+        initial = aggregator(labels, on_iteration)
+        return Mixture(initial, initial)
+    if passes < 1:
+        raise ConfigError(f"--passes {passes}: at least one pass is needed")
+    _check_memory(labels, completer, max_cells)
+    initial = aggregator(labels, stamped(on_iteration, 0))
+
+    def step(before: Pass) -> Step[Pass]:
+        after = advance(before, completer, slice_mode, on_iteration)
+        extra = {"flipped": after.flipped}
+        return Step(after, after.change, posteriors=after.slice, extra=extra)
+
+    solution = iterate(
+        step,
+        start(labels, initial.posteriors),
+        stage="pass",
+        tol=tol,
+        max_iter=passes,
+        on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
+        warn=False,
+    )
+    end = solution.state
+    aggregation, columns = _aggregate(end, aggregator, max_cells, on_iteration)
+    return Mixture(
+        aggregation,
+        initial,
+        passes=end.number,
+        converged=solution.converged,
+        slice=end.slice,
+        columns=columns,
+        n_completed_workers=labels.n_workers + 1,
+    )
+
+
+def start(labels: Labels, posteriors: Floats, tensor: LabelTensor | None = None) -> Pass:
+    """The state before the first pass: the slice is the pure result, one class per item.
+
+    `tensor` is one on the same votes from an earlier run, whose cache is then used again.
+    """
+    if not isinstance(labels.votes, SparseVotes):
+        raise TypeError("the loop completes sparse answers, not a full label matrix")
+    first = _harden(posteriors, labels.gold)
+    known = tensor.with_slice(first) if tensor is not None else LabelTensor(labels.votes, first)
+    return Pass(0, labels, known)
+
+
+def advance(
+    before: Pass,
+    completer: Completer,
+    slice_mode: str = "soft",
+    on_iteration: OnIteration = ignore_iteration,
+) -> Pass:
+    """One pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
+    number = before.number + 1
+    gold = before.labels.gold
+    completion = completer(before.tensor, stamped(on_iteration, number))
+    if slice_mode == "hard":
+        new = _harden(completion.slice, gold)
+    elif slice_mode == "soft":
+        new = completion.slice.copy()
+        if gold is not None:
+            clamp(new, gold)
+    else:
+        raise ConfigError(f"--slice {slice_mode}: choose soft or hard")
+    old = before.slice
+    length = float(np.linalg.norm(old)) or 1.0
+    return Pass(
+        number,
+        before.labels,
+        before.tensor.with_slice(new),
+        completion,
+        change=float(np.linalg.norm(new - old)) / length,
+        flipped=int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1))),
+    )
+
+
+def trajectory(
+    first: Pass,
+    completer: Completer,
+    passes: int,
+    slice_mode: str = "soft",
+    on_iteration: OnIteration = ignore_iteration,
+) -> Iterator[Pass]:
+    """Every pass in turn, so that one run gives the candidates of all numbers of passes."""
+    current = first
+    while current.number < first.number + passes:
+        current = advance(current, completer, slice_mode, on_iteration)
+        yield current
+
+
+def aggregate_pass(
+    after: Pass,
+    aggregator: Aggregator,
+    *,
+    max_cells: int = MAX_CELLS,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Aggregation:
+    """The aggregation of the completed label matrix as it stands after this pass."""
+    return _aggregate(after, aggregator, max_cells, on_iteration)[0]
+
+
+def stamped(on_iteration: OnIteration, number: int) -> OnIteration:
+    """An observer that notes the pass on every line before handing it on."""
+
+    def observe(line: Iteration) -> None:
+        on_iteration(replace(line, pass_number=number))
+
+    return observe
+
+
+def _aggregate(
+    after: Pass, aggregator: Aggregator, max_cells: int, on_iteration: OnIteration
+) -> tuple[Aggregation, int]:
+    """The final aggregation, and how many columns the completed label matrix had."""
+    if after.completion is None:
+        raise ValueError("nothing is completed before the first pass")
+    labels = after.labels
+    completed = completed_matrix(
+        after.completion, after.tensor.shape, max_cells=max_cells, gold=labels.gold
+    )
+    found = aggregator(replace(labels, votes=completed.votes), stamped(on_iteration, after.number))
+    # The completed columns are not the workers: these are judged by what they really answered.
+    own = replace(found, confusions=_own_confusions(labels, found.posteriors), predictor=None)
+    return own, completed.columns
+
+
+def _own_confusions(labels: Labels, posteriors: Floats) -> Floats:
+    counts = expected_counts(labels, posteriors)
+    return normalise_rows(counts + PSEUDO_ANSWERS * crowd_rows(counts))
+
+
+def _harden(scores: Floats, gold: Codes | None) -> Floats:
+    """One class per item, (n_items, n_classes) of zeros and ones; the first of tied classes."""
+    hard = np.zeros_like(scores)
+    hard[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
+    if gold is not None:
+        clamp(hard, gold)
+    return hard
+
+
+def _check_memory(labels: Labels, completer: Completer, max_cells: int) -> None:
+    """Add up what the run will hold before it holds any of it."""
+    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
+    slices = 8 * 6 * labels.n_items * labels.n_classes
+    matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
+    needs = getattr(completer, "bytes_needed", None)
+    factors = int(needs(shape)) if needs is not None else 0
+    memory.require(
+        slices + max(factors, matrix),
+        f"completing {shape[0]} × {shape[1]} × {shape[2]}",
+        "lower --ranks or --max-cells, or aggregate without a completer",
+    )
