@@ -20,6 +20,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        from misc_cli.cli import startup
+
+        startup.own_process = True
         code = run(words)
     except KeyboardInterrupt:
         code = _interrupted()

@@ -173,7 +173,7 @@ def _write(
 ) -> None:
     """All files at once; stdout last, so that a reader who leaves early costs no file."""
     from misc_cli.io.manifest import manifest, write_manifest, write_records
-    from misc_cli.io.tables import write_table
+    from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
     from misc_cli.report import label_columns, worker_columns
 

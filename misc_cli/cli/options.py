@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli import registry
+from misc_cli.cli import startup
 from misc_cli.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+
+    def invoke(self, ctx: click.Context) -> Any:
+        startup.load_arrow()
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
