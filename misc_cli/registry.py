@@ -46,7 +46,8 @@ def load(kind: str, name: str) -> type[Any]:
     if name in plugins:
         plugin: type[Any] = plugins[name].load()
         return plugin
-    raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(names(kind))}")
+    known = [*(["none"] if kind == "completer" else []), *names(kind)]
+    raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(known)}")
 
 
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:

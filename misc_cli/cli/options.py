@@ -164,6 +164,14 @@ METHOD_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
         "X|auto",
         "mmce: multiple of the usual weights; auto picks by cross-validated likelihood.",
     ),
+    "diagonal": (
+        _AGGREGATOR,
+        _WEIGHT,
+        "X",
+        "ds-mf, ebcc: pseudo-answers on the true class [default: the method's].",
+    ),
+    "off-diagonal": (_AGGREGATOR, _WEIGHT, "X", "ds-mf, ebcc: on every other class."),
+    "subtype-prior": (_AGGREGATOR, _WEIGHT, "X", "ebcc: shared out over a class's subtypes."),
     "subtypes": (_AGGREGATOR, _COUNT, "N", "ebcc: subtypes of each class."),
     "restarts": (_AGGREGATOR, _COUNT, "N", "ebcc, tenals: starts, of which the best is kept."),
     "ranks": (
@@ -175,6 +183,14 @@ METHOD_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
     "initial-rank": (_COMPLETER, _COUNT, "R0", "tucker: rank of the starting HOSVD."),
     "sweeps": (_COMPLETER, _COUNT, "N", "tucker, tenals: sweeps per pass at most."),
     "cp-rank": (_COMPLETER, _COUNT, "R", "tenals: number of components."),
+    "ridge": (_COMPLETER, _WEIGHT, "X", "tenals: weight of the factors' squares."),
+    "completer-tol": (
+        _COMPLETER,
+        _WEIGHT,
+        "X",
+        "tenals, lrtc: stop when the fit gains less than this.",
+    ),
+    "completer-max-iter": (_COMPLETER, _COUNT, "N", "tenals, lrtc: iterations per pass at most."),
     "lrtc-weights": (
         _COMPLETER,
         Numbers(float, count=3),

@@ -48,9 +48,8 @@ def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
     n_rows = len(arrays[0])
     for start in range(0, n_rows, CHUNK_ROWS):
         cells = [_text(array[start : start + CHUNK_ROWS]) for array in arrays]
-        if len(cells) == 1:
-            cells.append(pa.array([""] * len(cells[0]), pa.large_string()))
         lines = pc.binary_join_element_wise(*cells, _scalar(delimiter))
+        # an empty last cell joined by a line's end is the end of the line
         ended = pc.binary_join_element_wise(lines, _scalar(""), _scalar("\n"))
         yield memoryview(ended.buffers()[2]).tobytes()
 

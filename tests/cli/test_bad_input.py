@@ -1,0 +1,105 @@
+"""Bad input and bad usage: one line on stderr that says what to do, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+
+GOOD = b"worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,x\n"
+
+# content of bad.csv, further words, words the message must have
+BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
+    "empty": (b"", [], ["bad.csv", "empty"]),
+    "blank": (b"\n \n", [], ["bad.csv", "empty"]),
+    "header only": (b"worker,item,label\n", [], ["bad.csv", "no rows"]),
+    "missing column": (
+        b"worker,thing,label\na,1,x\n",
+        [],
+        ["bad.csv", "worker, thing, label", "--item-col"],
+    ),
+    "column not there": (GOOD, ["--worker-col", "who"], ["bad.csv", "'who'", "--worker-col"]),
+    "ragged": (GOOD + b"c,3\n", [], ["bad.csv", "line 6", "2 columns"]),
+    "undecodable": (GOOD + b"c,3,\xff\n", [], ["bad.csv", "line 6", "--encoding"]),
+    "nul": (GOOD + b"c,3,\0\n", [], ["bad.csv", "line 6", "NUL"]),
+    "no answers": (b"worker,item,label\na,1,\nb,1, \n", [], ["no answers are left"]),
+    "no worker": (GOOD + b",3,x\n", [], ["line 6", "worker"]),
+    "conflict": (GOOD + b"a,1,y\n", ["--duplicates", "error"], ["'a'", "'1'", "--duplicates"]),
+    "class left out": (GOOD, ["--class-order", "x"], ["--class-order", "y"]),
+    "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "ds-em"]),
+    "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "tucker"]),
+    "flag of another method": (GOOD, ["--subtypes", "3"], ["--subtypes", "ds-em", "--shrinkage"]),
+    "ranks without completer": (GOOD, ["--ranks", "1,1,1"], ["--ranks", "--completer"]),
+    "ranks that are none": (GOOD, ["--ranks", "1,a"], ["--ranks", "3 whole numbers"]),
+    "negative tolerance": (GOOD, ["--tol", "-1"], ["--tol"]),
+    "gate without truth": (GOOD, ["--fail-if", "error>5"], ["--truth"]),
+    "gate of nothing": (GOOD, ["--fail-if", "mood<5"], ["mood", "confidence"]),
+    "gate that is none": (GOOD, ["--fail-if", "confidence"], ["METRIC OP VALUE"]),
+    "missing truth": (GOOD, ["--truth", "nowhere.csv"], ["nowhere.csv", "no such file"]),
+    "unknown flag": (GOOD, ["--colour", "red"], ["--colour", "misc aggregate --help"]),
+    "two stdins": (GOOD, ["-", "--truth", "-"], ["standard input"]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def complaint(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    """Run, insist on exit code 2 and on one line that is a complaint; return it."""
+    before = sorted(Path.cwd().rglob("*"))
+    assert run(["aggregate", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("misc: error: ")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert sorted(Path.cwd().rglob("*")) == before, "something was written"
+    return err
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_input(case: str, capfd: pytest.CaptureFixture[str]) -> None:
+    content, words, wanted = BAD_FILES[case]
+    Path("bad.csv").write_bytes(content)
+    message = complaint(["bad.csv", *words, "-o", "labels.csv"], capfd)
+    for text in wanted:
+        assert text in message
+
+
+def test_no_such_file(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "nowhere.csv: no such file" in complaint(["nowhere.csv", "-o", "labels.csv"], capfd)
+
+
+def test_a_folder_as_input(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("folder").mkdir()
+    assert "folder" in complaint(["folder", "-o", "labels.csv"], capfd)
+
+
+def test_no_input_at_all(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "ANSWERS" in complaint([], capfd)
+
+
+def test_outputs_that_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("good.csv").write_bytes(GOOD)
+    Path("folder").mkdir()
+    assert "this is a folder" in complaint(["good.csv", "-o", "folder"], capfd)
+    assert "no such folder" in complaint(["good.csv", "-o", "nowhere/labels.csv"], capfd)
+    assert "this is an input" in complaint(["good.csv", "-o", "good.csv"], capfd)
+    Path("link.csv").symlink_to("good.csv")
+    assert "this is an input" in complaint(["good.csv", "-o", "link.csv"], capfd)
+    clash = ["good.csv", "-o", "labels.csv", "--workers", "labels.csv"]
+    assert "two outputs" in complaint(clash, capfd)
+    assert Path("good.csv").read_bytes() == GOOD
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("good.csv").write_bytes(GOOD)
+    Path("locked").mkdir(mode=0o500)
+    message = complaint(["good.csv", "-o", "locked/labels.csv"], capfd)
+    assert "Permission denied" in message

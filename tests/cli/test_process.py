@@ -1,0 +1,121 @@
+"""The command as a process: signals, pipes, threads, and what a script sees of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MISC = [sys.executable, "-m", "misc_cli"]
+REPO = Path(__file__).resolve().parents[2]
+
+# An aggregator that writes a file when it starts and then takes its time.
+SLOW = """
+import sys, time
+from pathlib import Path
+from misc_cli import registry
+from misc_cli.aggregate.majority import MajorityVote
+
+class Slow(MajorityVote):
+    def __call__(self, labels, on_iteration=None):
+        Path("started").touch()
+        time.sleep(30)
+
+sys.modules["slow"] = type(sys)("slow")
+sys.modules["slow"].Slow = Slow
+registry.AGGREGATORS["slow"] = "slow:Slow"
+from misc_cli.__main__ import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two thousand items, three workers, two classes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPO))
+    rows = (
+        f"w{worker},item{item},{'yes' if (item * 7 + worker * item) % 3 else 'no'}\n"
+        for item in range(2000)
+        for worker in range(3)
+    )
+    path = tmp_path / "answers.csv"
+    path.write_text("worker,item,label\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["ctrl-c", "kill"]
+)
+def test_an_interrupted_run_leaves_earlier_outputs_alone(
+    answers: Path, number: int, code: int
+) -> None:
+    outputs = ["labels.csv", "labels.run.json", "labels.diagnostics.jsonl", "workers.csv"]
+    for name in outputs:
+        Path(name).write_text("earlier")
+    words = ["aggregate", "answers.csv", "--aggregator", "slow"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *words, "-o", "labels.csv", "--workers", "workers.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not Path("started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == code
+    assert "Traceback" not in err
+    assert all(Path(name).read_text() == "earlier" for name in outputs)
+    assert sorted(os.listdir()) == sorted([*outputs, "answers.csv", "started"])
+
+
+def test_a_reader_who_leaves_early_ends_the_run_quietly(answers: Path) -> None:
+    misc = f"'{sys.executable}' -m misc_cli aggregate answers.csv --aggregator mv"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {misc} | head -n 1"], capture_output=True, check=False
+    )
+    assert done.stdout == b"item,label,confidence\n"
+    assert done.stderr == b""
+    assert done.returncode == 0
+
+
+def test_a_closed_pipe_ends_the_run_quietly(answers: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*MISC, "aggregate", "answers.csv"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_stdin_and_compressed_input_give_the_same_bytes(answers: Path) -> None:
+    import gzip
+
+    Path("answers.csv.gz").write_bytes(gzip.compress(answers.read_bytes()))
+    plain = subprocess.run([*MISC, "aggregate", "answers.csv"], capture_output=True, check=True)
+    with answers.open("rb") as stream:
+        piped = subprocess.run(
+            [*MISC, "aggregate", "-"], stdin=stream, capture_output=True, check=True
+        )
+    packed = subprocess.run([*MISC, "aggregate", "answers.csv.gz"], capture_output=True, check=True)
+    assert plain.stdout == piped.stdout == packed.stdout
+
+
+def test_a_defect_says_how_to_see_more(answers: Path) -> None:
+    broken = SLOW.replace('Path("started").touch()', "raise KeyError('oops')")
+    words = [sys.executable, "-c", broken, "aggregate", "answers.csv", "--aggregator", "slow"]
+    quiet = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert quiet.returncode == 1
+    assert quiet.stderr.count("\n") == 1
+    assert "MISC_DEBUG=1" in quiet.stderr
+    loud = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**os.environ, "MISC_DEBUG": "1"}
+    )
+    assert "Traceback" in loud.stderr

@@ -1,0 +1,124 @@
+"""Imports point one way, and a command loads no more than it needs: by listing, not by timing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "misc_cli"
+NUMERIC = {"numpy", "scipy", "pandas", "pyarrow", "rich", "matplotlib"}
+
+# Who may import whom at all, even inside a function: the flow of DESIGN's section 3.
+FORBIDDEN = {
+    "aggregate": {"cli", "console", "io", "api", "pipeline", "complete", "mixing"},
+    "complete": {"cli", "console", "io", "api", "pipeline", "aggregate", "mixing"},
+    "io": {"cli", "console", "api", "aggregate", "complete", "mixing"},
+    "solver": {"cli", "console", "io", "api", "pipeline", "aggregate", "complete", "registry"},
+    "votes": {"cli", "console", "io", "api", "pipeline", "aggregate", "complete", "types"},
+    "types": {"cli", "console", "io", "api", "pipeline", "aggregate", "complete", "registry"},
+    "mixing": {"cli", "console", "io", "api", "pipeline"},
+    "pipeline": {"cli", "console", "io", "api"},
+    "api": {"cli", "console"},
+}
+LAZY = ["__init__", "__main__", "registry", "errors", "settings", "gates", "console", "version"]
+
+
+def imported(path: Path, *, top_level: bool = False) -> Iterator[str]:
+    """Modules that a file imports; not those it imports for the type checker alone."""
+    tree = ast.parse(path.read_text())
+    skipped = {
+        id(child)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for child in ast.walk(node)
+    }
+    nodes = tree.body if top_level else list(ast.walk(tree))
+    for node in nodes:
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def own_modules(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imported(path) if name.startswith("misc_cli.")}
+
+
+@pytest.mark.parametrize("layer", FORBIDDEN)
+def test_imports_point_one_way(layer: str) -> None:
+    folder = PACKAGE / layer
+    files = list(folder.rglob("*.py")) if folder.is_dir() else [PACKAGE / f"{layer}.py"]
+    assert files
+    for path in files:
+        assert not own_modules(path) & FORBIDDEN[layer], path
+
+
+def test_only_the_console_imports_rich() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "console.py":
+            assert "rich" not in {name.split(".")[0] for name in imported(path)}, path
+
+
+def test_the_command_line_has_nothing_numeric_at_its_top() -> None:
+    files = [*(PACKAGE / "cli").glob("*.py"), *(PACKAGE / f"{name}.py" for name in LAZY)]
+    for path in files:
+        tops = {name.split(".")[0] for name in imported(path, top_level=True)}
+        assert not tops & NUMERIC, path
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Top-level packages in memory after a command, in a process of its own."""
+    script = (
+        "import sys\n"
+        "from misc_cli.__main__ import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit as ending:\n    assert not ending.code, ending.code\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PACKAGE.parent,
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["aggregate", "--help"]])
+def test_help_loads_nothing_numeric(words: list[str]) -> None:
+    assert not loaded_by(*words) & NUMERIC
+
+
+def test_every_commands_help_loads_nothing_numeric() -> None:
+    from misc_cli.cli import COMMANDS
+
+    for name in COMMANDS:
+        assert not loaded_by(name, "--help") & NUMERIC, name
+
+
+def test_a_plain_run_loads_no_pandas_and_no_rich(tmp_path: Path) -> None:
+    answers = tmp_path / "answers.csv"
+    answers.write_text("worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,y\n")
+    loaded = loaded_by("aggregate", str(answers), "-o", str(tmp_path / "labels.csv"))
+    assert {"numpy", "scipy", "pyarrow"} <= loaded
+    assert not loaded & {"pandas", "rich", "matplotlib"}
+
+
+def test_the_packages_names_are_its_functions_whatever_is_imported_first() -> None:
+    script = (
+        "import misc_cli.aggregate.majority\n"
+        "from misc_cli import aggregate, read_answers, Result\n"
+        "assert callable(aggregate) and aggregate.__name__ == 'aggregate'\n"
+        "from misc_cli.aggregate.majority import MajorityVote\n"
+        "import misc_cli; assert misc_cli.aggregate is aggregate\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=PACKAGE.parent)
