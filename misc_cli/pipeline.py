@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from misc_cli.decide import Decision, decide
@@ -19,7 +19,7 @@ from misc_cli.encode import Answers, Encoding, encode, encode_gold
 from misc_cli.errors import MiscWarning
 from misc_cli.gates import Figure
 from misc_cli.metrics import expected_error
-from misc_cli.settings import Methods, Settings, build
+from misc_cli.settings import LOOP_OPTIONS, Methods, Settings, build
 from misc_cli.types import Aggregation, Codes, Labels, OnIteration, ignore_iteration
 from misc_cli.votes import thread_limit
 
@@ -30,8 +30,9 @@ Pairs = tuple[Any, Any]  # items and their known labels, two arrow text columns
 class Outcome:
     """Everything a run found out.
 
-    `truth` (n_items,) holds known classes for judging, -1 where unknown; `selection` what an
-    automatic choice looked at and took; `figures` the numbers that --fail-if can judge.
+    `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
+    complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
+    `figures` the numbers that --fail-if can judge.
     """
 
     encoding: Encoding
@@ -41,12 +42,22 @@ class Outcome:
     records: list[Record]
     figures: dict[str, Figure]
     truth: Codes | None = None
+    loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
     def labels(self) -> Labels:
         return self.encoding.labels
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The final aggregation and what led to it."""
+
+    aggregation: Aggregation
+    loop: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
 
 
 class Stopwatch:
@@ -86,7 +97,8 @@ def run(
     _warn_of_little(encoding)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
-        aggregation = _fit(labels, methods, recorder)
+        fit = _fit(labels, methods, recorder)
+    aggregation = fit.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
         figures = _figures(encoding, aggregation, decision, known)
@@ -98,23 +110,47 @@ def run(
         records=recorder.records,
         figures=figures,
         truth=known,
+        loop=fit.loop,
+        selection=fit.selection,
         timings=watch.seconds,
     )
 
 
-def _fit(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Aggregation:
-    aggregation: Aggregation = methods.aggregator(labels, on_iteration)
-    return aggregation
+def _fit(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+    if methods.completer is None:
+        return Fit(methods.aggregator(labels, on_iteration))
+    import inspect
+
+    from misc_cli.mixing import mix
+
+    defaults = inspect.signature(mix).parameters
+    loop = {name: defaults[name].default for name in LOOP_OPTIONS.values()} | methods.loop
+    mixture = mix(labels, methods.completer, methods.aggregator, **loop, on_iteration=on_iteration)
+    if mixture.merged:
+        warnings.warn(
+            f"the completed matrix is larger than --max-cells: {mixture.n_completed_workers:,} "
+            f"workers were grouped into {mixture.columns:,}",
+            MiscWarning,
+            stacklevel=3,
+        )
+    ended = {
+        "settings": loop,
+        "passes": mixture.passes,
+        "converged": mixture.converged,
+        "completed_workers": mixture.n_completed_workers,
+        "columns": mixture.columns,
+    }
+    return Fit(mixture.aggregation, ended)
 
 
 def _with_gold(encoding: Encoding, gold: Pairs | None) -> Encoding:
     if gold is None:
         return encoding
-    from dataclasses import replace
-
     codes = encode_gold(encoding.labels, *gold)
     if not (codes >= 0).any():
-        warnings.warn("no gold item is among the answers' items", MiscWarning, stacklevel=3)
+        warnings.warn(
+            "no gold item is among the answers' items: nothing is fixed", MiscWarning, stacklevel=3
+        )
     return replace(encoding, labels=replace(encoding.labels, gold=codes))
 
 

@@ -14,6 +14,9 @@ from misc_cli.errors import ConfigError
 
 NO_COMPLETER = "none"
 
+# Parameters of the complete ⇄ slice loop, by flag: the argument of `mixing.mix` they set.
+LOOP_OPTIONS = {"passes": "passes", "slice": "slice_mode", "max_cells": "max_cells"}
+
 # These two words mean the aggregator's stopping rule even where a completer has one of its own.
 AGGREGATOR_ONLY = ("tol", "max_iter")
 
@@ -38,11 +41,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Methods:
-    """The chosen methods, built, and every parameter they ended up with."""
+    """The chosen methods, built, and every parameter they ended up with.
+
+    `loop` holds the arguments of `mixing.mix` that were given.
+    """
 
     aggregator: Any
     completer: Any | None
-    resolved: dict[str, Any]
+    loop: dict[str, Any]
+    resolved: dict[str, dict[str, Any]]
 
 
 def build(settings: Settings) -> Methods:
@@ -51,7 +58,7 @@ def build(settings: Settings) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
-    shares: dict[str, dict[str, Any]] = {"aggregator": {}, "completer": {}}
+    shares: dict[str, dict[str, Any]] = {"aggregator": {}, "completer": {}, "loop": {}}
     chosen = {"aggregator": settings.aggregator}
     if settings.completer != NO_COMPLETER:
         chosen["completer"] = settings.completer
@@ -66,7 +73,8 @@ def build(settings: Settings) -> Methods:
         for kind, name in chosen.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
-    return Methods(built["aggregator"], built.get("completer"), resolved)
+    loop = {LOOP_OPTIONS[name]: value for name, value in shares["loop"].items()}
+    return Methods(built["aggregator"], built.get("completer"), loop, resolved)
 
 
 def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
@@ -74,6 +82,8 @@ def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Setting
     for kind in kinds:
         if name in fields.get(kind, {}):
             return kind
+    if name in LOOP_OPTIONS and "completer" in fields:
+        return "loop"
     takes = {
         f"{kind} {getattr(settings, kind)}": ", ".join(map(flag, own)) or "no options"
         for kind, own in fields.items()

@@ -233,6 +233,8 @@ def _summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> l
     if any(aside.values()):
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
         rows.append(("set aside", listing))
+    if outcome.loop is not None:
+        rows.append(("loop", _count(outcome.loop["passes"], "pass")))
     converged = "converged" if outcome.aggregation.converged else "NOT converged"
     rows.append(
         (

@@ -90,7 +90,7 @@ def command(**parameters: Any) -> None:
     Workers are experts, honest, biased, spammers or adversaries; the same seed gives the same
     bytes. Files are CSV, or TSV, gzipped or Parquet by their extension.
     """
-    from misc_cli.io.tables import write_table
+    from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, check_writable, write_all
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 

@@ -48,10 +48,9 @@ def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
     n_rows = len(arrays[0])
     for start in range(0, n_rows, CHUNK_ROWS):
         cells = [_text(array[start : start + CHUNK_ROWS]) for array in arrays]
+        cells[-1] = pc.binary_join_element_wise(cells[-1], _scalar(""), _scalar("\n"))
         lines = pc.binary_join_element_wise(*cells, _scalar(delimiter))
-        # an empty last cell joined by a line's end is the end of the line
-        ended = pc.binary_join_element_wise(lines, _scalar(""), _scalar("\n"))
-        yield memoryview(ended.buffers()[2]).tobytes()
+        yield memoryview(lines.buffers()[2]).tobytes()
 
 
 def _prepared(column: Any, delimiter: str) -> Any:

@@ -1,4 +1,4 @@
-"""Bad input and bad usage: one line on stderr that says what to do, exit code 2, nothing written."""
+"""Bad input and bad usage: one line on stderr saying what to do, exit code 2, nothing written."""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from misc_cli.io.write import Output, write_all
 AWKWARD = ["plain", "a,b", 'say "hi"', "two\nlines", "tab\there", "cr\rhere", "ünïcode", "=1+1"]
 
 
-
 def _write(stream: BinaryIO, content: str) -> None:
     stream.write(content.encode())
 
