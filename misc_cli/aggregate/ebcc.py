@@ -339,7 +339,9 @@ class Forecast:
         table = self.beliefs.expected_logs.reshape(-1, len(self.classes))
         forecast = np.empty((len(items), votes.n_classes))
         order = np.argsort(items, kind="stable")
-        edges = np.searchsorted(items[order], [rows.start for rows in votes.blocks] + [len(items)])
+        edges = np.searchsorted(
+            items[order], [*(rows.start for rows in votes.blocks), votes.n_items]
+        )
         for rows, first, last in zip(votes.blocks, edges[:-1], edges[1:], strict=True):
             pairs = order[first:last]
             if len(pairs) == 0:
