@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 # Below this size a dense eigendecomposition beats Lanczos, and needs no start vector.
 TINY_SIDE = 128
+# Residual of an eigenpair as a share of its eigenvalue. The basis only starts the iteration.
+LANCZOS_TOLERANCE = 1e-6
 # Singular values below this share of the largest are rounding: their directions mean nothing.
 NULL_SHARE = 1e-10
 
@@ -116,19 +118,29 @@ class LabelTensor:
         else:
 
             def gram_product(x: Floats) -> Floats:
-                column = x.reshape(side, -1)
-                if by_items:
-                    return self.times_columns(self.times_items(column))
-                return self.times_items(self.times_columns(column))
+                return self._gram_product(x.ravel(), by_items)
 
             operator = LinearOperator((side, side), matvec=gram_product, dtype=np.float64)
             start = np.random.default_rng(seed).standard_normal(side)
-            values, vectors = eigsh(operator, k=rank, v0=start, maxiter=100 * side)
+            values, vectors = eigsh(
+                operator, k=rank, v0=start, tol=LANCZOS_TOLERANCE, maxiter=100 * side
+            )
             values, vectors = values[::-1], _fix_signs(vectors[:, ::-1])
         if by_items:
             return vectors
         scale = _inverse_or_zero(np.sqrt(np.maximum(values, 0.0)), floor=np.sqrt(NULL_SHARE))
         return self.times_columns(vectors * scale)
+
+    def _gram_product(self, x: Floats, by_items: bool) -> Floats:
+        """T_(2) T_(2)ᵀ x or T_(2)ᵀ T_(2) x: a vector is too little work to share out in blocks."""
+        matrix, n_classes = self.votes.matrix, self.votes.n_classes
+        product: Floats
+        if by_items:
+            product = matrix @ (matrix.T @ x) + self.slice @ (self.slice.T @ x)
+        else:
+            of_items = matrix @ x[:-n_classes] + self.slice @ x[-n_classes:]
+            product = np.concatenate([matrix.T @ of_items, self.slice.T @ of_items])
+        return product
 
 
 def leading_left(matrix: Floats, rank: int) -> Floats:

@@ -48,6 +48,9 @@ class Votes(Protocol):
     def block(self, rows: slice) -> sp.csr_array:
         """The votes on these items, CSR (n_block_items, n_workers * n_classes)."""
 
+    def class_totals(self, rows: slice) -> Floats:
+        """How many votes each class has on these items, (n_block_items, n_classes)."""
+
 
 @dataclass(frozen=True)
 class SparseVotes:
@@ -94,6 +97,11 @@ class SparseVotes:
     def block(self, rows: slice) -> sp.csr_array:
         return self._cut[rows.start]
 
+    def class_totals(self, rows: slice) -> Floats:
+        to_class = np.tile(np.eye(self.n_classes), (self.n_workers, 1))
+        totals: Floats = self.block(rows) @ to_class
+        return totals
+
 
 @dataclass(frozen=True)
 class DenseVotes:
@@ -124,16 +132,33 @@ class DenseVotes:
         starts = range(0, self.n_items, size)
         return [slice(start, min(start + size, self.n_items)) for start in starts]
 
-    def block(self, rows: slice) -> sp.csr_array:
-        codes = self.label_matrix[rows]
-        n_rows = codes.shape[0]
-        columns = codes + np.arange(self.n_workers, dtype=np.int32) * np.int32(self.n_classes)
+    @cached_property
+    def _pattern(self) -> tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Values, row pointers and first columns of the largest block: every block's are part."""
+        n_rows = self.blocks[0].stop
         one_row = np.ones(self.n_workers) if self.weights is None else self.weights
         pointers = np.arange(n_rows + 1, dtype=np.int32) * np.int32(self.n_workers)
+        first_columns = np.arange(self.n_workers, dtype=np.int32) * np.int32(self.n_classes)
+        return np.tile(one_row, n_rows), pointers, first_columns
+
+    def block(self, rows: slice) -> sp.csr_array:
+        codes = self.label_matrix[rows]
+        values, pointers, first_columns = self._pattern
         return sp.csr_array(
-            (np.tile(one_row, n_rows), columns.ravel(), pointers),
-            shape=(n_rows, self.n_workers * self.n_classes),
+            (values[: codes.size], (codes + first_columns).ravel(), pointers[: len(codes) + 1]),
+            shape=(len(codes), self.n_workers * self.n_classes),
         )
+
+    def class_totals(self, rows: slice) -> Floats:
+        codes = self.label_matrix[rows]
+        totals = np.empty((len(codes), self.n_classes))
+        for code in range(self.n_classes):
+            hits = codes == code
+            if self.weights is None:
+                totals[:, code] = np.count_nonzero(hits, axis=1)
+            else:
+                totals[:, code] = hits @ self.weights
+        return totals
 
 
 _thread_limit = min(os.cpu_count() or 1, 8)

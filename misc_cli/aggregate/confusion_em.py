@@ -60,11 +60,10 @@ CLASS_PRIORS: dict[str, EstimatePrior] = {"uniform": uniform_prior, "estimated":
 def vote_fractions(labels: Labels) -> Floats:
     """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
     votes = labels.votes
-    to_class = np.tile(np.eye(votes.n_classes), (votes.n_workers, 1))
     fractions = np.empty((votes.n_items, votes.n_classes))
 
     def fill(rows: slice) -> None:
-        totals = votes.block(rows) @ to_class
+        totals = votes.class_totals(rows)
         answered = totals @ np.ones(votes.n_classes)
         unanswered = answered == 0.0
         totals[unanswered], answered[unanswered] = 1.0, votes.n_classes  # every class alike
