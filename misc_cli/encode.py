@@ -7,6 +7,7 @@ no trace, except where a worker contradicts itself and `--duplicates` asks for t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +54,9 @@ def encode(
     class_order: list[str] | None = None,
 ) -> Encoding:
     """Codes and vocabularies; `class_order` fixes the classes' order and may name unused ones."""
-    worker, workers = _factorize(answers.worker)
-    item, items = _factorize(answers.item)
-    label, classes = _factorize(answers.label)
+    with ThreadPoolExecutor(3) as pool:
+        columns = pool.map(_factorize, (answers.worker, answers.item, answers.label))
+        (worker, workers), (item, items), (label, classes) = columns
     kept = label >= 0
     for codes, name in ((worker, "worker"), (item, "item")):
         nameless = np.flatnonzero((codes < 0) & kept)
@@ -123,15 +124,27 @@ def _factorize(column: Any) -> tuple[Codes, Names]:
         array = array.cast(pa.string()).dictionary_encode()
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    trimmed = pc.utf8_trim_whitespace(array.dictionary.cast(pa.string()))
+    vocabulary, remap = _vocabulary(array.dictionary.cast(pa.string()))
+    indices = array.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices, len(remap) - 1)
+    return _drop_unused(np.take(remap, indices.to_numpy()), vocabulary)
+
+
+def _vocabulary(names: Names) -> tuple[Names, Codes]:
+    """Trimmed names in byte order, and each old position's new one: -1 if empty, and a last -1."""
+    trimmed = pc.utf8_trim_whitespace(names)
+    if trimmed.equals(names) and not (names.null_count or pc.any(pc.equal(names, "")).as_py()):
+        order = pc.sort_indices(names)
+        remap = np.empty(len(names) + 1, dtype=np.int32)
+        remap[order.to_numpy()] = np.arange(len(names), dtype=np.int32)
+        remap[-1] = -1
+        return names.take(order), remap
     unique = pc.unique(trimmed)
     unique = unique.filter(pc.and_(pc.is_valid(unique), pc.not_equal(unique, "")))
     vocabulary = unique.take(pc.sort_indices(unique))
-    remap = pc.fill_null(pc.index_in(trimmed, vocabulary), -1).to_numpy(zero_copy_only=False)
-    remap = np.append(remap.astype(np.int32), np.int32(-1))  # the last entry serves nulls
-    codes = pc.fill_null(array.indices, len(remap) - 1).to_numpy(zero_copy_only=False)
-    codes = remap[codes]
-    return _drop_unused(codes, vocabulary)
+    found = pc.fill_null(pc.index_in(trimmed, vocabulary), -1).to_numpy(zero_copy_only=False)
+    return vocabulary, np.append(found, -1).astype(np.int32)
 
 
 def _drop_unused(codes: Codes, vocabulary: Names) -> tuple[Codes, Names]:
@@ -199,17 +212,20 @@ def _votes(
     n_items, n_workers, n_classes = shape
     if n_items * n_workers * n_classes >= 2**62 or n_workers * n_classes >= 2**31:
         raise InputError("workers × classes exceed 2^31: split the data or merge classes")
-    pairs = item.astype(np.int64) * n_workers + worker
-    keys = np.sort(pairs * n_classes + label)
-    fresh = np.append(True, keys[1:] != keys[:-1])
-    n_repeats = int(len(keys) - fresh.sum())
-    keys = keys[fresh] if n_repeats else keys
-    sorted_pairs = keys // n_classes
-    clash = sorted_pairs[1:] == sorted_pairs[:-1]
-    n_conflicts = int(clash.sum())
+    keys = _keys(worker, item, label, n_workers, n_classes)
+    keys.sort()
+    steps = np.diff(keys)
+    n_repeats = int(len(steps) - np.count_nonzero(steps))
+    if n_repeats:
+        keys = keys[np.append(True, steps != 0)]
+        steps = steps[steps != 0]
+    # Two labels of one worker for one item are less than n_classes apart, so few need dividing.
+    close = np.flatnonzero(steps < n_classes)
+    close = close[keys[close] // n_classes == keys[close + 1] // n_classes]
+    n_conflicts = len(close)
     if n_conflicts == 0 or duplicates == "all":
         return keys, n_repeats, n_conflicts
-    contested = np.unique(sorted_pairs[1:][clash])
+    contested = np.unique(keys[close] // n_classes)
     if duplicates == "error":
         at_item, at_worker = divmod(int(contested[0]), n_workers)
         raise InputError(
@@ -217,20 +233,33 @@ def _votes(
             f"{names[1][at_item].as_py()!r} ({len(contested)} such pairs); "
             "choose --duplicates last, first or all"
         )
+    pairs = item.astype(np.int64) * n_workers + worker
     rows = np.flatnonzero(np.isin(pairs, contested))
     rows = rows[::-1] if duplicates == "last" else rows
     _, first = np.unique(pairs[rows], return_index=True)
     winners = rows[first]
     settled = pairs[winners] * n_classes + label[winners]
-    peaceful = keys[~np.isin(sorted_pairs, contested)]
+    peaceful = keys[~np.isin(keys // n_classes, contested)]
     return np.sort(np.concatenate([peaceful, settled])), n_repeats, n_conflicts
 
 
+def _keys(
+    worker: Codes, item: Codes, label: Codes, n_workers: int, n_classes: int
+) -> npt.NDArray[np.int64]:
+    keys = item.astype(np.int64)
+    for codes, count in ((worker, n_workers), (label, n_classes)):
+        keys *= count
+        keys += codes
+    return keys
+
+
 def _matrix(keys: npt.NDArray[np.int64], shape: tuple[int, int, int]) -> sp.csr_array:
+    """CSR from sorted keys, which are used up: at this size every spare copy counts."""
     n_items, n_workers, n_classes = shape
     n_columns = n_workers * n_classes
-    rows, columns = np.divmod(keys, n_columns)
-    pointers = np.zeros(n_items + 1, dtype=np.int32 if len(keys) < 2**31 else np.int64)
-    np.cumsum(np.bincount(rows, minlength=n_items), out=pointers[1:])
-    columns = columns.astype(pointers.dtype)
+    index = np.int32 if len(keys) < 2**31 else np.int64
+    starts = np.arange(n_items + 1, dtype=np.int64) * n_columns
+    pointers = np.searchsorted(keys, starts).astype(index)
+    np.remainder(keys, n_columns, out=keys)
+    columns = keys.astype(index)
     return sp.csr_array((np.ones(len(keys)), columns, pointers), shape=(n_items, n_columns))

@@ -7,6 +7,7 @@ import codecs
 import gzip
 import hashlib
 import lzma
+import mmap
 import os
 import sys
 import zlib
@@ -33,9 +34,15 @@ _PACKED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 @dataclass(frozen=True)
 class Source:
-    """One input: `raw` as stored, `content` unpacked (UTF-8 without a mark, unless binary)."""
+    """One input.
+
+    stored   what holds its bytes: a mapped file, or memory
+    raw      those bytes as they are
+    content  unpacked, and UTF-8 without a mark, unless binary
+    """
 
     name: str
+    stored: bytes | mmap.mmap
     raw: Buffer
     content: Buffer
 
@@ -51,6 +58,11 @@ class Source:
     def is_parquet(self) -> bool:
         return starts_with(self.content, b"PAR1")
 
+    def release_pages(self) -> None:
+        """Hand a mapped file's pages back to the system; they return when they are touched."""
+        if isinstance(self.stored, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self.stored.madvise(mmap.MADV_DONTNEED)
+
     def sha256(self) -> str:
         """Of the bytes as stored, so that sha256sum on the file says the same."""
         digest = hashlib.sha256()
@@ -62,17 +74,18 @@ class Source:
 def open_source(path: str, encoding: str | None = None) -> Source:
     """Read one input, `-` for standard input; memory-mapped where it is a plain file."""
     name = "<stdin>" if path == STDIN else path
-    raw = pa.py_buffer(sys.stdin.buffer.read()) if path == STDIN else _map(path)
+    stored = sys.stdin.buffer.read() if path == STDIN else _map(path)
+    raw = pa.py_buffer(stored)
     content = _unpack(name, raw)
     if starts_with(content, b"PK\x03\x04"):
         raise InputError(f"{name}: this is a zip archive or a spreadsheet; export it as CSV")
-    source = Source(name, raw, content)
+    source = Source(name, stored, raw, content)
     if source.is_parquet:
         return source
     content = _to_utf8(name, content, encoding)
     if not content.size or not any(chunk.strip() for chunk in chunks(content)):
         raise InputError(f"{name}: the file is empty; give a file with answers in it")
-    return Source(name, raw, content)
+    return Source(name, stored, raw, content)
 
 
 def chunks(buffer: Buffer, size: int = CHUNK) -> Iterator[bytes]:
@@ -118,16 +131,14 @@ def refuse_undecodable(source: Source) -> None:
         ) from None
 
 
-def _map(path: str) -> Buffer:
+def _map(path: str) -> bytes | mmap.mmap:
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: this is a folder; name the files in it")
-        if not os.path.isfile(path) and os.path.exists(path):  # a pipe: `<(command)`
-            with open(path, "rb") as pipe:
-                return pa.py_buffer(pipe.read())
-        if os.path.isfile(path) and os.path.getsize(path) == 0:
-            return pa.py_buffer(b"")  # an empty file cannot be mapped
-        return pa.memory_map(path).read_buffer()
+        with open(path, "rb") as file:
+            if not os.path.isfile(path) or not os.path.getsize(path):
+                return file.read()  # a pipe, as in `<(command)`; and nothing cannot be mapped
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; check the path") from None
     except OSError as error:

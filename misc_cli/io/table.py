@@ -86,9 +86,13 @@ def _parse(
         refuse_undecodable(source)
         _refuse_ragged(source, dialect, body)
         raise InputError(f"{source.name}: {_one_line(error)}; check the file's layout") from None
-    with ThreadPoolExecutor(len(positions)) as pool:
-        encoded = pool.map(_encoded, (table[name] for name in positions.values()))
-        return dict(zip(positions, encoded, strict=True))
+    source.release_pages()
+    texts = {role: table[name] for role, name in positions.items()}
+    del table
+    with ThreadPoolExecutor(len(texts)) as pool:
+        # Each column's text goes as soon as its codes are there: it is the larger part by far.
+        pending = {role: pool.submit(_encoded, texts.pop(role)) for role in list(texts)}
+        return {role: future.result() for role, future in pending.items()}
 
 
 def _read_csv(body: Buffer, names: list[str], parse: Any, convert: Any) -> Any:
