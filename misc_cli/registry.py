@@ -26,6 +26,7 @@ AGGREGATORS: dict[str, str] = {
 COMPLETERS: dict[str, str] = {
     "tucker": "misc_cli.complete.tucker:Tucker",
     "tenals": "misc_cli.complete.tenals:TenALS",
+    "lrtc": "misc_cli.complete.lrtc:LRTC",
 }
 
 PRESETS = ("robust", "paper")

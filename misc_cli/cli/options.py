@@ -197,7 +197,13 @@ METHOD_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
         "A,B,C",
         "lrtc: weights of the worker, item and class unfoldings.",
     ),
-    "rho": (_COMPLETER, click.FloatRange(min=0, min_open=True), "X", "lrtc: penalty weight."),
+    "rho": (
+        _COMPLETER,
+        click.FloatRange(min=0, min_open=True),
+        "X",
+        "lrtc: singular values below 1/X go [default: 1/√(answers per worker)].",
+    ),
+    "completer-cells": (_COMPLETER, _COUNT, "N", "lrtc: numbers its low-rank form may hold."),
     "observed": (
         _COMPLETER,
         click.Choice(["fibres", "ones"]),

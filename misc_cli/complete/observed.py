@@ -71,8 +71,8 @@ def labelled_fibres(values: sp.csr_array, n_classes: int) -> sp.csr_array:
     """CSR (n_items, n_workers) with a one wherever `values` holds an entry of the fibre."""
     shape = (values.shape[0], values.shape[1] // n_classes)
     fibres = sp.csr_array(
-        (np.ones(values.nnz), values.indices // n_classes, values.indptr), shape=shape
+        (np.ones(values.nnz), values.indices // n_classes, values.indptr.copy()), shape=shape
     )
-    fibres.sum_duplicates()
+    fibres.sum_duplicates()  # in place, hence the copy of the row pointers
     fibres.data = np.ones(fibres.nnz)
     return fibres

@@ -103,6 +103,16 @@ class TenALS:
         diagonal[np.arange(rank), np.arange(rank)] = factors.classes.T
         return FactorCompletion(factors.workers, factors.items, diagonal)
 
+    def bytes_needed(self, shape: tuple[int, int, int]) -> int:
+        """The most memory a call holds beside the tensor: factors, and a Gram per worker."""
+        n_rows, n_items, n_classes = shape
+        rank = default_rank(n_classes) if self.cp_rank is None else self.cp_rank
+        starts = n_classes + self.restarts
+        n_slots = 1 if self.observed == "fibres" else n_classes
+        of_items = n_items * (2 * rank + 2 * starts)
+        of_workers = n_rows * (2 * n_slots * rank**2 + n_classes * (2 * rank + starts))
+        return 8 * (of_items + of_workers + 3 * BLOCK_CELLS)
+
 
 def default_rank(n_classes: int) -> int:
     """Workers who never err give rank K, one term per class."""
@@ -131,7 +141,7 @@ def fit(
         squares = [np.square(f).sum() for f in (factors.workers, factors.items, factors.classes)]
         objective = 0.5 * squared_residual + 0.5 * ridge * float(sum(squares))
         residual = float(np.sqrt(squared_residual / scale))
-        change = (before - objective) / scale
+        change = 1.0 if np.isinf(before) else (before - objective) / scale
         return Step((factors, objective), change, objective, extra={"residual": residual})
 
     solution = iterate(

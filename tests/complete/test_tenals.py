@@ -9,68 +9,28 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.complete.observed import Observed, labelled_fibres, observe
+from misc_cli.complete.observed import labelled_fibres, observe
 from misc_cli.complete.power import power_start
 from misc_cli.complete.tenals import Factors, TenALS, fit, item_blocks, sweep
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Floats, Iteration
-from misc_cli.votes import SparseVotes
-
-Mask = np.typing.NDArray[np.bool_]
-
-
-def dense_cp(workers: Floats, items: Floats, classes: Floats) -> Floats:
-    tensor: Floats = np.einsum("wr,ir,cr->wic", workers, items, classes)
-    return tensor
-
-
-def hide(tensor: Floats, keep: Mask, *, by_fibre: bool) -> tuple[Observed, Floats]:
-    """`Observed` of a dense tensor and the mask of what it shows; the last worker shows all."""
-    _, n_items, n_classes = tensor.shape
-    mask = np.broadcast_to(keep, tensor.shape).astype(float).copy()
-    mask[-1] = 1.0
-    by_item = (tensor * mask)[:-1].transpose(1, 0, 2).reshape(n_items, -1)
-    values = sp.csr_array(by_item)
-    marks = sp.csr_array(mask[:-1].transpose(1, 0, 2).reshape(n_items, -1))
-    pattern = labelled_fibres(marks, n_classes) if by_fibre else marks
-    return Observed(values, pattern, tensor[-1]), mask
-
-
-def planted(
-    seed: int, rank: int, share: float, *, by_fibre: bool
-) -> tuple[Floats, Observed, Floats]:
-    generator = np.random.default_rng(seed)
-    tensor = dense_cp(*(generator.standard_normal((n, rank)) for n in (40, 60, 5)))
-    shape = (40, 60, 1) if by_fibre else tensor.shape
-    observed, mask = hide(tensor, generator.random(shape) < share, by_fibre=by_fibre)
-    return tensor, observed, mask
+from tests.complete.planted import Mask, crowd, dense_cp, dense_votes, hide, planted
 
 
 @pytest.fixture
 def tensor() -> LabelTensor:
-    """Forty workers of mixed skill answer a fifth of ninety items of three classes."""
-    generator = np.random.default_rng(5)
-    truth = generator.integers(3, size=90)
-    answered = generator.random((90, 40)) < 0.2
-    right = generator.random((90, 40)) < np.linspace(0.4, 0.95, 40)
-    answers = np.where(right, truth[:, None], generator.integers(3, size=(90, 40)))
-    items, workers = np.nonzero(answered)
-    columns = workers * 3 + answers[items, workers]
-    matrix = sp.csr_array((np.ones(len(items)), (items, columns)), shape=(90, 120))
-    return LabelTensor(SparseVotes(matrix, 40, 3), np.eye(3)[truth])
+    return crowd()
 
 
 @pytest.mark.parametrize("by_fibre", [True, False])
 def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
-    _, observed, mask = planted(0, 3, 0.4, by_fibre=by_fibre)
-    tensor = np.zeros(mask.shape)
-    tensor[:-1] = observed.values.toarray().reshape(60, 39, 5).transpose(1, 0, 2)
-    tensor[-1] = observed.slice
+    truth, observed, mask = planted(0, (40, 60, 5), 3, 0.4, by_fibre=by_fibre)
+    tensor = truth * mask
     generator = np.random.default_rng(1)
     start = Factors(*(generator.standard_normal((n, 2)) for n in mask.shape))
 
-    def dense_rows(target: Floats, seen: Floats, first: Floats, second: Floats) -> Floats:
+    def dense_rows(target: Floats, seen: Mask, first: Floats, second: Floats) -> Floats:
         design = np.einsum("ar,br->abr", first, second).reshape(-1, 2)
         solved = np.empty((len(target), 2))
         for row, (values, shown) in enumerate(zip(target, seen, strict=True)):
@@ -95,7 +55,7 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
 
 @pytest.mark.parametrize("by_fibre", [True, False])
 def test_planted_tensors_with_70_percent_missing_are_recovered(by_fibre: bool) -> None:
-    truth, observed, mask = planted(2, 3, 0.3, by_fibre=by_fibre)
+    truth, observed, mask = planted(2, (40, 60, 5), 3, 0.3, by_fibre=by_fibre)
     assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
     found = fit(observed, 3, ridge=0.0, restarts=10, seed=0, tol=1e-11, max_iter=500)
     recovered = dense_cp(found.workers, found.items, found.classes)
@@ -136,9 +96,8 @@ def test_the_last_objective_is_that_of_the_completed_tensor(tensor: LabelTensor)
     completed = np.einsum("wr,iq,qrc->wic", completion.workers, completion.items, completion.mixer)
     np.testing.assert_allclose(completion.slice, completed[-1], atol=1e-12)
     fibres = observe(tensor, "fibres").pattern.toarray().T[:, :, None]
-    votes = tensor.votes.matrix.toarray().reshape(90, 40, 3).transpose(1, 0, 2)
-    left = np.square(fibres * (votes - completed[:-1])).sum()
-    left += np.square(tensor.slice - completed[-1]).sum()
+    shown = np.concatenate([fibres, np.ones((1, 90, 1))])
+    left = np.square(shown * (dense_votes(tensor) - completed)).sum()
     assert lines[-1].objective == pytest.approx(left / 2, rel=1e-9)
     labels = completion.label_rows(slice(10, 30))
     np.testing.assert_array_equal(labels, completed[:, 10:30].argmax(axis=2).T)
@@ -161,3 +120,11 @@ def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) 
         TenALS(cp_rank=0)(tensor)
     with pytest.raises(ConfigError, match="--observed"):
         TenALS(observed="all")(tensor)
+
+
+def test_a_fibre_with_two_ones_counts_once_and_votes_stay_as_they_are() -> None:
+    votes = sp.csr_array(np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]))
+    before = votes.indptr.copy(), votes.indices.copy()
+    np.testing.assert_array_equal(labelled_fibres(votes, 2).toarray(), [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(votes.indptr, before[0])
+    np.testing.assert_array_equal(votes.indices, before[1])

@@ -1,0 +1,205 @@
+"""Low-rank tensor completion: the sum of the nuclear norms of the three unfoldings.
+
+Liu, Musialski, Wonka & Ye 2013 (doi:10.1109/TPAMI.2012.39), their SiLRTC (Algorithm 1): block
+descent, chosen over their ADMM because its iterates are low rank plus sparse while ADMM's
+multipliers are dense.
+
+Notation:
+    T             the label tensor [A; S], (n_workers + 1) × n_items × n_classes
+    Ω             its observed entries (complete/observed.py)
+    X             T on Ω, free elsewhere (eq. 11)
+    M_1, M_2, M_3 one tensor per unfolding (workers, items, classes), nearly X, of low rank
+    α_n           lrtc_weights, made to sum to 1;  β_n = α_n · rho, so every mode is thresholded
+                  at 1/rho and a mode of weight zero drops out
+    minimised     Σ_n α_n ‖M_n(n)‖_* + β_n/2 ‖X − M_n‖²   (eq. 12)
+    completed     Σ_n α_n M_n, which smooths what is observed too
+
+The class unfolding's M_3 is X times a map of n_classes × n_classes, so it adds to what is low rank
+by workers and by items without ever being written out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from misc_cli.complete.lowrank import LowRank, LowRankCompletion, LowRankPlusSparse, on_fibres
+from misc_cli.complete.observed import Observed, observe
+from misc_cli.complete.spectrum import Spectrum, empty_spectrum, leading_spectrum
+from misc_cli.errors import ConfigError
+from misc_cli.solver import Step, iterate
+from misc_cli.tensor import LabelTensor
+from misc_cli.types import Floats, OnIteration, ignore_iteration
+
+# Singular values of the running low-rank parts this far below the threshold are rounding to us.
+DROP = 1e-4
+# Continuation: the first threshold is this share of the longest class direction, and each next one
+# half the last, solved less tightly. Starting at a small one, the zero-filled tensor's noise would
+# be shaved off by 1/rho per iteration, and all of its ranks carried along meanwhile.
+FIRST = 4.0
+EASY = 10.0
+
+
+@dataclass(frozen=True)
+class State:
+    """X, its low-rank part at the fibres, vectors to start from, the last Σ α_n M_n.
+
+    `threshold` falls to 1/rho; `change` is the objective's relative fall under this threshold.
+    """
+
+    x: LowRankPlusSparse
+    filled: Floats
+    by_workers: Floats
+    by_items: Floats
+    smoothed: LowRankPlusSparse
+    threshold: float
+    objective: float
+    change: float
+
+
+@dataclass(frozen=True)
+class LRTC:
+    """Nuclear-norm completion. `rho` None takes the rule of `default_rho`."""
+
+    lrtc_weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    rho: float | None = None
+    observed: str = "fibres"
+    seed: int = 0
+    completer_tol: float = 1e-4
+    completer_max_iter: int = 200
+    completer_cells: int = 100_000_000
+
+    def __call__(
+        self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
+    ) -> LowRankCompletion:
+        rho = default_rho(tensor) if self.rho is None else self.rho
+        if rho <= 0 or min(self.lrtc_weights) < 0 or sum(self.lrtc_weights) <= 0:
+            raise ConfigError("--rho must be above 0, --lrtc-weights at least 0 and not all 0")
+        observed = observe(tensor, self.observed)
+        return LowRankCompletion(self.complete(observed, rho, on_iteration))
+
+    def complete(
+        self, observed: Observed, rho: float, on_iteration: OnIteration = ignore_iteration
+    ) -> LowRankPlusSparse:
+        """Σ_n α_n M_n for observed entries of any value."""
+        descent = Descent(self, observed, 1.0 / rho)
+        solution = iterate(
+            descent.step,
+            descent.start,
+            stage="lrtc",
+            tol=self.completer_tol,
+            max_iter=self.completer_max_iter,
+            on_iteration=on_iteration,
+            limits="--completer-max-iter or --completer-tol",
+        )
+        return solution.state.smoothed
+
+
+def default_rho(tensor: LabelTensor) -> float:
+    """Threshold at the length of a typical worker's row, √(answers per worker).
+
+    A singular value no larger than that may be one worker who agrees with nobody.
+    """
+    return float(np.sqrt(tensor.votes.n_workers / max(1, tensor.votes.n_votes)))
+
+
+class Descent:
+    """The fixed parts of one run: what is observed, the threshold 1/rho to reach, the weights."""
+
+    def __init__(self, method: LRTC, observed: Observed, threshold: float) -> None:
+        self.method, self.target = method, threshold
+        self.weights = np.array(method.lrtc_weights) / sum(method.lrtc_weights)
+        self.generator = np.random.default_rng(method.seed)
+        self.fibres, self.targets, self.known = on_fibres(observed)
+        self.scale = max(float(np.square(self.targets).sum()), np.finfo(np.float64).tiny)
+
+    @property
+    def start(self) -> State:
+        """X is the observed entries and zero elsewhere."""
+        n_items, n_rows = self.fibres.pattern.shape
+        n_classes = len(self.targets)
+        near = LowRank(np.zeros((n_rows, 0)), np.zeros((n_items, n_classes, 0)))
+        far = LowRank(np.zeros((n_items, 0)), np.zeros((n_rows, n_classes, 0)))
+        x = LowRankPlusSparse(near, far, self.targets, self.fibres)
+        longest = float(np.linalg.norm(self.targets @ self.targets.T, 2)) ** 0.5
+        threshold = max(self.target, longest / FIRST)
+        nothing = np.zeros_like(self.targets)
+        return State(x, nothing, near.rows, far.rows, x, threshold, np.inf, 1.0)
+
+    def step(self, state: State) -> Step[State]:
+        """M_n from X (eq. 13), then X from the M_n (eq. 14)."""
+        x, alpha, threshold = state.x, self.weights, state.threshold
+        settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
+        guesses = (state.by_workers, state.by_items)
+        spectra = [
+            leading_spectrum(
+                unfolding, threshold, guess, self.generator, settled, self.method.completer_cells
+            )
+            if weight > 0
+            else empty_spectrum(unfolding)
+            for unfolding, guess, weight in zip(x.unfoldings(), guesses, alpha[:2], strict=True)
+        ]
+        squares, rotation = np.linalg.eigh(x.class_gram(state.filled))
+        class_values = np.sqrt(np.maximum(squares, 0.0))
+        class_map = (rotation * _shrunk(class_values, threshold)) @ rotation.T
+
+        drop = DROP * threshold
+        near = _thresholded(spectra[0], threshold, alpha[0]).plus(
+            x.near.recoloured(alpha[2] * class_map), drop
+        )
+        far = _thresholded(spectra[1], threshold, alpha[1]).plus(
+            x.far.recoloured(alpha[2] * class_map), drop
+        )
+        from_classes = alpha[2] * class_map @ x.corrections
+        smoothed = LowRankPlusSparse(near, far, from_classes, self.fibres)
+        filled = smoothed.low_rank_on_fibres()
+        corrections = np.where(self.known, self.targets - filled, from_classes)
+
+        # Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²) at the new M_n, from singular values alone
+        values = [spectra[0].values, spectra[1].values, class_values]
+        total = float(squares.sum())
+        parts = [_envelope(each, threshold, total) for each in values]
+        objective = float(alpha @ parts)
+        residual = np.square(np.where(self.known, self.targets - filled - from_classes, 0.0))
+        change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
+        done = change < EASY * self.method.completer_tol and threshold > self.target
+        updated = State(
+            replace(smoothed, corrections=corrections),
+            filled,
+            spectra[0].vectors,
+            spectra[1].vectors,
+            smoothed,
+            max(self.target, threshold / 2.0) if done else threshold,
+            np.inf if done else objective,
+            change,
+        )
+        extra = {
+            "rho": 1.0 / threshold,
+            "residual": float(np.sqrt(residual.sum() / self.scale)),
+            "rank_workers": near.rank,
+            "rank_items": far.rank,
+        }
+        # a threshold on its way down is never the end
+        return Step(updated, 1.0 if threshold > self.target else change, objective, extra=extra)
+
+
+def _thresholded(spectrum: Spectrum, threshold: float, weight: float) -> LowRank:
+    """weight · M_n: every singular value less the threshold, those below it gone."""
+    kept = spectrum.above(threshold)
+    factors = weight * _shrunk(spectrum.values[:kept], threshold)
+    return LowRank(spectrum.vectors[:, :kept] * factors, spectrum.image[:, :, :kept])
+
+
+def _shrunk(values: Floats, threshold: float) -> Floats:
+    """max(σ − 1/rho, 0) / σ."""
+    shrunk: Floats = np.maximum(values - threshold, 0.0) / np.maximum(values, threshold)
+    return shrunk
+
+
+def _envelope(values: Floats, threshold: float, total: float) -> float:
+    """‖M‖_* + rho/2 ‖X − M‖² given ‖X‖² = `total` and X's singular values above 1/rho."""
+    kept = values[values > threshold]
+    below = max(total - float(np.square(kept).sum()), 0.0)
+    norm = float((kept - threshold).sum())
+    return norm + 0.5 * (below / threshold + len(kept) * threshold)
