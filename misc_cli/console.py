@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,6 +82,31 @@ class Console:
             finally:
                 if self._progress is not None:
                     self._progress.close()
+
+    @contextmanager
+    def bar(self, total: int) -> Iterator[Callable[[str], None]]:
+        """A bar with an estimate of what is left, on a terminal; lines with --verbose elsewhere.
+
+        Call what it yields once per step that is done, with the step's name.
+        """
+        if self.quiet or not self.terminal:
+            started, done = time.monotonic(), count(1)
+
+            def tell(step: str) -> None:
+                at, seconds = next(done), time.monotonic() - started
+                if self.verbose and not self.quiet:
+                    print(f"{at} of {total}  {seconds:.0f} s  {step}", file=sys.stderr)
+
+            yield tell
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.progress import TimeElapsedColumn as Elapsed
+        from rich.progress import TimeRemainingColumn as Remaining
+
+        columns = (BarColumn(), MofNCompleteColumn(), Elapsed(), "left", Remaining())
+        with Progress(*columns, TextColumn("{task.description}"), console=_rich()) as progress:
+            task = progress.add_task("", total=total)
+            yield lambda step: progress.update(task, advance=1, description=step)
 
     def _say(self, line: str, style: str) -> None:
         if not self.terminal:

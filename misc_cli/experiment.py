@@ -7,6 +7,7 @@ everything hangs on it, so there are two ways:
 
     spread    right answers at random, whoever gave them
     workers   one worker after the other, in random order, until every answer of theirs is wrong
+    casual    the same, those with the fewest answers first: many bad workers, fewer bad answers
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from misc_cli.votes import SparseVotes
 
 PAPER_NONZERO_RATE = 0.037
 PAPER_ERROR_RATES = (0.304, 0.416, 0.514, 0.609)
-NOISES = ("spread", "workers")
+NOISES = ("spread", "workers", "casual")
 
 Indices = npt.NDArray[np.intp]
 
@@ -116,8 +117,10 @@ def spoil(
     answered = np.bincount(answers.worker[judged], minlength=int(answers.worker.max()) + 1)
     n_judged_workers = int((answered > 0).sum())
     order = random.permutation(np.flatnonzero(right))
-    if noise == "workers":
+    if noise != "spread":
         turn = random.permutation(len(answered))
+        if noise == "casual":  # ties between equally busy workers fall at random
+            turn = np.argsort(np.lexsort((turn, answered)))
         order = order[np.argsort(turn[answers.worker[order]], kind="stable")]
     before = float((judged & ~right)[judged] @ (1.0 / answered[answers.worker[judged]]))
     # each answer spoilt adds its share of its worker's answers to the mean over workers

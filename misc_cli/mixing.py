@@ -94,19 +94,21 @@ def mix(
     slice_mode: str = "soft",
     tol: float = SLICE_TOLERANCE,
     max_cells: int = MAX_CELLS,
+    initial: Aggregation | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Mixture:
     """Any completer with any aggregator; without a completer the pure aggregation.
 
     `passes` is the most that are made, `tol` stops earlier if the slice stops evolving (0: never).
+    `initial` is the pure aggregation where the caller has it already.
     """
     if completer is None:
-        initial = aggregator(labels, on_iteration)
+        initial = initial or aggregator(labels, on_iteration)
         return Mixture(initial, initial)
     if passes < 1:
         raise ConfigError(f"--passes {passes}: at least one pass is needed")
     _check_memory(labels, completer, max_cells)
-    initial = aggregator(labels, stamped(on_iteration, 0))
+    initial = initial or aggregator(labels, stamped(on_iteration, 0))
 
     def step(before: Pass) -> Step[Pass]:
         after = advance(before, completer, slice_mode, on_iteration)

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
     "evaluate": "misc_cli.cli.evaluate:command",
     "datasets": "misc_cli.cli.datasets:group",
+    "reproduce": "misc_cli.cli.reproduce:command",
     "simulate": "misc_cli.cli.simulate:command",
 }
 

@@ -1,0 +1,243 @@
+"""Table 1 of the paper, cell by cell: ours beside theirs.
+
+A cell is a dataset, a completer ("none" for the pure rows) and an aggregator. Mixed cells run with
+the settings we ship, which were chosen with the truth (`search_ranks`), as the paper's must have
+been. A cell that is done is remembered under everything that decides it, the code included.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from misc_cli import datasets, registry
+from misc_cli.encode import encode, encode_gold
+from misc_cli.errors import ConfigError
+from misc_cli.io.read import read_answer_columns, read_pairs
+from misc_cli.metrics import expected_error
+from misc_cli.mixing import mix
+from misc_cli.settings import Settings, build
+from misc_cli.types import Aggregation, Codes, Labels
+from misc_cli.version import __version__
+
+PURE = "none"
+COMPLETERS = (PURE, "lrtc", "tenals", "tucker")
+AGGREGATORS = ("mv", "ds-em", "ds-mf", "mmce-c", "mmce-o")
+PRESET = "paper"
+
+Options = Mapping[str, Any]  # by the names of the flags: ranks, passes, …
+
+
+@dataclass(frozen=True)
+class Cell:
+    dataset: str
+    completer: str
+    aggregator: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """Errors in per cent; `options` are those of the completer and the loop."""
+
+    cell: Cell
+    paper: float
+    ours: float
+    options: Options
+    seconds: float
+
+    @property
+    def reached(self) -> bool:
+        """The paper's figure or lower, to the printed digit."""
+        return round(self.ours, 2) <= self.paper
+
+
+def paper_table() -> dict[Cell, float]:
+    """The paper's Table 1, errors in per cent."""
+    text = _data("paper_table.csv")
+    return {
+        Cell(row["dataset"], row["completer"], aggregator): float(row[aggregator])
+        for row in csv.DictReader(text.splitlines())
+        for aggregator in AGGREGATORS
+    }
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Options of a mixed cell and the error in per cent that they gave when they were found."""
+
+    cell: Cell
+    options: Options
+    error: float
+
+
+@cache
+def shipped_cells() -> list[Shipped]:
+    """What we ship for mixed cells; how it was found stands in the file."""
+    found = []
+    for entry in json.loads(_data("shipped_ranks.json"))["cells"]:
+        cell = Cell(entry["dataset"], entry["completer"], entry["aggregator"])
+        # JSON knows lists only; methods are frozen and take tuples
+        options = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in entry["options"].items()
+        }
+        found.append(Shipped(cell, options, entry["error"]))
+    return found
+
+
+def choose(
+    names: Sequence[str] | None = None,
+    completers: Sequence[str] | None = None,
+    aggregators: Sequence[str] | None = None,
+) -> list[Cell]:
+    """The cells of the table with these names, dataset by dataset; None means all."""
+    chosen = []
+    for given, known, what in (
+        (names, tuple(datasets.registry()), "dataset"),
+        (completers, COMPLETERS, "completer"),
+        (aggregators, AGGREGATORS, "aggregator"),
+    ):
+        unknown = [name for name in given or () if name not in known]
+        if unknown:
+            raise ConfigError(
+                f"the paper's table has no {what} {unknown[0]!r}; it has {', '.join(known)}"
+            )
+        chosen.append([name for name in known if given is None or name in given])
+    return [Cell(d, c, a) for d in chosen[0] for c in chosen[1] for a in chosen[2]]
+
+
+@lru_cache(maxsize=1)
+def load(folder: Path) -> tuple[Labels, Codes]:
+    """Labels and truth codes of a dataset's folder."""
+    read = read_answer_columns([str(folder / "answers.csv")])
+    labels = encode(read.answers).labels
+    return labels, encode_gold(labels, *read_pairs(str(folder / "truth.csv")))
+
+
+@lru_cache(maxsize=8)
+def pure(folder: Path, aggregator: str) -> Aggregation:
+    """The pure result, from which every mixed cell of the same dataset starts."""
+    found: Aggregation = registry.create("aggregator", aggregator, PRESET)(load(folder)[0])
+    return found
+
+
+def run_cell(cell: Cell, folder: Path, options: Options) -> float:
+    """The error of a cell in per cent."""
+    labels, truth = load(folder)
+    initial = pure(folder, cell.aggregator)
+    if cell.completer == PURE:
+        return 100 * expected_error(initial.posteriors, truth)
+    # the same way as `misc aggregate --preset paper --completer … --ranks …`
+    methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
+    loop = methods.loop
+    mixture = mix(labels, methods.completer, methods.aggregator, initial=initial, **loop)
+    return 100 * expected_error(mixture.aggregation.posteriors, truth)
+
+
+@dataclass(frozen=True)
+class Done:
+    error: float
+    seconds: float
+    options: Options
+
+
+class Memory:
+    """Cells that are done, one JSON object a line; a line cut short by a crash is skipped."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.done: dict[str, Done] = {}
+        if path is not None and path.is_file():
+            for line in path.read_text("utf-8").splitlines():
+                try:
+                    entry = json.loads(line)
+                    done = Done(entry["error"], entry["seconds"], entry["options"])
+                    self.done[entry["key"]] = done
+                except (ValueError, KeyError, TypeError):
+                    continue
+
+    def add(self, key: str, done: Done, cell: Cell) -> None:
+        """Remember at once, so that an interrupted run goes on where it was."""
+        self.done[key] = done
+        if self.path is None:
+            return
+        line = json.dumps({"key": key, **vars(cell), **vars(done), "version": __version__})
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError:
+            self.path = None  # a cache that cannot be written is no reason to stop
+
+
+def default_memory() -> Path:
+    return datasets.cache_folder().parent / "reproduce.jsonl"
+
+
+def reproduce(
+    cells: Iterable[Cell],
+    *,
+    folder: Path | None = None,
+    memory: Memory | None = None,
+    search_trials: int | None = None,
+    seed: int = 0,
+) -> Iterator[Result]:
+    """Every cell in turn, as it is done; `search_trials` searches tucker's ranks anew."""
+    memory = memory or Memory(None)
+    paper = paper_table()
+    shipped = {entry.cell: entry.options for entry in shipped_cells()}
+    for cell in cells:
+        here = datasets.locate(cell.dataset, folder)
+        options = shipped.get(cell, {})
+        searched = search_trials is not None and cell.completer == "tucker"
+        key = _key(here, cell, [search_trials, seed] if searched else options)
+        if key not in memory.done:
+            started = time.perf_counter()
+            if searched:
+                options, error = _search(cell, here, paper[cell], search_trials or 1, seed)
+            else:
+                error = run_cell(cell, here, options)
+            memory.add(key, Done(error, time.perf_counter() - started, options), cell)
+        done = memory.done[key]
+        yield Result(cell, paper[cell], done.error, done.options, done.seconds)
+
+
+def _search(
+    cell: Cell, folder: Path, target: float, trials: int, seed: int
+) -> tuple[Options, float]:
+    from misc_cli.search_ranks import search
+
+    labels, truth = load(folder)
+    aggregator = registry.create("aggregator", cell.aggregator, PRESET)
+    found = search(labels, truth, aggregator, target=target, trials=trials, seed=seed)
+    return found.options, found.error
+
+
+def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
+    """Everything that decides a cell's figure: what is run, on what, by which code."""
+    content = [(folder / file).read_bytes() for file in datasets.COLUMNS]
+    parts = [json.dumps([vars(cell), decided_by], sort_keys=True).encode(), *content, _code()]
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+@cache
+def _code() -> bytes:
+    """The source of everything between the answers and the error."""
+    package = Path(__file__).parent
+    files = [*package.glob("aggregate/*.py"), *package.glob("complete/*.py")]
+    core = ("encode", "metrics", "mixing", "registry", "solver", "tensor", "votes")
+    files += [package / f"{name}.py" for name in core]
+    return b"\0".join(path.read_bytes() for path in sorted(files, key=os.fspath))
+
+
+def _data(name: str) -> str:
+    return resources.files("misc_cli").joinpath("data", name).read_text("utf-8")

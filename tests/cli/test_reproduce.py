@@ -1,0 +1,73 @@
+"""`misc reproduce` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from misc_cli.__main__ import run
+from tests.conftest import dataset_folder
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("MISC_DATA_DIR", raising=False)
+    return tmp_path
+
+
+def test_part_of_the_table(own_folder: Path, capfd: Capture) -> None:
+    folder = str(dataset_folder("bluebirds").parent)
+    words = ["reproduce", "--from", folder, "--datasets", "bluebirds", "--aggregators", "mv,ds-em"]
+    assert run([*words, "--completers", "none", "-o", "table.csv"]) == 0
+    assert capfd.readouterr().out == (
+        "bluebirds: 39 workers, 108 items, 2 classes\n"
+        "error, %            mv  ds-em\n"
+        "pure      ours   24.07  10.19\n"
+        "          paper  24.07  10.19\n"
+        "\n"
+        "Ours against the paper's\n"
+        "pure: 2 of 2 at or below\n"
+    )
+    rows = list(csv.DictReader((own_folder / "table.csv").read_text().splitlines()))
+    assert [round(float(row["ours"]), 2) for row in rows] == [24.07, 10.19]
+    assert (own_folder / "cache" / "misc-cli" / "reproduce.jsonl").is_file()
+    assert run([*words, "--completers", "none,tucker", "--markdown"]) == 0
+    assert "| tucker | ours |" in capfd.readouterr().out
+
+
+def test_sparse_and_noisy_answers(own_folder: Path, capfd: Capture) -> None:
+    folder = str(dataset_folder("rte").parent)
+    words = ["reproduce", "--experiment", "sparse-noisy", "--from", folder, "--noise", "spread"]
+    words += ["--aggregators", "mv", "--seeds", "1", "-o", "points.csv", "--plot", "figure.svg"]
+    assert run(words) == 0
+    assert "Wrong answers spread over all workers" in capfd.readouterr().out
+    rows = list(csv.DictReader((own_folder / "points.csv").read_text().splitlines()))
+    means = {(row["strategy"], row["error_rate"]): float(row["mean"]) for row in rows}
+    assert len(means) == 3 * 4
+    assert means["pure", "30.4"] < means["pure", "41.6"] < means["pure", "60.9"]
+    assert all(means["best", rate] <= means["default", rate] for rate in ("30.4", "60.9"))
+    assert ElementTree.parse(own_folder / "figure.svg").getroot().tag.endswith("svg")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--datasets", "cats"], "no dataset 'cats'"),
+        (["--datasets", "web"], "misc datasets fetch web"),
+        (["--plot", "x.svg"], "--plot belongs to --experiment"),
+        (["--experiment", "sparse-noisy", "--plot", "x.png"], "ends in .svg"),
+        (["--experiment", "sparse-noisy", "--noise", "loud"], "--noise loud: choose from spread"),
+    ],
+)
+def test_what_cannot_be_run(capfd: Capture, words: list[str], message: str) -> None:
+    assert run(["reproduce", *words]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert message in err
