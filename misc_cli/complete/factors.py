@@ -42,20 +42,23 @@ class FactorCompletion:
         The first of tied classes wins; a fibre that is zero throughout says nothing about its
         worker, so it takes the completed slice's label of its item.
         """
-        block = self.items[rows]
         workers = self.workers if directions is None else directions
-        n_classes = self.mixer.shape[2]
-        best = np.zeros((len(block), len(workers)), dtype=np.min_scalar_type(n_classes - 1))
+        # (n_classes, n_block_items, R1): what remains of an item once its row met the core
+        items = np.moveaxis(np.tensordot(self.items[rows], self.mixer, axes=1), 2, 0)
+        best = np.zeros((items.shape[1], len(workers)), dtype=np.min_scalar_type(len(items) - 1))
         # class by class: two matrices in cache instead of one array with a short last axis
-        top = block @ (self.mixer[:, :, 0] @ workers.T)
-        nothing = np.abs(top) <= NOTHING
-        for code in range(1, n_classes):
-            value = block @ (self.mixer[:, :, code] @ workers.T)
-            nothing &= np.abs(value) <= NOTHING
-            higher = value > top
-            np.copyto(best, best.dtype.type(code), where=higher)
+        top = items[0] @ workers.T
+        for code in range(1, len(items)):
+            value = items[code] @ workers.T
+            # codes only rise, so a maximum stands for the (slower) masked assignment
+            lead = (value > top).astype(best.dtype)
+            lead *= best.dtype.type(code)
+            np.maximum(best, lead, out=best)
             np.maximum(top, value, out=top)
-        if nothing.any():
-            of_slice = self.slice[rows].argmax(axis=1).astype(best.dtype)
-            best = np.where(nothing, of_slice[:, None], best)
+        item, worker = np.nonzero(np.abs(top) <= NOTHING)
+        if len(item):
+            fibres = np.einsum("ckr,kr->kc", items[:, item], workers[worker])
+            empty = (np.abs(fibres) <= NOTHING).all(axis=1)
+            of_slice = self.slice[rows].argmax(axis=1)
+            best[item[empty], worker[empty]] = of_slice[item[empty]]
         return best

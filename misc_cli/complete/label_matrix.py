@@ -18,7 +18,7 @@ from misc_cli.types import Codes, Completion, Floats
 from misc_cli.votes import DenseVotes, Rows, map_in_order
 
 # A block's values of one class should stay in the second-level cache.
-BLOCK_CELLS = 1 << 16
+BLOCK_CELLS = 1 << 15
 # Unit vectors closer than this in every coordinate are the same direction but for rounding.
 SAME_DIRECTION = 1e-9
 
