@@ -65,7 +65,7 @@ def encode(
             raise InputError(f"row {row} has an empty {name}; fill it in or drop the row")
     n_empty = int(len(kept) - kept.sum())
     if n_empty == len(kept):
-        raise InputError("no answers are left: every label is empty")
+        raise InputError("no answers are left: every label is empty; check --label-col")
     if n_empty:
         worker, item, label = worker[kept], item[kept], label[kept]
         worker, workers = _drop_unused(worker, workers)

@@ -198,7 +198,7 @@ def _distinct(where: str, chosen: dict[str, Column]) -> dict[str, Column]:
 
 
 def _listing(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(name or "(unnamed)" for name in names[:most])
+    shown = ", ".join(" ".join(name.split())[:40] or "(unnamed)" for name in names[:most])
     return shown + (f", … ({len(names)} columns)" if len(names) > most else "")
 
 

@@ -7,7 +7,7 @@ have in the file (`1.0` and `1` are different labels).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ _BY_SUFFIX = {
 }
 
 Record = dict[str, Any]
+Fetch = Callable[[str], Any]  # a column by its name
 
 
 def detect(source: Source) -> str:
@@ -62,11 +63,14 @@ def read_records(
     synonyms: dict[str, list[set[str]]],
 ) -> Parsed:
     """The columns sought, by role, of a Parquet, JSON or JSON-lines file."""
-    columns = _parquet(source) if format_name == "parquet" else _json(source, format_name)
-    names = list(columns)
+    open_format = _parquet if format_name == "parquet" else _json
+    names, fetch = open_format(source, format_name)
     asked = {**platform_columns(names, synonyms), **{k: v for k, v in given.items() if v}}
     chosen = choose(source.name, names, asked, synonyms)
-    found = {role: _encoded(columns[names[c.position]]) for role, c in chosen.items()}
+    try:
+        found = {role: _encoded(fetch(names[c.position])) for role, c in chosen.items()}
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{source.name}: {_first_line(error)}; export it as CSV") from None
     for role in found:
         row = first_nameless(found, role)
         if row is not None:
@@ -87,24 +91,29 @@ def _encoded(column: Any) -> Any:
     return array.cast(pa.string()).fill_null("").dictionary_encode()
 
 
-def _parquet(source: Source) -> dict[str, Any]:
+def _parquet(source: Source, _: str) -> tuple[list[str], Fetch]:
     import pyarrow.parquet as parquet
 
     try:
-        table = parquet.read_table(pa.BufferReader(source.content))
+        file = parquet.ParquetFile(pa.BufferReader(source.content))
     except (pa.ArrowException, OSError) as error:
-        first = str(error).splitlines()[0]
-        raise InputError(f"{source.name}: not a whole Parquet file ({first})") from None
-    return {name: table[name] for name in table.column_names}
+        raise InputError(
+            f"{source.name}: not a whole Parquet file ({_first_line(error)}); write it again"
+        ) from None
+    return file.schema_arrow.names, lambda name: file.read(columns=[name])[name]
 
 
-def _json(source: Source, format_name: str) -> dict[str, list[str]]:
+def _json(source: Source, format_name: str) -> tuple[list[str], Fetch]:
     refuse_nul(source)
     refuse_undecodable(source)
     read = _json_lines if format_name == "jsonl" else _json_array
     records = [flat for record in read(source) for flat in _flatten(record)]
     names = dict.fromkeys(name for record in records for name in record)
-    return {name: [record.get(name, "") for record in records] for name in names}
+    return list(names), lambda name: [record.get(name, "") for record in records]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _json_lines(source: Source) -> Iterator[Record]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -85,10 +86,11 @@ def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
 
 
 def _sample_lines(content: Buffer) -> list[str]:
-    """Whole lines from the start of the file; a first line of any length counts."""
+    """Whole lines from the start of the file, two or more where it has them, however long."""
+    csv.field_size_limit(sys.maxsize)  # the default refuses cells above 128 KiB
     size = SAMPLE_BYTES
     sample = bytes(memoryview(content)[:size])
-    while size < len(memoryview(content)) and not sample.rstrip(b"\r\n").count(b"\n"):
+    while size < len(memoryview(content)) and b"\n" not in sample.strip():
         size *= 4
         sample = bytes(memoryview(content)[:size])
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample.decode("utf-8", errors="replace"))

@@ -9,6 +9,7 @@ import hashlib
 import lzma
 import mmap
 import os
+import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,11 +25,12 @@ Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 STDIN = "-"
 CHUNK = 1 << 20
 
-_UNPACKERS: dict[bytes, tuple[str, Callable[[bytes], bytes]]] = {
-    b"\x1f\x8b": ("gzip", gzip.decompress),
-    b"BZh": ("bzip2", bz2.decompress),
-    b"\xfd7zXZ\x00": ("xz", lzma.decompress),
-}
+# How a packed file begins, what it is called, how it is unpacked.
+_UNPACKERS: list[tuple[bytes, str, Callable[[bytes], bytes]]] = [
+    (rb"\x1f\x8b\x08", "gzip", gzip.decompress),
+    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.decompress),
+    (rb"\xfd7zXZ\x00", "xz", lzma.decompress),
+]
 _PACKED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
@@ -147,11 +149,12 @@ def _map(path: str) -> bytes | mmap.mmap:
 
 
 def _unpack(name: str, raw: Buffer) -> Buffer:
-    for magic, (kind, unpack) in _UNPACKERS.items():
-        if starts_with(raw, magic):
+    start = bytes(memoryview(raw)[:16])
+    for magic, kind, unpack in _UNPACKERS:
+        if re.match(magic, start):
             try:
                 return pa.py_buffer(unpack(bytes(memoryview(raw))))
-            except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
                 raise InputError(
                     f"{name}: damaged {kind} file ({error}); fetch or pack it again"
                 ) from None

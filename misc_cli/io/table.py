@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -15,7 +14,14 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import Column, Parsed, by_position, choose, first_nameless
+from misc_cli.io.columns import (
+    Column,
+    Parsed,
+    by_position,
+    choose,
+    first_nameless,
+    is_position,
+)
 from misc_cli.io.formats import platform_columns
 from misc_cli.io.sniff import SPACE, Dialect, Row, delimiter_of, sniff
 from misc_cli.io.source import (
@@ -40,7 +46,7 @@ def read_table(
     """The columns sought, by role, of a CSV, TSV or otherwise delimited file."""
     refuse_nul(source)
     sniffed = header is None
-    if any(name is not None and not name.isdigit() for name in given.values()):
+    if any(name is not None and not is_position(name) for name in given.values()):
         header, sniffed = True, False  # a column was named, so there are names
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
     if dialect.header:
@@ -125,7 +131,6 @@ def _numbered_rows(
     source: Source, dialect: Dialect, body: Buffer, strict: bool = False
 ) -> Iterator[tuple[int, Row]]:
     """Line number and cells of every row of the body: slow, for error messages only."""
-    csv.field_size_limit(sys.maxsize)
     text = io.TextIOWrapper(
         io.BytesIO(memoryview(body)), encoding="utf-8", errors="replace", newline=""
     )
