@@ -81,7 +81,8 @@ def split_rows(lines: Iterable[str], delimiter: str) -> list[Row]:
 
 def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     if delimiter == SPACE:
-        return (row for line in lines if (row := line.split()))
+        stripped = (line.strip(" \t\r\n") for line in lines)
+        return (re.split(r"[ \t]+", line) for line in stripped if line)
     return filter(None, csv.reader(lines, delimiter=delimiter))
 
 
