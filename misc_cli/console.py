@@ -80,8 +80,12 @@ class Console:
             try:
                 yield
             finally:
-                if self._progress is not None:
-                    self._progress.close()
+                self.settle()
+
+    def settle(self) -> None:
+        """Take the live line away, before anything else is written to the terminal."""
+        if self._progress is not None:
+            self._progress.close()
 
     @contextmanager
     def bar(self, total: int) -> Iterator[Callable[[str], None]]:

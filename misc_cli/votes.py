@@ -164,6 +164,11 @@ class DenseVotes:
 _thread_limit = min(os.cpu_count() or 1, 8)
 
 
+def threads() -> int:
+    """How many threads walk the blocks."""
+    return _thread_limit
+
+
 @contextmanager
 def thread_limit(threads: int | None) -> Iterator[None]:
     """Walk blocks on this many threads; changes how long a run takes and nothing else."""

@@ -114,7 +114,9 @@ def _run(
 ) -> None:
     from misc_cli import pipeline
     from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.settings import build
 
+    build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
     with watch.stage("read"):
         read = read_answer_columns(sources, reading)
@@ -124,6 +126,7 @@ def _run(
     outcome = pipeline.run(
         read.answers, settings, **pairs, on_iteration=console.on_iteration, stopwatch=watch
     )
+    console.settle()
     outcome.figures["warnings"] = len(console.warnings)
     with watch.stage("write"):
         _write(outcome, settings, read.files, parameters, places, console.warnings)

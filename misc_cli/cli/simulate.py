@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.parameters import Names
 from misc_cli.errors import ConfigError
 
 _CROWD = "Crowd"
@@ -41,7 +42,7 @@ def _mix(text: str | None) -> dict[str, float] | None:
 @options.option(
     "--class-names",
     section=_CROWD,
-    type=options.Names(),
+    type=Names(),
     metavar="A,B,…",
     help="Their names, instead of a number of them.",
 )

@@ -15,6 +15,7 @@ import numpy as np
 from misc_cli.diagnostics import Record, iterations_by_stage, strict
 from misc_cli.settings import Settings
 from misc_cli.version import __version__
+from misc_cli.votes import threads
 
 if TYPE_CHECKING:
     from misc_cli.pipeline import Outcome
@@ -41,7 +42,7 @@ def manifest(
             "duplicates": settings.duplicates,
             "class_order": settings.class_order,
             "seed": settings.seed,
-            "threads": settings.threads,
+            "threads": settings.threads or threads(),
         },
         "methods": outcome.methods.resolved,
         "inputs": [asdict(source) for source in inputs],

@@ -1,0 +1,72 @@
+"""Values of options that are more than a number or a word."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:  # not generic in older versions of click
+    ParamType = click.ParamType
+
+
+class Numbers(ParamType):
+    """`3,5,5`, or one of the words that may stand instead."""
+
+    name = "numbers"
+
+    def __init__(self, number: type[int] | type[float], *words: str, count: int | None = None):
+        self.number, self.words, self.count = number, words, count
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...] | str:
+        if not isinstance(value, str):
+            return tuple(value)
+        if value in self.words:
+            return value
+        try:
+            numbers = tuple(self.number(part) for part in value.split(","))
+        except ValueError:
+            numbers = ()
+        if not numbers or (self.count is not None and len(numbers) != self.count):
+            count = "" if self.count is None else f"{self.count} "
+            kind = "whole numbers" if self.number is int else "numbers"
+            words = "".join(f", or {word}" for word in self.words)
+            self.fail(f"{value!r} is not {count}{kind} separated by commas{words}", param, ctx)
+        return numbers
+
+
+class NumberOr(ParamType):
+    """A number, or one of the words that may stand instead."""
+
+    name = "number"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        if value in self.words:
+            return str(value)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, nor {' or '.join(self.words)}", param, ctx)
+
+
+class Names(ParamType):
+    """`a,b,c` as one row of CSV: a name that holds a comma goes in quotes."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if not isinstance(value, str):
+            return tuple(value)
+        return tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
