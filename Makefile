@@ -5,7 +5,9 @@ DEV := .venv/dev
 PIP := -m pip install --quiet --disable-pip-version-check
 PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*' -type f)
 
-.PHONY: demo test check sample clean
+BENCH := benchmarks/.venv
+
+.PHONY: demo test check sample bench bench-quick bench-peerannot clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -25,12 +27,29 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 		--answers-per-item 3.6 --accuracy 0.7 --seed 2019 \
 		-o sample_data/answers.csv --truth sample_data/truth.csv
 
+bench: $(BENCH)/ready ## beside the peers up to 10 million answers; takes most of an hour
+	$(BENCH)/bin/python benchmarks/run.py
+
+bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers, in under 3 minutes
+	$(BENCH)/bin/python benchmarks/run.py --quick
+
+bench-peerannot: ## optional: its torch is large
+	$(PYTHON) -m venv benchmarks/.venv-peerannot
+	benchmarks/.venv-peerannot/bin/python $(PIP) -r benchmarks/requirements-peerannot.txt
+
 clean:
+	rm -rf benchmarks/.venv benchmarks/.venv-peerannot benchmarks/out
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # As a user would have it; a change in the package installs it again.
 $(DEMO)/ready: $(DEMO)/bin/python $(PACKAGE)
 	$(DEMO)/bin/python $(PIP) .
+	touch $@
+
+# The peers live in an environment of their own, with the package as a user would have it.
+$(BENCH)/ready: $(PACKAGE) benchmarks/requirements.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python $(PIP) . -r benchmarks/requirements.txt
 	touch $@
 
 # The tools work on the sources as they are: only a change of the requirements installs again.

@@ -18,6 +18,8 @@ AGGREGATORS: dict[str, str] = {
     "one-coin": "misc_cli.aggregate.one_coin:OneCoin",
     "ds-em": "misc_cli.aggregate.dawid_skene:DawidSkene",
     "ds-mf": "misc_cli.aggregate.mean_field:MeanField",
+    "mmce-c": "misc_cli.aggregate.minimax:MinimaxEntropy",
+    "mmce-o": "misc_cli.aggregate.minimax:OrdinalMinimaxEntropy",
     "ebcc": "misc_cli.aggregate.ebcc:EnhancedBcc",
 }
 

@@ -1,0 +1,142 @@
+"""Whole processes, measured from start to exit: wall clock, processor time, peak memory.
+
+Standard library only: a child's peak memory starts at what its parent holds when it forks, so the
+parent must stay small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """One process. `capped` says that it was stopped: its figures are lower bounds.
+
+    `inner` is what the process says about itself, for example the seconds of its fit alone.
+    """
+
+    wall: float
+    cpu: float
+    peak_mib: float
+    capped: bool = False
+    inner: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command, where it may leave figures about itself, and the most seconds it may take."""
+
+    name: str
+    command: Sequence[str]
+    read_inner: Callable[[], Mapping[str, float]] = dict
+    cap: float = 600.0
+    once: bool = False
+
+
+class Failed(Exception):
+    """A process that ended with an error; the message is the end of what it wrote to stderr."""
+
+
+def run(case: Case) -> Run:
+    """Start the command, wait for its end (or end it at the cap), and say what it cost."""
+    with tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            case.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        capped = False
+
+        def stop(*_: object) -> None:
+            nonlocal capped
+            capped = True
+            process.kill()
+
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, case.cap)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - started
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode and not capped:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            raise Failed(f"{' '.join(case.command)}: {lines[-1] if lines else 'no message'}")
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return Run(
+        wall=wall,
+        cpu=usage.ru_utime + usage.ru_stime,
+        peak_mib=usage.ru_maxrss / unit,
+        capped=capped,
+        inner={} if capped else case.read_inner(),
+    )
+
+
+def in_turn(cases: Sequence[Case], repeats: int) -> dict[str, Run]:
+    """Every case `repeats` times, one after the other in each round; the best of each figure.
+
+    What was stopped at its cap, or is marked `once`, is not tried again.
+    """
+    runs: dict[str, list[Run]] = {case.name: [] for case in cases}
+    for _ in range(repeats):
+        for case in cases:
+            done = runs[case.name]
+            if not (done and (done[0].capped or case.once)):
+                done.append(run(case))
+                say(f"{case.name}: {done[-1].wall:.2f} s")
+    return {name: best(done) for name, done in runs.items()}
+
+
+def best(runs: Sequence[Run]) -> Run:
+    """The minimum of each figure: whatever else the machine did can only have added to it."""
+    names = runs[0].inner.keys()
+    return Run(
+        wall=min(run.wall for run in runs),
+        cpu=min(run.cpu for run in runs),
+        peak_mib=min(run.peak_mib for run in runs),
+        capped=any(run.capped for run in runs),
+        inner={name: min(run.inner[name] for run in runs) for name in names},
+    )
+
+
+def json_figures(path: Path, *keys: str) -> Callable[[], Mapping[str, float]]:
+    """A reader of numbers in a JSON file that the process leaves behind."""
+
+    def read() -> Mapping[str, float]:
+        content = json.loads(path.read_text())
+        for key in keys:
+            content = content[key]
+        return {name: float(value) for name, value in content.items()}
+
+    return read
+
+
+def say(message: str) -> None:
+    """Progress, on stderr: stdout is for the tables."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A markdown table; every column but the first is set right."""
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def seconds(value: float, capped: bool = False) -> str:
+    digits = 3 if value < 1 else 2 if value < 10 else 1
+    return f"{'> ' if capped else ''}{value:.{digits}f}"
+
+
+def times(ours: float, peer: float, capped: bool = False) -> str:
+    """How many times longer (or more) the peer needs."""
+    ratio = peer / ours
+    return f"{'> ' if capped else ''}{ratio:.{1 if ratio >= 9.95 else 2}f}×"

@@ -1,0 +1,57 @@
+"""The jobs that `misc aggregate` does not offer as such: votes for the C yardstick, Tucker alone.
+
+usage: python ours.py votes answers.csv votes.bin figures.json
+       python ours.py tucker answers.csv - figures.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from misc_cli.aggregate.confusion_em import vote_fractions
+from misc_cli.complete.tucker import Tucker
+from misc_cli.encode import encode
+from misc_cli.io.read import read_answer_columns
+from misc_cli.tensor import LabelTensor
+from misc_cli.types import Labels
+from misc_cli.votes import SparseVotes
+
+
+def read(path: str) -> Labels:
+    return encode(read_answer_columns([path]).answers).labels
+
+
+def write_votes(labels: Labels, path: str) -> None:
+    """The layout that yardstick.c reads."""
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    with open(path, "wb") as stream:
+        shape = (labels.n_items, labels.n_workers, labels.n_classes)
+        for part in (shape, votes.matrix.indptr, votes.matrix.indices):
+            np.asarray(part, dtype=np.int32).tofile(stream)
+
+
+def tucker(labels: Labels) -> float:
+    """Ranks, and sweeps until the residual stands still, as tensorly does."""
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    tensor = LabelTensor(votes, vote_fractions(labels))
+    started = time.perf_counter()
+    Tucker(ranks=(3, 5, 5), sweeps=100)(tensor)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    job, answers_file, votes_file, figures_file = sys.argv[1:]
+    labels = read(answers_file)
+    spent = 0.0
+    if job == "votes":
+        write_votes(labels, votes_file)
+    else:
+        spent = tucker(labels)
+    with open(figures_file, "w") as figures:
+        json.dump({"fit": spent}, figures)

@@ -1,0 +1,38 @@
+"""The grammar of --fail-if."""
+
+from __future__ import annotations
+
+import pytest
+
+from misc_cli.errors import ConfigError
+from misc_cli.gates import parse_gate
+
+FIGURES = {"confidence": 0.9, "converged": False, "ties": 3, "lowest-confidence": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("text", "trips"),
+    [
+        ("confidence<0.95", True),
+        ("confidence < 0.9", False),
+        ("confidence<=0.9", True),
+        ("converged=false", True),
+        ("converged != true", True),
+        ("converged=true", False),
+        ("ties>2", True),
+        ("ties >= 4", False),
+        ("ties=3", True),
+        ("lowest_confidence<0.5", True),
+        ("error>5%", False),  # there is no error to judge
+    ],
+)
+def test_conditions(text: str, trips: bool) -> None:
+    assert parse_gate(text).trips(FIGURES) is trips
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ties", "ties>", "ties>many", "ties~3", "mood>3", "converged=1", "ties=true"]
+)
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--fail-if"):
+        parse_gate(text)
