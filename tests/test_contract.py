@@ -6,6 +6,7 @@ A new method gets these tests by its line in the registry.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 from typing import Any
 
@@ -16,10 +17,10 @@ import pytest
 
 import misc_cli.votes as votes_module
 from misc_cli import registry
-from misc_cli.cli.options import METHOD_OPTIONS
+from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.encode import Answers, encode
 from misc_cli.mixing import mix
-from misc_cli.settings import LOOP_OPTIONS
+from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Codes, Iteration, Labels
 from misc_cli.votes import SparseVotes, thread_limit
@@ -235,16 +236,33 @@ def test_the_loop_runs_with_every_completer(completer: str, preset: str, aggrega
     assert (posteriors.argmax(axis=1) == truth)[5:].mean() > 0.85
 
 
-def test_every_parameter_has_a_flag() -> None:
-    names = {flag.replace("-", "_") for flag in METHOD_OPTIONS}
+def test_every_parameter_has_a_flag_whose_help_says_its_default() -> None:
+    found: dict[str, dict[str, list[str]]] = {}
     kinds = {"aggregator": registry.AGGREGATORS, "completer": registry.COMPLETERS}
-    parameters = {
-        parameter
-        for kind, table in kinds.items()
-        for name in table
-        for parameter in registry.settings(kind, name)
-    }
-    assert parameters | set(LOOP_OPTIONS) <= names | {"seed"}
+    for kind, table in kinds.items():
+        for method in table:
+            for name, value in registry.settings(kind, method).items():
+                if not (kind == "completer" and name in AGGREGATOR_ONLY):
+                    found.setdefault(name, {}).setdefault(in_words(value), []).append(method)
+    loop = inspect.signature(mix).parameters
+    for name, argument in LOOP_OPTIONS.items():
+        found[name] = {in_words(loop[argument].default): []}
+    del found["seed"]
+    said = {flag.replace("-", "_"): row.default for flag, row in METHOD_OPTIONS.items()}
+    assert said == {name: default_in_words(values) for name, values in found.items()}
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(in_words, value))
+    return "by size" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def default_in_words(values: dict[str, list[str]]) -> str:
+    """The most common value, then the others and whose they are."""
+    common = max(values, key=lambda value: len(values[value]))
+    others = (f"{', '.join(who)} {value}" for value, who in values.items() if value != common)
+    return "; ".join([common, *others])
 
 
 @pytest.mark.parametrize("kind", ["aggregator", "completer"])

@@ -74,14 +74,14 @@ def test_the_command_line_has_nothing_numeric_at_its_top() -> None:
         assert not tops & NUMERIC, path
 
 
-def loaded_by(*words: str) -> set[str]:
-    """Top-level packages in memory after a command, in a process of its own."""
+def loaded_by(*words: str, whole_names: bool = False) -> set[str]:
+    """Packages (or all modules) in memory after a command, in a process of its own."""
     script = (
         "import sys\n"
         "from misc_cli.__main__ import main\n"
         "try:\n    main(sys.argv[1:])\n"
         "except SystemExit as ending:\n    assert not ending.code, ending.code\n"
-        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)\n"
+        "print(*sys.modules, file=sys.stderr)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, *words],
@@ -90,7 +90,8 @@ def loaded_by(*words: str) -> set[str]:
         check=True,
         cwd=PACKAGE.parent,
     )
-    return set(done.stderr.split())
+    names = done.stderr.split()
+    return set(names) if whole_names else {name.split(".")[0] for name in names}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["aggregate", "--help"]])
@@ -103,6 +104,15 @@ def test_every_commands_help_loads_nothing_numeric() -> None:
 
     for name in COMMANDS:
         assert not loaded_by(name, "--help") & NUMERIC, name
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    from misc_cli.cli import COMMANDS, SUMMARIES
+
+    assert list(COMMANDS) == list(SUMMARIES)
+    assert loaded_by("--help", whole_names=True).isdisjoint(
+        target.partition(":")[0] for target in COMMANDS.values()
+    )
 
 
 def test_a_plain_run_loads_no_pandas_and_no_rich(tmp_path: Path) -> None:

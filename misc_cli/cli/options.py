@@ -1,8 +1,4 @@
-"""Options that commands share, written once, and help that shows them in sections.
-
-`METHOD_OPTIONS` maps flags to the methods' dataclass fields by name: a flag here plus a field
-there is all that a new parameter needs.
-"""
+"""Options that commands share, written once, and help that shows them in sections."""
 
 from __future__ import annotations
 
@@ -14,7 +10,8 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import startup
-from misc_cli.cli.parameters import Names, NumberOr, Numbers
+from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS
+from misc_cli.cli.parameters import Names as Names
 from misc_cli.settings import NO_COMPLETER, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,103 +60,6 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 for line in self.examples.strip().splitlines():
                     formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
-
-
-_COUNT = click.IntRange(min=1)
-_WEIGHT = click.FloatRange(min=0.0)
-
-_AGGREGATOR = "Aggregator (each method takes some of these)"
-_COMPLETER = "Completer and loop (each completer takes some of these)"
-
-# flag → (section, click type, metavar, help)
-METHOD_OPTIONS: dict[str, tuple[str, Any, str, str]] = {
-    "tol": (
-        _AGGREGATOR,
-        _WEIGHT,
-        "X",
-        "Stop when posteriors move less than this; 0 runs all iterations "
-        "[default: 1e-3; mmce 5e-3].",
-    ),
-    "max-iter": (_AGGREGATOR, _COUNT, "N", "Iterations at most [default: the method's]."),
-    "class-prior": (
-        _AGGREGATOR,
-        click.Choice(["estimated", "uniform"]),
-        "estimated|uniform",
-        "How common the classes are taken to be [default: estimated; paper preset uniform].",
-    ),
-    "shrinkage": (
-        _AGGREGATOR,
-        _WEIGHT,
-        "X",
-        "Pseudo-answers that pull a worker towards the crowd [default: the method's; "
-        "paper preset 0].",
-    ),
-    "regularization": (
-        _AGGREGATOR,
-        NumberOr("auto"),
-        "X|auto",
-        "mmce: multiple of the usual weights; auto picks by cross-validated likelihood.",
-    ),
-    "diagonal": (
-        _AGGREGATOR,
-        _WEIGHT,
-        "X",
-        "ds-mf, ebcc: pseudo-answers on the true class [default: the method's].",
-    ),
-    "off-diagonal": (_AGGREGATOR, _WEIGHT, "X", "ds-mf, ebcc: on every other class."),
-    "subtype-prior": (_AGGREGATOR, _WEIGHT, "X", "ebcc: shared out over a class's subtypes."),
-    "subtypes": (_AGGREGATOR, _COUNT, "N", "ebcc: subtypes of each class."),
-    "restarts": (_AGGREGATOR, _COUNT, "N", "ebcc, tenals: starts, of which the best is kept."),
-    "ranks": (
-        _COMPLETER,
-        Numbers(int, "auto", count=3),
-        "R1,R2,R3|auto",
-        "tucker: ranks of the worker, item and class modes.",
-    ),
-    "initial-rank": (_COMPLETER, _COUNT, "R0", "tucker: rank of the starting HOSVD."),
-    "sweeps": (_COMPLETER, _COUNT, "N", "tucker, tenals: sweeps per pass at most."),
-    "cp-rank": (_COMPLETER, _COUNT, "R", "tenals: number of components."),
-    "ridge": (_COMPLETER, _WEIGHT, "X", "tenals: weight of the factors' squares."),
-    "completer-tol": (
-        _COMPLETER,
-        _WEIGHT,
-        "X",
-        "tenals, lrtc: stop when the fit gains less than this.",
-    ),
-    "completer-max-iter": (_COMPLETER, _COUNT, "N", "tenals, lrtc: iterations per pass at most."),
-    "lrtc-weights": (
-        _COMPLETER,
-        Numbers(float, count=3),
-        "A,B,C",
-        "lrtc: weights of the worker, item and class unfoldings.",
-    ),
-    "rho": (
-        _COMPLETER,
-        click.FloatRange(min=0, min_open=True),
-        "X",
-        "lrtc: singular values below 1/X go [default: 1/√(answers per worker)].",
-    ),
-    "completer-cells": (_COMPLETER, _COUNT, "N", "lrtc: numbers its low-rank form may hold."),
-    "observed": (
-        _COMPLETER,
-        click.Choice(["fibres", "ones"]),
-        "fibres|ones",
-        "tenals, lrtc: which entries count as seen [default: fibres].",
-    ),
-    "passes": (_COMPLETER, _COUNT, "N", "Passes of the complete ⇄ slice loop at most."),
-    "slice": (
-        _COMPLETER,
-        click.Choice(["soft", "hard"]),
-        "soft|hard",
-        "What goes back into the loop: the completed slice as it is, or binarised [default: soft].",
-    ),
-    "max-cells": (
-        _COMPLETER,
-        _COUNT,
-        "N",
-        "Cells of the completed matrix held exactly; above it workers are grouped.",
-    ),
-}
 
 
 def _apply(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -267,13 +167,15 @@ def methods() -> Callable[[F], F]:
         option(
             "--threads",
             section=part,
-            type=_COUNT,
+            type=COUNT,
             metavar="N",
             help="Never changes a result [default: all cores, at most 8].",
         ),
         *(
-            option(f"--{flag}", section=section, type=kind, metavar=metavar, help=text)
-            for flag, (section, kind, metavar, text) in METHOD_OPTIONS.items()
+            option(
+                f"--{flag}", section=row.section, type=row.type, metavar=row.metavar, help=row.help
+            )
+            for flag, row in METHOD_OPTIONS.items()
         ),
     )
 
