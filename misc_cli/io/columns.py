@@ -23,7 +23,7 @@ _WORKERS = """
 worker
 workerid assignmentworkerid
 annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
-annotator performer rater labeler labeller coder judge contributor turker
+annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
 userid user username createdby participant participantid respondent respondentid
 annotatorname workername sessionid
 """
@@ -33,11 +33,12 @@ itemid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid
 task question example object document doc image unit instance sample
 inputhash hitid assignmenttaskid
+text sentence tweet comment url file filename
 """
 _LABELS = """
 label
 answer response annotation judgment judgement choice rating
-value class category orig verdict vote
+value class category orig verdict vote decision score grade
 labelname classname
 """
 # A file of known labels speaks of truth, and its bare `id` can only be the item's.

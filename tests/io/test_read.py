@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_pairs
 
 ROWS = [("w1", "i1", "cat"), ("w2", "i1", "dog"), ("w1", "i2", "cat")]
@@ -138,6 +139,8 @@ def test_names_that_say_nothing_are_still_a_header(tmp_path: Path, text: str) ->
         ("user_id,annotator_id,item,label", "annotator_id item label"),
         ("worker,worker_id,item,item_id,label,value", "worker item label"),
         ("question,user,answer", "user question answer"),
+        ("text,annotator,label", "annotator text label"),
+        ("text,example_id,annotator,label", "annotator example_id label"),
     ],
 )
 def test_columns_by_name(tmp_path: Path, header: str, expected: str | None) -> None:
@@ -276,3 +279,11 @@ def test_known_labels(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     items, labels = read_pairs(str(path))
     assert (items.to_pylist(), labels.to_pylist()) == (["a", "b"], ["1", "2"])
+
+
+def test_the_documented_names_are_the_known_ones() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "input.md").read_text()
+    for role, tiers in SYNONYMS.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| {role} |"))
+        groups = row.strip("| ").partition("|")[2].split("·")
+        assert [set(group.replace(",", " ").split()) for group in groups] == tiers
