@@ -94,7 +94,7 @@ def _sample_lines(content: Buffer) -> list[str]:
     while size < len(memoryview(content)) and b"\n" not in sample.strip():
         size *= 4
         sample = bytes(memoryview(content)[:size])
-    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample.decode("utf-8", errors="replace"))
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", sample.decode("utf-8", errors="surrogateescape"))
     if size < len(memoryview(content)) and len(lines) > 1:
         lines.pop()  # cut in the middle
     return [line for line in lines if line]
@@ -155,4 +155,4 @@ def _length_of_first_row(lines: list[str], delimiter: str) -> int:
             yield line
 
     next(records(watched(), delimiter), None)
-    return sum(len(line.encode("utf-8")) for line in consumed)
+    return sum(len(line.encode("utf-8", errors="surrogateescape")) for line in consumed)

@@ -51,6 +51,8 @@ def read_table(
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
     if dialect.header:
         names = [name.strip() for name in dialect.first_row]
+        if not all(map(_is_text, names)):
+            refuse_undecodable(source)
         hint = ", or say --no-header if the first row is data" if sniffed else ""
         asked = {**platform_columns(names, synonyms), **_given(given)}
         chosen = choose(source.name, names, asked, synonyms, hint)
@@ -63,6 +65,11 @@ def read_table(
     n_rows = len(columns["label"])
     _refuse_nameless(source, dialect, body, columns)
     return Parsed(columns, chosen, n_rows, dialect.delimiter, dialect.header)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a sniffed name was plain UTF-8; bytes that are not came through as surrogates."""
+    return not any("\udc80" <= character <= "\udcff" for character in name)
 
 
 def _given(given: dict[str, str | None]) -> dict[str, str | None]:

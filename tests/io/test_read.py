@@ -217,6 +217,7 @@ def test_parquet(tmp_path: Path) -> None:
         ('worker,item,label\na,b,"c\nd"\n\ne,f\n', "line 5: 2 columns"),
         ('worker,item,label\na,b,c\na,b,"c\nd,e,f\n', "line 3: a quote"),
         (b"worker,item,label\na,b,c\na,b,\xe9\n", r"line 3: not UTF-8 \(byte 0xe9\).*--encoding"),
+        (b"worker,item,label,caf\xe9\na,b,c,d\n", "line 1: not UTF-8"),
         (b"worker,item,label\na,b,c\na,\0,d\n", "line 3: a NUL byte"),
         ("worker,item,label\na,b,\n\n ,b,c\n", "line 4: a label without its worker"),
         ("worker,item,label\na,b,c\na,,c\n", "line 3: a label without its item"),
