@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.types import Codes, Floats, Labels
@@ -60,7 +61,7 @@ def folds(
         yield replace(labels, votes=_without(votes, chosen)), hidden
 
 
-def _without(votes: SparseVotes, rows: Codes) -> SparseVotes:
+def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:
     data = np.ones(votes.n_votes, dtype=bool)
     data[rows] = False
     gone = np.concatenate([[0], np.cumsum(~data)])
