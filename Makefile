@@ -43,6 +43,7 @@ clean:
 
 # As a user would have it; a change in the package installs it again.
 $(DEMO)/ready: $(DEMO)/bin/python $(PACKAGE)
+	rm -rf build
 	$(DEMO)/bin/python $(PIP) .
 	touch $@
 

@@ -129,6 +129,8 @@ def choose(
 ) -> dict[str, Column]:
     """The column of each role in a file with a header; an error says what is there instead."""
     by_name = find_roles(names, synonyms)
+    if len(names) == 2 == len(synonyms):
+        _fill_pair(by_name)
     chosen: dict[str, Column] = {}
     for role in synonyms:
         asked = given.get(role)
@@ -146,6 +148,14 @@ def choose(
             )
         chosen[role] = Column(at, names[at])
     return _distinct(where, chosen)
+
+
+def _fill_pair(by_name: dict[str, list[int]]) -> None:
+    """Two columns of known labels leave no choice once one is known: `image,breed`."""
+    for role, positions in by_name.items():
+        if not positions:
+            taken = [other for at in by_name.values() for other in at]
+            by_name[role] = [at for at in (0, 1) if at not in taken][:1]
 
 
 def by_position(
