@@ -52,8 +52,8 @@ def main() -> None:
         out=out,
         sizes=sizes,
         repeats=3,
-        peer_cap=30.0 if chosen.quick else 300.0,
-        growth_cap=10.0 if chosen.quick else 120.0,
+        peer_cap=60.0 if chosen.quick else 300.0,
+        growth_cap=5.0 if chosen.quick else 120.0,
         patient=not chosen.quick,
     )
     parts: dict[str, tuple[str, Callable[[], str]]] = {
@@ -75,6 +75,7 @@ def main() -> None:
         if chosen.only is None or name in chosen.only:
             say(f"— {title}")
             report.append(f"## {title}\n\n{section()}")
+            (out / f"{name}.md").write_text("\n".join([report[0], report[-1]]))
     rows = [[t.promise, t.measured, "yes" if t.kept else "**no**"] for t in bench.targets]
     report.append(f"## Targets\n\n{table(['target', 'measured', 'kept'], rows)}")
     minutes = (time.perf_counter() - began) / 60
