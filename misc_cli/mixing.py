@@ -5,6 +5,16 @@
 The first slice is the pure aggregation, one class per item. What goes back in afterwards is the
 completed slice as it is, real-valued: made hard again at every pass, the dense slice outweighs the
 sparse workers and the loop stays where its first pass left it (`slice_mode="hard"` does that).
+
+The last step is a choice (`final`). "completed" is the paper's: the aggregator runs on the
+completed label matrix. That takes every invented label for an independent answer and errs with it.
+"answers" judges the real answers once, with the completed slice as each item's prior. Mean error
+over twelve public datasets, ranks by rule of thumb, three passes:
+                 pure    completed    answers
+    mv           22.0       21.7        18.1
+    one-coin     20.6       20.7        18.3
+    ds-em        18.0       19.8        17.3
+    ds-mf        18.2       19.8        17.2
 """
 
 from __future__ import annotations
@@ -15,7 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli import memory
-from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.aggregate.with_prior import judge_answers, own_confusions
 from misc_cli.complete.label_matrix import completed_matrix
 from misc_cli.errors import ConfigError
 from misc_cli.solver import Step, clamp, iterate
@@ -34,13 +44,12 @@ from misc_cli.types import (
 )
 from misc_cli.votes import SparseVotes
 
-PASSES = 4
+PASSES = 3
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
 # One byte per cell: 1 GiB of completed labels, and about ten seconds per pass over them.
 MAX_CELLS = 1 << 30
-# A worker's own confusions are shrunk to the crowd's by this many answers per class.
-PSEUDO_ANSWERS = 0.5
+FINALS = ("answers", "completed")
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,8 @@ class Mixture:
     """What the loop returns.
 
     `aggregation` is the final one, its confusions those of the real workers on their own answers;
-    `initial` the pure one. `columns` workers of the completed label matrix stood for
-    `n_completed_workers` (the slice included): fewer means that similar ones were merged.
+    `initial` the pure one. If the completed label matrix was aggregated, its `columns` workers
+    stood for `n_completed_workers` (the slice included): fewer means that similar ones were merged.
     """
 
     aggregation: Aggregation
@@ -92,6 +101,7 @@ def mix(
     *,
     passes: int = PASSES,
     slice_mode: str = "soft",
+    final: str = "answers",
     tol: float = SLICE_TOLERANCE,
     max_cells: int = MAX_CELLS,
     initial: Aggregation | None = None,
@@ -100,14 +110,17 @@ def mix(
     """Any completer with any aggregator; without a completer the pure aggregation.
 
     `passes` is the most that are made, `tol` stops earlier if the slice stops evolving (0: never).
-    `initial` is the pure aggregation where the caller has it already.
+    `initial` is the pure aggregation where the caller has it already; `max_cells` bounds the
+    completed label matrix, which only `final="completed"` holds.
     """
     if completer is None:
         initial = initial or aggregator(labels, on_iteration)
         return Mixture(initial, initial)
     if passes < 1:
         raise ConfigError(f"--passes {passes}: at least one pass is needed")
-    _check_memory(labels, completer, max_cells)
+    if final not in FINALS:
+        raise ConfigError(f"--final {final}: choose {' or '.join(FINALS)}")
+    _check_memory(labels, completer, max_cells if final == "completed" else 0)
     initial = initial or aggregator(labels, stamped(on_iteration, 0))
 
     def step(before: Pass) -> Step[Pass]:
@@ -125,7 +138,7 @@ def mix(
         warn=False,
     )
     end = solution.state
-    aggregation, columns = _aggregate(end, aggregator, max_cells, on_iteration)
+    aggregation, columns = _finish(end, aggregator, final, max_cells, on_iteration)
     return Mixture(
         aggregation,
         initial,
@@ -133,7 +146,7 @@ def mix(
         converged=solution.converged,
         slice=end.slice,
         columns=columns,
-        n_completed_workers=labels.n_workers + 1,
+        n_completed_workers=labels.n_workers + 1 if columns else 0,
     )
 
 
@@ -197,11 +210,12 @@ def aggregate_pass(
     after: Pass,
     aggregator: Aggregator,
     *,
+    final: str = "answers",
     max_cells: int = MAX_CELLS,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Aggregation:
-    """The aggregation of the completed label matrix as it stands after this pass."""
-    return _aggregate(after, aggregator, max_cells, on_iteration)[0]
+    """The last step from where the loop stands after this pass."""
+    return _finish(after, aggregator, final, max_cells, on_iteration)[0]
 
 
 def stamped(on_iteration: OnIteration, number: int) -> OnIteration:
@@ -213,25 +227,22 @@ def stamped(on_iteration: OnIteration, number: int) -> OnIteration:
     return observe
 
 
-def _aggregate(
-    after: Pass, aggregator: Aggregator, max_cells: int, on_iteration: OnIteration
+def _finish(
+    after: Pass, aggregator: Aggregator, final: str, max_cells: int, on_iteration: OnIteration
 ) -> tuple[Aggregation, int]:
-    """The final aggregation, and how many columns the completed label matrix had."""
+    """The final aggregation, and how many columns the completed label matrix had (0: none)."""
     if after.completion is None:
         raise ValueError("nothing is completed before the first pass")
-    labels = after.labels
+    labels, observe = after.labels, stamped(on_iteration, after.number)
+    if final == "answers":
+        return judge_answers(labels, after.slice, observe), 0
     completed = completed_matrix(
         after.completion, after.tensor.shape, max_cells=max_cells, gold=labels.gold
     )
-    found = aggregator(replace(labels, votes=completed.votes), stamped(on_iteration, after.number))
+    found = aggregator(replace(labels, votes=completed.votes), observe)
     # The completed columns are not the workers: these are judged by what they really answered.
-    own = replace(found, confusions=_own_confusions(labels, found.posteriors), predictor=None)
+    own = replace(found, confusions=own_confusions(labels, found.posteriors), predictor=None)
     return own, completed.columns
-
-
-def _own_confusions(labels: Labels, posteriors: Floats) -> Floats:
-    counts = expected_counts(labels, posteriors)
-    return normalise_rows(counts + PSEUDO_ANSWERS * crowd_rows(counts))
 
 
 def _harden(scores: Floats, gold: Codes | None) -> Floats:

@@ -96,7 +96,8 @@ def errors_by_pass(
     """The error in per cent after 1, 2, … passes of Algorithm 3."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
     for after in trajectory(first, completer, MOST_PASSES, candidate.slice):
-        yield 100 * expected_error(aggregate_pass(after, aggregator).posteriors, truth)
+        found = aggregate_pass(after, aggregator, final="completed")
+        yield 100 * expected_error(found.posteriors, truth)
 
 
 def _propose(

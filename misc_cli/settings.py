@@ -15,7 +15,13 @@ from misc_cli.errors import ConfigError
 NO_COMPLETER = "none"
 
 # Parameters of the complete ⇄ slice loop, by flag: the argument of `mixing.mix` they set.
-LOOP_OPTIONS = {"passes": "passes", "slice": "slice_mode", "max_cells": "max_cells"}
+LOOP_OPTIONS = {
+    "passes": "passes",
+    "slice": "slice_mode",
+    "final": "final",
+    "max_cells": "max_cells",
+}
+LOOP_PRESETS: dict[str, dict[str, Any]] = {"paper": {"final": "completed"}}
 
 # These two words mean the aggregator's stopping rule even where a completer has one of its own.
 AGGREGATOR_ONLY = ("tol", "max_iter")
@@ -43,7 +49,7 @@ class Settings:
 class Methods:
     """The chosen methods, built, and every parameter they ended up with.
 
-    `loop` holds the arguments of `mixing.mix` that were given.
+    `loop` holds the arguments of `mixing.mix` that were given or that the preset sets.
     """
 
     aggregator: Any
@@ -73,7 +79,8 @@ def build(settings: Settings) -> Methods:
         for kind, name in chosen.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
-    loop = {LOOP_OPTIONS[name]: value for name, value in shares["loop"].items()}
+    asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
+    loop = {LOOP_OPTIONS[name]: value for name, value in asked.items()}
     return Methods(built["aggregator"], built.get("completer"), loop, resolved)
 
 

@@ -19,7 +19,7 @@ from misc_cli import registry
 from misc_cli.complete.tucker import Tucker
 from misc_cli.experiment import NOISES, PAPER_ERROR_RATES, PAPER_NONZERO_RATE, degrade
 from misc_cli.metrics import expected_error
-from misc_cli.mixing import PASSES, aggregate_pass, start, trajectory
+from misc_cli.mixing import aggregate_pass, start, trajectory
 from misc_cli.plot import Line, Panel
 from misc_cli.types import Aggregator, Codes, Labels
 
@@ -33,6 +33,7 @@ RANKS = (
     (10, 12, 2),
     (15, 16, 2),
 )
+PASSES = 4
 DASHES = {"pure": "7 4", "default": "", "best": "2 3"}
 STRATEGIES = tuple(DASHES)
 TITLES = {
@@ -103,10 +104,11 @@ def _errors(labels: Labels, truth: Codes, aggregator: Aggregator) -> dict[str, f
     first = start(labels, pure)
 
     def along(completer: Tucker) -> list[float]:
-        return [
-            100 * expected_error(aggregate_pass(after, aggregator).posteriors, truth)
+        ends = (
+            aggregate_pass(after, aggregator, final="completed")
             for after in trajectory(first, completer, PASSES)
-        ]
+        )
+        return [100 * expected_error(found.posteriors, truth) for found in ends]
 
     return {
         "pure": 100 * expected_error(pure, truth),

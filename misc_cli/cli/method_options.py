@@ -106,13 +106,20 @@ METHOD_OPTIONS: dict[str, Row] = {
         COMPLETER, WEIGHT, "X", "tenals, lrtc: stop when the fit gains less.", "0.0001"
     ),
     "completer-max-iter": Row(COMPLETER, COUNT, "N", "tenals, lrtc: iterations per pass.", "200"),
-    "passes": Row(COMPLETER, COUNT, "N", "Passes of the complete ⇄ slice loop at most.", "4"),
+    "passes": Row(COMPLETER, COUNT, "N", "Passes of the complete ⇄ slice loop at most.", "3"),
     "slice": Row(
         COMPLETER,
         click.Choice(["soft", "hard"]),
         "soft|hard",
         "What goes back into the loop: the completed slice as it is, or binarised.",
         "soft",
+    ),
+    "final": Row(
+        COMPLETER,
+        click.Choice(["answers", "completed"]),
+        "answers|completed",
+        "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
+        "answers",
     ),
     "max-cells": Row(
         COMPLETER,
