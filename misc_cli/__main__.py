@@ -36,30 +36,39 @@ def run(words: list[str]) -> int:
     from misc_cli.cli import misc
     from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
 
+    if sys.stderr is None:  # closed by the caller; Python would print to stdout instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
         misc.main(words, prog_name="misc")
     try:
         signal.signal(signal.SIGTERM, _terminate)
-        with misc.make_context("misc", words) as context:
-            misc.invoke(context)
-        sys.stdout.flush()
-        return EXIT_DONE
-    except click.exceptions.Exit as ending:
-        return ending.exit_code
+        code = EXIT_DONE
+        try:
+            with misc.make_context("misc", words or ["--help"]) as context:
+                misc.invoke(context)
+        except click.exceptions.Exit as ending:
+            code = ending.exit_code
+        return _flushed(code)
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
     except click.UsageError as error:
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # a group without a command; new in click 8.2
+            print(error.format_message(), file=sys.stderr)
+            return EXIT_USAGE
         where = error.ctx.command_path if error.ctx is not None else "misc"
         return _complain(f"{error.format_message()} (see {where} --help)", EXIT_USAGE)
     except click.ClickException as error:
         return _complain(error.format_message(), EXIT_USAGE)
     except MiscError as error:
         return _complain(str(error), error.exit_code)
-    except BrokenPipeError:
-        # Whoever reads our output has all it wanted. Python flushes stdout once more as it ends:
-        # give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever reads our output has all it wanted
+        _abandon_stdout()
         return EXIT_DONE
+    except OSError as error:
+        _abandon_stdout()
+        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
     except MemoryError:
         return _complain(
             "out of memory; use fewer items, smaller ranks or a pure method", EXIT_USAGE
@@ -75,6 +84,18 @@ def run(words: list[str]) -> int:
             "MISC_DEBUG=1 shows the traceback",
             EXIT_DEFECT,
         )
+
+
+def _flushed(code: int) -> int:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    return code
+
+
+def _abandon_stdout() -> None:
+    """Python flushes stdout once more as it ends: give what is left somewhere to go."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(message: str, code: int) -> int:

@@ -152,8 +152,12 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
             places["run"] = path.with_name(f"{stem}.run.json")
     for name in ("diagnostics", "workers"):
+        if parameters[name] == "-":
+            raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
             places[name] = Path(parameters[name])
+    if "labels" not in places and sys.stdout is None:
+        raise ConfigError("stdout is closed; name a file with -o")
     return places
 
 

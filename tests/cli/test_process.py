@@ -119,3 +119,30 @@ def test_a_defect_says_how_to_see_more(answers: Path) -> None:
         words, capture_output=True, text=True, check=False, env={**os.environ, "MISC_DEBUG": "1"}
     )
     assert "Traceback" in loud.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", [[], ["-o", "/dev/full"]], ids=["stdout", "output"])
+def test_a_full_disk_is_said_in_one_line(answers: Path, words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*MISC, "aggregate", "answers.csv", *words], stdout=full, stderr=-1, check=False
+        )
+    assert done.returncode == 2
+    assert b"No space left" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_closed_streams_are_no_reason_to_fall_over(answers: Path) -> None:
+    misc = f"'{sys.executable}' -m misc_cli aggregate"
+    cases = {f"{misc} answers.csv >&-": 2, f"{misc} answers.csv -o l.csv >&-": 0}
+    cases[f"{misc} nowhere.csv 2>&-"] = 2
+    for line, code in cases.items():
+        done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (code, b""), line
+    assert Path("l.csv").exists()
+
+
+def test_misc_alone_shows_its_help(answers: Path) -> None:
+    done = subprocess.run(MISC, capture_output=True, text=True, check=True)
+    assert "aggregate" in done.stdout

@@ -1,0 +1,75 @@
+"""The README's commands run, its outputs are what they print, its Python works."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+README = (REPO / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(REPO / "sample_data", tmp_path / "sample_data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPO))
+
+
+def shell(line: str) -> str:
+    """What a command line prints, stderr included; `misc` is this checkout."""
+    script = f'set -eo pipefail; misc() {{ "{sys.executable}" -m misc_cli "$@"; }}; {line}'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("block", blocks("sh"))
+def test_commands_run(block: str) -> None:
+    for line in block.splitlines():
+        shell(line)
+
+
+@pytest.mark.parametrize("block", blocks("console"))
+def test_outputs_are_real(block: str) -> None:
+    """A line of three dots stands for one line that is different each time."""
+    for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        command, *expected = entry.splitlines()
+        printed = shell(command).splitlines()
+        assert len(printed) == len(expected), printed
+        for found, wanted in zip(printed, expected, strict=True):
+            assert wanted == "..." or found == wanted
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_python_runs(block: str) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", block], check=True)
+
+
+def test_flags_and_files_that_are_named_exist() -> None:
+    from misc_cli.cli import COMMANDS
+    from misc_cli.cli.aggregate import command
+
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    other = {"--json", "--help"}
+    for flag in re.findall(r"`[^`]*?(--[a-z][a-z-]+)", README):
+        assert flag in flags | other, flag
+    for name in re.findall(r"`misc ([a-z]+)", README):
+        assert name in COMMANDS, name
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (REPO / target).exists(), target
