@@ -218,7 +218,11 @@ def _search(
 
     labels, truth = load(folder)
     aggregator = registry.create("aggregator", cell.aggregator, PRESET)
-    found = search(labels, truth, aggregator, target=target, trials=trials, seed=seed)
+    slow = cell.aggregator.startswith("mmce")
+    screen = registry.create("aggregator", "ds-em", PRESET) if slow else None
+    found = search(
+        labels, truth, aggregator, target=target, trials=trials, seed=seed, screen=screen
+    )
     return found.options, found.error
 
 

@@ -4,8 +4,9 @@ The paper names no ranks, and its figures cannot come from ranks picked blindly,
 ours: this search looks at the truth. It says what the method can reach, not what a user without
 truth will get; for that there is `--ranks auto`.
 
-Candidates are random first, then neighbours of the best so far. One trajectory of the loop scores
-all numbers of passes at once. The search ends when the target is met or the trials are used up.
+Candidates are a ladder of sizes, then random ones and more and more neighbours of the best so far.
+One trajectory of the loop scores all numbers of passes at once. The search ends when the target is
+met or the trials are used up.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from misc_cli.types import Aggregator, Codes, Labels
 MOST_PASSES = 8
 LARGEST_RANKS = (100, 200)  # of workers and of items: sampled evenly in their logarithms
 BEST = 4
+LADDER = (1, 2, 3, 5, 7, 10, 15, 25)
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,14 @@ def search(
     target: float,
     trials: int,
     seed: int = 0,
+    screen: Aggregator | None = None,
     on_trial: Callable[[Found], None] = lambda _: None,
 ) -> Found:
-    """Settings whose error is `target` per cent (to the printed digit) or lower, or the best."""
+    """Settings whose error is `target` per cent (to the printed digit) or lower, or the best.
+
+    `screen` is a quick aggregator to look at completed matrices with first; the slow one then
+    judges only those passes that are among the best by the quick one.
+    """
     random = np.random.default_rng(seed)
     first = start(labels, aggregator(labels).posteriors)
     scored: list[tuple[float, Candidate]] = []
@@ -63,20 +70,19 @@ def search(
     best: Found | None = None
     for trial in range(1, trials + 1):
         candidate = _propose(random, first.tensor.shape, scored, trial / trials)
-        if candidate in seen:
+        if candidate in seen and trial > len(LADDER):
             continue
         seen.add(candidate)
-        lowest = before = float("inf")
-        errors = errors_by_pass(first, truth, aggregator, candidate)
-        for passes, error in enumerate(errors, start=1):
-            lowest = min(lowest, error)
-            if best is None or error < best.error:
-                best = Found({**asdict(candidate), "passes": passes}, error, trial)
-            if round(error, 2) <= target or (passes > 1 and _hopeless(error, before, best.error)):
-                break
-            before = error
-        scored.append((lowest, candidate))
-        assert best is not None
+        bar = min((score for score, _ in scored), default=float("inf"))
+        passes = _scored_passes(first, truth, screen or aggregator, candidate, bar)
+        after, error = min(passes, key=lambda pair: pair[1])
+        scored.append((error, candidate))
+        if screen is not None:
+            if best is not None and error > 1.03 * bar + 0.3:
+                continue
+            error = _error(after, truth, aggregator)
+        if best is None or error < best.error:
+            best = Found({**asdict(candidate), "passes": after.number}, error, trial)
         best = replace(best, trials=trial)
         on_trial(best)
         if round(best.error, 2) <= target:
@@ -85,19 +91,23 @@ def search(
     return best
 
 
-def _hopeless(error: float, before: float, best: float) -> bool:
-    """Far from the best and not getting nearer: further passes are not worth their time."""
-    return error > 1.1 * best + 1.0 and error >= before
-
-
-def errors_by_pass(
-    first: Pass, truth: Codes, aggregator: Aggregator, candidate: Candidate
-) -> Iterator[float]:
-    """The error in per cent after 1, 2, … passes of Algorithm 3."""
+def _scored_passes(
+    first: Pass, truth: Codes, aggregator: Aggregator, candidate: Candidate, bar: float
+) -> Iterator[tuple[Pass, float]]:
+    """Every pass with its error in per cent, until further ones are not worth their time."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
+    before = float("inf")
     for after in trajectory(first, completer, MOST_PASSES, candidate.slice):
-        found = aggregate_pass(after, aggregator, final="completed")
-        yield 100 * expected_error(found.posteriors, truth)
+        error = _error(after, truth, aggregator)
+        yield after, error
+        if error > 1.1 * bar + 1.0 and error >= before:  # far from the best and not nearing it
+            return
+        before = error
+
+
+def _error(after: Pass, truth: Codes, aggregator: Aggregator) -> float:
+    found = aggregate_pass(after, aggregator, final="completed")  # as the paper ends
+    return 100 * expected_error(found.posteriors, truth)
 
 
 def _propose(
@@ -107,14 +117,19 @@ def _propose(
     progress: float,
 ) -> Candidate:
     """A random candidate, or (more and more often) a neighbour of one of the best."""
-    if len(scored) < 2 * BEST or random.random() > 0.3 + 0.6 * progress:
+    if len(scored) < len(LADDER):
+        # a ladder of sizes first: R2 as large as it can be, or four times R1
+        r1, r3 = LADDER[len(scored)], shape[2]
+        ranks = _possible((r1, min(r1 * r3, 4 * r1), r3), shape)
+        return Candidate(ranks, max(ranks), 3)
+    if random.random() > 0.5 + 0.4 * progress:
         return _random(random, shape)
     ranked = sorted(scored, key=lambda pair: pair[0])
     parent = ranked[int(random.integers(BEST))][1]
     scale = np.exp(random.normal(0.0, 0.2, size=3))
     jitter = random.integers(-1, 2, size=3)
-    ranks = np.round(np.array(parent.ranks) * scale).astype(int) + jitter
-    child = replace(parent, ranks=_possible(tuple(ranks.tolist()), shape))
+    moved = np.round(np.array(parent.ranks) * scale).astype(int) + jitter
+    child = replace(parent, ranks=_possible(tuple(moved.tolist()), shape))
     if random.random() < 0.4:
         child = replace(child, sweeps=_sweeps(random))
     initial = parent.initial_rank if random.random() < 0.5 else _initial(random, child.ranks, shape)
