@@ -180,7 +180,7 @@ def test_the_papers_digits(dataset: Load, method: str, name: str) -> None:
 def test_rounds_end_where_scipy_finds_no_better_point() -> None:
     """The whole objective, written densely, is stationary in α and β at a converged fit."""
     labels = simulated()
-    result = MinimaxEntropy(class_prior="uniform", tol=1e-9, max_iter=500)(labels)
+    result = registry.create("aggregator", "mmce-c", "paper", tol=1e-7, max_iter=500)(labels)
     n_workers, n_items, n_classes = labels.n_workers, labels.n_items, labels.n_classes
     votes = labels.votes.block(labels.votes.blocks[0]).tocoo()
     workers, targets = np.divmod(votes.col, n_classes)
@@ -200,9 +200,8 @@ def test_rounds_end_where_scipy_finds_no_better_point() -> None:
         return float(0.5 * penalty - evidence)
 
     forecast = result.predictor
-    state = forecast.state  # type: ignore[union-attr]
     flat = np.concatenate(
-        [state.workers.transpose(1, 2, 0).ravel(), state.items.transpose(1, 2, 0).ravel()]
+        [forecast.workers.transpose(1, 2, 0).ravel(), forecast.items.transpose(1, 2, 0).ravel()]
     )
     assert result.objective == pytest.approx(-loss(flat), rel=1e-9)
     assert np.abs(approx_fprime(flat, loss, 1e-6)).max() < 1e-3

@@ -1,0 +1,62 @@
+"""What a fitted minimax entropy model says of workers, items and answers not yet given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from misc_cli.aggregate.minimax_structure import Slots, Structure
+from misc_cli.types import Codes, Floats
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """P(w answers k on i) = Σ_c Q_i[c] · softmax(α_w[c] + β_i[c])[k]."""
+
+    structure: Structure
+    posteriors: Floats
+    workers: Floats
+    items: Floats
+
+    def __call__(self, workers: Codes, items: Codes) -> Floats:
+        n_classes = self.structure.n_classes
+        forecast = np.zeros((len(items), n_classes))
+        for c in range(n_classes):
+            logits = self._logits(self.workers, workers, c)
+            logits += self._logits(self.items, items, c)
+            forecast += self.posteriors[items, c, None] * _softmax(logits).T
+        return forecast
+
+    def confusions(self) -> Floats:
+        """softmax(α_w): how the worker answers an item of no difficulty of its own."""
+        every = np.arange(self.workers.shape[1], dtype=np.int32)
+        rows = [
+            _softmax(self._logits(self.workers, every, c)).T
+            for c in range(self.structure.n_classes)
+        ]
+        return np.stack(rows, axis=1)
+
+    def difficulty(self) -> Floats:
+        """The chance that the mean worker answers an item wrong, (n_items,)."""
+        n_items, n_classes = self.posteriors.shape
+        crowd = self.workers.mean(axis=1, keepdims=True)
+        everywhere = np.arange(n_items, dtype=np.int32)
+        right = np.zeros(n_items)
+        for c in range(n_classes):
+            logits = self._logits(self.items, everywhere, c)
+            logits += self._logits(crowd, np.zeros(1, dtype=np.int32), c)
+            right += self.posteriors[:, c] * _softmax(logits)[c]
+        return 1.0 - right
+
+    def _logits(self, parameters: Floats, segments: Codes, c: int) -> Floats:
+        """(n_classes, n) logits of these segments where the truth is c."""
+        picked = parameters[:, segments]
+        slots = Slots(np.arange(len(segments)), np.full(len(segments), c), len(segments))
+        return self.structure.logits(self.structure.owned(picked, slots), slots)
+
+
+def _softmax(logits: Floats) -> Floats:
+    weights = np.exp(logits - logits.max(axis=0))
+    shares: Floats = weights / weights.sum(axis=0)
+    return shares
