@@ -48,7 +48,7 @@ METHOD_OPTIONS: dict[str, Row] = {
         click.Choice(["estimated", "uniform"]),
         "estimated|uniform",
         "How common the classes are taken to be.",
-        "uniform; ds-em, ds-mf estimated",
+        "estimated; one-coin uniform",
     ),
     "shrinkage": Row(
         AGGREGATOR, WEIGHT, "X", "Pseudo-answers that pull a worker towards the crowd.", "2"
@@ -64,9 +64,16 @@ METHOD_OPTIONS: dict[str, Row] = {
         "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
         "1",
     ),
-    "worker-regularization": Row(AGGREGATOR, POSITIVE, "X", "mmce: weight of workers.", "0.25"),
+    "worker-regularization": Row(AGGREGATOR, POSITIVE, "X", "mmce: weight of workers.", "0.0625"),
     "item-regularization": Row(
-        AGGREGATOR, POSITIVE, "X", "mmce: weight of items, relative to the workers'.", "1"
+        AGGREGATOR, POSITIVE, "X", "mmce: weight of items, relative to the workers'.", "4"
+    ),
+    "center": Row(
+        AGGREGATOR,
+        click.Choice(["crowd", "zero"]),
+        "crowd|zero",
+        "mmce: what a worker is shrunk towards.",
+        "crowd",
     ),
     "subtypes": Row(AGGREGATOR, COUNT, "N", "ebcc: subtypes of each class.", "10"),
     "subtype-prior": Row(AGGREGATOR, WEIGHT, "X", "ebcc: shared out over the subtypes.", "0.1"),

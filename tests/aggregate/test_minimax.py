@@ -21,7 +21,7 @@ from misc_cli.aggregate.softmax_newton import (
     solve_batched,
 )
 from misc_cli.encode import Answers, encode
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.metrics import expected_error
 from misc_cli.types import Floats, Iteration, Labels
 from misc_cli.votes import DenseVotes, thread_limit
@@ -247,3 +247,35 @@ def test_ordinal_asks_for_an_order() -> None:
     labels = dataclasses.replace(simulated(), ordered=False)
     with pytest.raises(ConfigError, match="--class-order"):
         OrdinalMinimaxEntropy()(labels)
+
+
+def test_centred_on_the_crowd_the_objective_still_rises_and_thin_workers_are_like_the_rest(
+    dataset: Load,
+) -> None:
+    labels, _ = dataset("ms")
+    seen: list[Iteration] = []
+    result = MinimaxEntropy()(labels, seen.append)
+    objectives = np.array([i.objective for i in seen], dtype=np.float64)
+    assert (np.diff(objectives) > -1e-6).all()
+    answers = sum(labels.votes.block(rows).sum(axis=0) for rows in labels.votes.blocks)
+    thinnest = np.asarray(answers).reshape(labels.n_workers, -1).sum(axis=1).argmin()
+    crowd = result.confusions.mean(axis=0)
+    distances = np.abs(result.confusions - crowd).sum(axis=(1, 2))
+    assert distances[thinnest] < np.median(distances)
+
+
+def test_automatic_regularization_is_the_best_forecaster_and_says_so() -> None:
+    labels = simulated(n_workers=8, n_items=60)
+    seen: list[Iteration] = []
+    automatic = MinimaxEntropy(regularization="auto")(labels, seen.append)
+    trials = [i for i in seen if i.stage == "regularization"]
+    assert [i.extra["regularization"] for i in trials] == [0.25, 0.5, 1.0, 2.0, 4.0]
+    best = max(trials, key=lambda i: i.objective or -np.inf).extra["regularization"]
+    assert isinstance(best, float)
+    by_hand = MinimaxEntropy(regularization=best)(labels)
+    np.testing.assert_array_equal(automatic.posteriors, by_hand.posteriors)
+    with pytest.raises(ConfigError, match="a number or auto"):
+        MinimaxEntropy(regularization="best")
+    dense = dataclasses.replace(labels, votes=DenseVotes(np.zeros((4, 3), dtype=np.uint8), 3))
+    with pytest.warns(MiscWarning, match="held out"):
+        MinimaxEntropy(regularization="auto")(dense)
