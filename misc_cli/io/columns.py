@@ -218,10 +218,14 @@ def first_nameless(columns: dict[str, Any], role: str) -> int | None:
 
     Rows are looked at only if the role's vocabulary holds a blank at all.
     """
-    blank = pc.equal(pc.utf8_trim_whitespace(columns[role].dictionary), "")
+    blank = _is_blank(columns[role].dictionary)
     if not pc.any(blank).as_py():
         return None
-    labelled = pc.not_equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
+    labelled = pc.invert(_is_blank(columns["label"].dictionary))
     rows = pc.and_(blank.take(columns[role].indices), labelled.take(columns["label"].indices))
     row = int(pc.index(rows, pa.scalar(True)).as_py())
     return row if row >= 0 else None
+
+
+def _is_blank(names: Any) -> Any:
+    return pc.or_(pc.equal(names, ""), pc.utf8_is_space(names))
