@@ -23,7 +23,7 @@ from misc_cli.types import OnIteration, ignore_iteration
 Path = str | PathLike[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """A finished run.
 
@@ -56,6 +56,15 @@ class Result:
     @cached_property
     def diagnostics(self) -> pd.DataFrame:
         return pd.DataFrame(self.outcome.records)
+
+    def __repr__(self) -> str:
+        figures = self.outcome.figures
+        error = "" if self.error is None else f", error {self.error:.2f} %"
+        return (
+            f"<Result: {figures['items']:,} items from {figures['answers']:,} answers by "
+            f"{figures['workers']:,} workers, {figures['classes']:,} classes, "
+            f"mean confidence {figures['confidence']:.3f}{error}>"
+        )
 
     @property
     def converged(self) -> bool:
@@ -148,8 +157,14 @@ def _columns(frame: pd.DataFrame, names: Sequence[str]) -> list[Any]:
     if missing:
         found = ", ".join(map(str, frame.columns))
         raise InputError(f"no column {missing[0]!r} among {found}; rename the DataFrame's columns")
-    # Through pandas' own text form, so that 1 is "1" and a missing value stays missing
-    return [pa.array(frame[name].astype("string"), pa.string(), from_pandas=True) for name in names]
+    return [_text(frame[name]) for name in names]
+
+
+def _text(column: pd.Series[Any]) -> Any:
+    """As text, missing values missing; whole numbers that pandas made floats are whole again."""
+    if pd.api.types.is_float_dtype(column.dtype):
+        column = column.convert_dtypes()
+    return pa.array(column.astype("string"), pa.string(), from_pandas=True)
 
 
 def _names(sources: Path | Sequence[Path]) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -13,7 +14,6 @@ from misc_cli.errors import ConfigError, GateTripped
 from misc_cli.gates import METRICS, Gate, parse_gate
 
 if TYPE_CHECKING:
-    from misc_cli.console import Row
     from misc_cli.pipeline import Outcome
     from misc_cli.settings import Settings
 
@@ -113,6 +113,7 @@ def _run(
     console: Any,
 ) -> None:
     from misc_cli import pipeline
+    from misc_cli.cli.summary import summary
     from misc_cli.io.read import read_answer_columns, read_pairs
     from misc_cli.settings import build
 
@@ -128,9 +129,8 @@ def _run(
     )
     console.settle()
     outcome.figures["warnings"] = len(console.warnings)
-    with watch.stage("write"):
-        _write(outcome, settings, read.files, parameters, places, console.warnings)
-    console.summary(_summary(outcome, settings, places))
+    _write(outcome, settings, read.files, parameters, places, console.warnings)
+    console.summary(summary(outcome, settings, places))
     tripped = [gate for gate in gates if gate.trips(outcome.figures)]
     if tripped:
         said = "; ".join(f"{g.text} ({g.metric} is {outcome.figures[g.metric]})" for g in tripped)
@@ -184,6 +184,23 @@ def _write(
     from misc_cli.io.write import Output, write_all
     from misc_cli.report import label_columns, worker_columns
 
+    started = time.perf_counter()
+
+    def write_run(stream: BinaryIO) -> None:
+        outcome.timings["write"] = round(time.perf_counter() - started, 6)
+        files = {name: str(path) for name, path in places.items()}
+        known = {name: parameters[name] for name in ("gold", "truth")}
+        content = manifest(
+            outcome,
+            settings,
+            command=sys.argv[1:],
+            inputs=inputs,
+            known=known,
+            outputs=files,
+            warnings=warnings,
+        )
+        write_manifest(content, stream)
+
     labels = label_columns(
         outcome,
         probabilities=parameters["probabilities"],
@@ -195,17 +212,7 @@ def _write(
             worker_columns(outcome), stream, places["workers"].name
         ),
         "diagnostics": lambda stream: write_records(outcome.records, stream),
-        "run": lambda stream: write_manifest(
-            manifest(
-                outcome,
-                settings,
-                command=sys.argv[1:],
-                inputs=inputs,
-                outputs={name: str(path) for name, path in places.items()},
-                warnings=warnings,
-            ),
-            stream,
-        ),
+        "run": write_run,
     }
     # The manifest comes last: it records the time and memory that the others took.
     order = [name for name in writers if name in places]
@@ -213,54 +220,3 @@ def _write(
     if "labels" not in places:
         write_table(labels, sys.stdout.buffer)
         sys.stdout.flush()
-
-
-def _summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> list[Row]:
-    from misc_cli.io.manifest import peak_memory
-
-    figures, encoding = outcome.figures, outcome.encoding
-    labels = encoding.labels
-    method = settings.aggregator
-    if settings.completer != "none":
-        method = f"{settings.completer} + {method}"
-    rows = [
-        ("method", f"{method}, preset {settings.preset}"),
-        (
-            "answers",
-            f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
-            f"{_count(labels.n_items, 'item')} in {_count(labels.n_classes, 'class')}: "
-            f"{figures['answers-per-item']:.1f} per item, {figures['density']:.2f} % filled",
-        ),
-    ]
-    aside = {
-        "empty": encoding.n_empty,
-        "repeated": encoding.n_repeats,
-        "contradictory": encoding.n_conflicts,
-    }
-    if any(aside.values()):
-        listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
-        rows.append(("set aside", listing))
-    if outcome.loop is not None:
-        rows.append(("loop", _count(outcome.loop["passes"], "pass")))
-    converged = "converged" if outcome.aggregation.converged else "NOT converged"
-    rows.append(
-        (
-            "result",
-            f"{converged} after {_count(outcome.aggregation.iterations, 'iteration')}, "
-            f"mean confidence {figures['confidence']:.3f}, {_count(figures['ties'] or 0, 'tie')}",
-        )
-    )
-    if "error" in figures:
-        rows.append(
-            ("error", f"{figures['error']:.2f} % of {figures['items-with-truth']:,} known items")
-        )
-    if places:
-        rows.append(("written", ", ".join(str(path) for path in places.values())))
-    seconds = sum(outcome.timings.values())
-    rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
-    return rows
-
-
-def _count(number: float, noun: str) -> str:
-    plural = noun + ("es" if noun.endswith("s") else "s")
-    return f"{number:,} {noun if number == 1 else plural}"

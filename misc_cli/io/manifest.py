@@ -27,6 +27,7 @@ def manifest(
     *,
     command: Iterable[str],
     inputs: Iterable[Any],
+    known: Mapping[str, str | None],
     outputs: Mapping[str, str],
     warnings: Iterable[str],
 ) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def manifest(
             "class_order": settings.class_order,
             "seed": settings.seed,
             "threads": settings.threads or threads(),
+            **known,
         },
         "methods": outcome.methods.resolved,
         "inputs": [asdict(source) for source in inputs],

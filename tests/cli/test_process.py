@@ -146,3 +146,27 @@ def test_closed_streams_are_no_reason_to_fall_over(answers: Path) -> None:
 def test_misc_alone_shows_its_help(answers: Path) -> None:
     done = subprocess.run(MISC, capture_output=True, text=True, check=True)
     assert "aggregate" in done.stdout
+
+
+def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None:
+    """Colours unless NO_COLOR is set; and what the terminal shows is not in the output."""
+    import pty
+
+    for colours in (True, False):
+        ours, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
+        done = subprocess.run(
+            [*MISC, "aggregate", "answers.csv"],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=environment,
+            check=True,
+        )
+        os.close(theirs)
+        shown = os.read(ours, 1 << 16).decode()
+        os.close(ours)
+        assert "6,000 by 3 workers on 2,000 items in 2 classes" in shown
+        assert ("\x1b[1;36m" in shown) is colours
+        assert "\x1b[3" not in shown or colours
+        assert done.stdout.startswith(b"item,label,confidence\nitem0,")
+        assert b"\x1b" not in done.stdout

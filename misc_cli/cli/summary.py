@@ -1,0 +1,64 @@
+"""What a person reads after a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from misc_cli.settings import NO_COMPLETER, Settings
+
+if TYPE_CHECKING:
+    from misc_cli.console import Row
+    from misc_cli.pipeline import Outcome
+
+
+def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> list[Row]:
+    """The run in a few lines: what was asked, what went in, what came out, what it cost."""
+    from misc_cli.io.manifest import peak_memory
+
+    figures, encoding = outcome.figures, outcome.encoding
+    labels = encoding.labels
+    method = settings.aggregator
+    if settings.completer != NO_COMPLETER:
+        method = f"{settings.completer} + {method}"
+    rows = [
+        ("method", f"{method}, preset {settings.preset}"),
+        (
+            "answers",
+            f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
+            f"{_count(labels.n_items, 'item')} in {_count(labels.n_classes, 'class')}: "
+            f"{figures['answers-per-item']:.1f} per item, {figures['density']:.2f} % filled",
+        ),
+    ]
+    aside = {
+        "empty": encoding.n_empty,
+        "repeated": encoding.n_repeats,
+        "contradictory": encoding.n_conflicts,
+    }
+    if any(aside.values()):
+        listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
+        rows.append(("set aside", listing))
+    if outcome.loop is not None:
+        rows.append(("loop", _count(outcome.loop["passes"], "pass")))
+    converged = "converged" if outcome.aggregation.converged else "NOT converged"
+    rows.append(
+        (
+            "result",
+            f"{converged} after {_count(outcome.aggregation.iterations, 'iteration')}, "
+            f"mean confidence {figures['confidence']:.3f}, {_count(figures['ties'] or 0, 'tie')}",
+        )
+    )
+    if "error" in figures:
+        rows.append(
+            ("error", f"{figures['error']:.2f} % of {figures['items-with-truth']:,} known items")
+        )
+    if places:
+        rows.append(("written", ", ".join(str(path) for path in places.values())))
+    seconds = sum(outcome.timings.values())
+    rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
+    return rows
+
+
+def _count(number: float, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
