@@ -40,7 +40,6 @@ class Case:
     command: Sequence[str]
     read_inner: Callable[[], Mapping[str, float]] = dict
     cap: float = 600.0
-    once: bool = False
 
 
 class Failed(Exception):
@@ -84,13 +83,13 @@ def run(case: Case) -> Run:
 def in_turn(cases: Sequence[Case], repeats: int) -> dict[str, Run]:
     """Every case `repeats` times, one after the other in each round; the best of each figure.
 
-    What was stopped at its cap, or is marked `once`, is not tried again.
+    What was stopped at its cap is not tried again.
     """
     runs: dict[str, list[Run]] = {case.name: [] for case in cases}
     for _ in range(repeats):
         for case in cases:
             done = runs[case.name]
-            if not (done and (done[0].capped or case.once)):
+            if not (done and done[-1].capped):
                 done.append(run(case))
                 say(f"{case.name}: {done[-1].wall:.2f} s")
     return {name: best(done) for name, done in runs.items()}
@@ -98,13 +97,13 @@ def in_turn(cases: Sequence[Case], repeats: int) -> dict[str, Run]:
 
 def best(runs: Sequence[Run]) -> Run:
     """The minimum of each figure: whatever else the machine did can only have added to it."""
-    names = runs[0].inner.keys()
+    ended = [run for run in runs if not run.capped] or runs
     return Run(
-        wall=min(run.wall for run in runs),
-        cpu=min(run.cpu for run in runs),
-        peak_mib=min(run.peak_mib for run in runs),
-        capped=any(run.capped for run in runs),
-        inner={name: min(run.inner[name] for run in runs) for name in names},
+        wall=min(run.wall for run in ended),
+        cpu=min(run.cpu for run in ended),
+        peak_mib=min(run.peak_mib for run in ended),
+        capped=ended[0].capped,
+        inner={name: min(run.inner[name] for run in ended) for name in ended[0].inner},
     )
 
 

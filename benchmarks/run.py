@@ -1,6 +1,6 @@
 """`make bench`: misc beside its peers, beside plain C, and beside itself at other sizes.
 
-usage: python run.py [--quick] [--only SECTION ...]
+usage: python run.py [--quick] [--largest N] [--repeats N] [--only SECTION ...]
 Prints markdown and writes it to benchmarks/out/. Run it with the Python of benchmarks/.venv.
 """
 
@@ -43,17 +43,19 @@ def machine() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="small sizes, under 3 minutes")
+    parser.add_argument("--largest", type=int, default=10_000_000, help="no more answers than this")
+    parser.add_argument("--repeats", type=int, default=3, help="of which the best counts")
     parser.add_argument("--only", nargs="+", metavar="SECTION", help="only these sections")
     chosen = parser.parse_args()
     out = Path(__file__).parent / "out"
     out.mkdir(exist_ok=True)
-    sizes = [10_000, 100_000] if chosen.quick else [10_000, 100_000, 1_000_000, 10_000_000]
+    largest = min(chosen.largest, 100_000 if chosen.quick else 10_000_000)
     bench = Bench(
         out=out,
-        sizes=sizes,
-        repeats=3,
+        sizes=[size for size in sections.WORKERS if size <= largest],
+        repeats=chosen.repeats,
         peer_cap=60.0 if chosen.quick else 300.0,
-        growth_cap=5.0 if chosen.quick else 120.0,
+        growth_cap=10.0 if chosen.quick else 120.0,
         patient=not chosen.quick,
     )
     parts: dict[str, tuple[str, Callable[[], str]]] = {
