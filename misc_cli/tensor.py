@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ TINY_SIDE = 128
 LANCZOS_TOLERANCE = 1e-6
 # Singular values below this share of the largest are rounding: their directions mean nothing.
 NULL_SHARE = 1e-10
+NULL_SHARE_OF_GRAM = 1e-6  # roots of eigenvalues, which rounding blurs to about 1e-8
 
 
 @dataclass(frozen=True)
@@ -121,25 +123,30 @@ class LabelTensor:
                 return self._gram_product(x.ravel(), by_items)
 
             operator = LinearOperator((side, side), matvec=gram_product, dtype=np.float64)
-            start = np.random.default_rng(seed).standard_normal(side)
+            random = np.random.default_rng(seed)
+            start = random.standard_normal(side)
+            # ARPACK draws anew when it has exhausted a tensor of lower rank; since scipy 1.17 it
+            # asks whom to draw from
+            source: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
             values, vectors = eigsh(
-                operator, k=rank, v0=start, tol=LANCZOS_TOLERANCE, maxiter=100 * side
+                operator, k=rank, v0=start, tol=LANCZOS_TOLERANCE, maxiter=100 * side, **source
             )
             values, vectors = values[::-1], _fix_signs(vectors[:, ::-1])
+        inverse = _inverse_or_zero(np.sqrt(np.maximum(values, 0.0)), floor=NULL_SHARE_OF_GRAM)
         if by_items:
-            return vectors
-        scale = _inverse_or_zero(np.sqrt(np.maximum(values, 0.0)), floor=np.sqrt(NULL_SHARE))
-        return self.times_columns(vectors * scale)
+            return vectors * (inverse > 0)
+        return self.times_columns(vectors * inverse)
 
     def _gram_product(self, x: Floats, by_items: bool) -> Floats:
         """T_(2) T_(2)ᵀ x or T_(2)ᵀ T_(2) x: a vector is too little work to share out in blocks."""
         matrix, n_classes = self.votes.matrix, self.votes.n_classes
+        transposed = self.once("transposed", lambda: matrix.T)  # wrapping costs what a product does
         product: Floats
         if by_items:
-            product = matrix @ (matrix.T @ x) + self.slice @ (self.slice.T @ x)
+            product = matrix @ (transposed @ x) + self.slice @ (self.slice.T @ x)
         else:
             of_items = matrix @ x[:-n_classes] + self.slice @ x[-n_classes:]
-            product = np.concatenate([matrix.T @ of_items, self.slice.T @ of_items])
+            product = np.concatenate([transposed @ of_items, self.slice.T @ of_items])
         return product
 
 

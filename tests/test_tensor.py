@@ -59,6 +59,15 @@ def test_item_basis_spans_the_leading_singular_vectors(
         np.testing.assert_allclose(basis @ basis.T, exact @ exact.T, atol=1e-8)
 
 
+def test_item_basis_of_a_tensor_of_lower_rank_is_the_same_every_time() -> None:
+    """200 workers who agree on 300 items: three directions, and seventeen that are zero."""
+    labels = np.tile(np.arange(300) % 3 + 1, (200, 1))
+    tensor = LabelTensor(votes_of(labels.tolist(), 3), np.eye(3)[np.arange(300) % 3])
+    basis = tensor.item_basis(20)
+    np.testing.assert_allclose(np.linalg.norm(basis, axis=0), [1.0] * 3 + [0.0] * 17, atol=1e-8)
+    np.testing.assert_array_equal(basis, tensor.item_basis(20))
+
+
 def test_leading_left_has_zero_columns_beyond_the_rank_and_no_nan() -> None:
     rng = np.random.default_rng(4)
     for matrix in (rng.random((9, 2)) @ rng.random((2, 5)), np.zeros((9, 5)), rng.random((9, 2))):
