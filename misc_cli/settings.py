@@ -96,7 +96,8 @@ def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Setting
         for kind, own in fields.items()
     }
     listing = "; ".join(f"{method} takes {options}" for method, options in takes.items())
-    hint = "" if "completer" in fields else " (and there is no --completer)"
+    wanting = "completer" not in fields and name not in AGGREGATOR_ONLY
+    hint = " (and there is no --completer)" if wanting else ""
     raise ConfigError(f"{flag(name)} does not apply here{hint}: {listing}")
 
 
