@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -77,8 +78,9 @@ class Mixture:
     """What the loop returns.
 
     `aggregation` is the final one, its confusions those of the real workers on their own answers;
-    `initial` the pure one. If the completed label matrix was aggregated, its `columns` workers
-    stood for `n_completed_workers` (the slice included): fewer means that similar ones were merged.
+    `initial` the pure one; `ranks` those the completer used, where it has a rule for them. If the
+    completed label matrix was aggregated, its `columns` workers stood for `n_completed_workers`
+    (the slice included): fewer means that similar ones were merged.
     """
 
     aggregation: Aggregation
@@ -88,6 +90,7 @@ class Mixture:
     slice: Floats | None = None
     columns: int = 0
     n_completed_workers: int = 0
+    ranks: tuple[int, ...] | None = None
 
     @property
     def merged(self) -> bool:
@@ -147,6 +150,7 @@ def mix(
         slice=end.slice,
         columns=columns,
         n_completed_workers=labels.n_workers + 1 if columns else 0,
+        ranks=_ask(completer, "resolve_ranks", end.tensor.shape),
     )
 
 
@@ -254,13 +258,18 @@ def _harden(scores: Floats, gold: Codes | None) -> Floats:
     return hard
 
 
+def _ask(completer: Completer, question: str, shape: tuple[int, int, int]) -> Any:
+    """What a completer can say about a tensor of this shape; None from one that has no answer."""
+    method = getattr(completer, question, None)
+    return None if method is None else method(shape)
+
+
 def _check_memory(labels: Labels, completer: Completer, max_cells: int) -> None:
     """Add up what the run will hold before it holds any of it."""
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     slices = 8 * 6 * labels.n_items * labels.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
-    needs = getattr(completer, "bytes_needed", None)
-    factors = int(needs(shape)) if needs is not None else 0
+    factors = _ask(completer, "bytes_needed", shape) or 0
     memory.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",

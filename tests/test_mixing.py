@@ -89,6 +89,7 @@ def test_the_defaults_gain_where_there_is_structure_and_lose_little_elsewhere(
     """Ranks by rule of thumb, three passes, the real answers judged last: nothing was tuned."""
     labels, truth = dataset(name)
     found = mix(labels, Tucker(), registry.create("aggregator", "ds-em"))
+    assert found.ranks == (5, 5 * labels.n_classes, labels.n_classes)
     assert 100 * expected_error(found.initial.posteriors, truth) <= pure
     assert 100 * expected_error(found.aggregation.posteriors, truth) <= at_most
 
