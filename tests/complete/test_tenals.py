@@ -30,20 +30,25 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
     generator = np.random.default_rng(1)
     start = Factors(*(generator.standard_normal((n, 2)) for n in mask.shape))
 
-    def dense_rows(target: Floats, seen: Mask, first: Floats, second: Floats) -> Floats:
+    def dense_rows(
+        target: Floats, seen: Mask, first: Floats, second: Floats, towards: Floats
+    ) -> Floats:
         design = np.einsum("ar,br->abr", first, second).reshape(-1, 2)
         solved = np.empty((len(target), 2))
         for row, (values, shown) in enumerate(zip(target, seen, strict=True)):
             weighted = design * shown.reshape(-1, 1)
-            # ridge as two more equations: √0.3 · x = 0
+            # ridge as two more equations: √0.3 · x = √0.3 · towards
             system = np.vstack([weighted, np.sqrt(0.3) * np.eye(2)])
-            solved[row] = np.linalg.lstsq(system, np.append(values.ravel(), [0.0, 0.0]))[0]
+            solved[row] = np.linalg.lstsq(
+                system, np.append(values.ravel(), np.sqrt(0.3) * towards)
+            )[0]
         return solved
 
+    zero = np.zeros(2)
     by_item, by_class = tensor.transpose(1, 0, 2), tensor.transpose(2, 0, 1)
-    items = dense_rows(by_item, mask.transpose(1, 0, 2), start.workers, start.classes)
-    workers = dense_rows(tensor, mask, items, start.classes)
-    classes = dense_rows(by_class, mask.transpose(2, 0, 1), workers, items)
+    items = dense_rows(by_item, mask.transpose(1, 0, 2), start.workers, start.classes, zero)
+    workers = dense_rows(tensor, mask, items, start.classes, start.workers.sum(axis=0) / 41)
+    classes = dense_rows(by_class, mask.transpose(2, 0, 1), workers, items, zero)
 
     ours, squared_residual = sweep(observed, item_blocks(observed, 2), start, ridge=0.3)
     np.testing.assert_allclose(ours.items, items, rtol=1e-9)
