@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.types import Codes, Floats, Labels
@@ -61,7 +60,25 @@ def folds(
         yield replace(labels, votes=_without(votes, chosen)), hidden
 
 
-def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:
+def sample_items(labels: Labels, max_answers: int, seed: int) -> Labels:
+    """The labels themselves, or a random part of their items with about `max_answers` answers.
+
+    What is learnt about methods from that many answers does not change with more, and the search
+    then costs the same whatever the size of the data.
+    """
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    if votes.n_votes <= max_answers:
+        return labels
+    share = max_answers / votes.n_votes
+    order = np.random.default_rng(seed).permutation(votes.n_items)
+    chosen = np.sort(order[: max(1, int(share * votes.n_items))])
+    part = SparseVotes(votes.matrix[chosen], votes.n_workers, votes.n_classes)
+    gold = None if labels.gold is None else labels.gold[chosen]
+    return replace(labels, votes=part, items=labels.items.take(chosen), gold=gold)
+
+
+def _without(votes: SparseVotes, rows: Codes) -> SparseVotes:
     data = np.ones(votes.n_votes, dtype=bool)
     data[rows] = False
     gone = np.concatenate([[0], np.cumsum(~data)])

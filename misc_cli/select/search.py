@@ -1,0 +1,291 @@
+"""Labels and methods in, a fitted result and the reasons for it out; truth is never looked at.
+
+1. Every pure method forecasts hidden answers. Those that cannot be told apart from the best stay,
+   and the mean of their calibrated posteriors is the pure result.
+2. Every completed candidate (ranks × passes) starts from that result and is scored by the labels
+   it would write. Of each rank the best number of passes counts. If the best is not
+   significantly ahead of the pure result, completion is not used; else all ranks that cannot be
+   told apart from the best vote.
+3. What stayed is fitted on all answers, each with the temperature its hidden answers asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from misc_cli.select.calibrate import best_temperature, temper
+from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead, standard_error
+from misc_cli.select.holdout import Hidden, folds, sample_items
+from misc_cli.select.processes import Deadline, run_all
+from misc_cli.select.trial import (
+    Candidate,
+    Method,
+    Trial,
+    confusions_of,
+    hard_score,
+    try_method,
+)
+from misc_cli.types import Aggregation, Floats, Iteration, Labels, OnIteration, ignore_iteration
+
+N_FOLDS = 3
+HIDDEN_SHARE = 0.1
+# Scores from this many answers tell methods apart as well as more would.
+SAMPLE_ANSWERS = 50_000
+# To fit a temperature, this many hidden answers are enough.
+CALIBRATION_ANSWERS = 1_500
+MAX_CALIBRATION_FOLDS = 5
+# Fewer answers than this are over before another process could start.
+WORTH_A_PROCESS = 4_000
+
+
+@dataclass(frozen=True)
+class Score:
+    """A candidate on all folds: what a leaderboard shows."""
+
+    candidate: Candidate
+    views: Mapping[str, Floats]
+    temperature: float
+    seconds: float
+    posteriors: Sequence[Floats] = ()
+
+    @property
+    def best_view(self) -> str:
+        """The model's own forecast or confusions from its posteriors, whichever is better."""
+        return max(("own", "soft"), key=lambda view: float(self.views[view].mean()))
+
+    @property
+    def best(self) -> Floats:
+        return self.views[self.best_view]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result and how it was come by; `selection` goes into run.json as it is."""
+
+    aggregation: Aggregation
+    members: list[Candidate]
+    scores: list[Score]
+    selection: dict[str, Any] = field(default_factory=dict)
+
+
+Fold = tuple[Labels, Hidden]
+
+
+class Search:
+    """The answers, their folds, the clock and the observer that all stages share."""
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        seed: int = 0,
+        time_budget: float | None = None,
+        on_iteration: OnIteration = ignore_iteration,
+        n_folds: int = N_FOLDS,
+    ) -> None:
+        self.labels = labels
+        self.on_iteration = on_iteration
+        self.deadline = Deadline(time_budget)
+        self.sample = sample_items(labels, SAMPLE_ANSWERS, seed)
+        self.folds: list[Fold] = list(folds(self.sample, n_folds, HIDDEN_SHARE, seed))
+        self.n_scored = 0
+
+    def score(
+        self, methods: Sequence[Method], initial: Sequence[Floats] | None = None
+    ) -> list[Score]:
+        """Every candidate of every method on every fold; `initial` are posteriors per fold.
+
+        At the deadline, methods that have not seen all folds are left out, but never the first.
+        """
+        tasks = [(method, fold) for method in methods for fold in range(len(self.folds))]
+
+        def attempt(task: tuple[Method, int]) -> list[Trial]:
+            method, fold = task
+            kept, hidden = self.folds[fold]
+            return try_method(method, kept, hidden, None if initial is None else initial[fold])
+
+        must = len(self.folds) if initial is None else 0
+        done = [attempt(task) for task in tasks[:must]] if self.deadline.passed else []
+        todo = tasks[len(done) :]
+        big = self.sample.votes.n_votes >= WORTH_A_PROCESS
+        for trials in run_all(attempt, todo, deadline=self.deadline, parallel=big):
+            done.append(trials)
+            self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
+        scores = []
+        for at in range(len(done) // len(self.folds)):
+            of_method = done[at * len(self.folds) : (at + 1) * len(self.folds)]
+            scores += [_joined(trials) for trials in zip(*of_method, strict=True)]
+        return scores
+
+    def fit(self, members: Sequence[Candidate], initial: Floats | None) -> list[Trial]:
+        """The chosen candidates on all answers, in order."""
+
+        def attempt(member: Candidate) -> Trial:
+            method = replace(member.method, passes=(member.passes,) if member.passes else ())
+            return try_method(method, self.labels, None, initial)[-1]
+
+        big = self.labels.votes.n_votes >= WORTH_A_PROCESS
+        fitted = []
+        for trial in run_all(attempt, members, deadline=Deadline(None), parallel=big):
+            fitted.append(trial)
+            for iteration in trial.records:
+                extra = {**iteration.extra, "candidate": trial.candidate.name}
+                self.on_iteration(replace(iteration, extra=extra))
+        return fitted
+
+    def _report(self, method: Method, done: int, of: int, seconds: float) -> None:
+        extra = {"candidate": method.name, "of": of}
+        self.on_iteration(Iteration("search", done, seconds=seconds, extra=extra))
+
+
+def search(
+    labels: Labels,
+    pure: Sequence[Method],
+    completed: Sequence[Method] = (),
+    *,
+    calibrate: bool = True,
+    forced: bool = False,
+    seed: int = 0,
+    time_budget: float | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Found:
+    """The best we know how to give of these methods. `forced` takes completion without asking."""
+    work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
+    scores = work.score(pure)
+    chosen = [scores[at] for at in indistinguishable([score.best for score in scores])]
+    reasons: dict[str, Any] = {"pure": _table(scores, chosen, "best")}
+    members = work.fit([score.candidate for score in chosen], None)
+    result = _mean(labels, members, [score.temperature for score in chosen])
+    candidates = [score.candidate for score in chosen]
+    if completed:
+        initial = [_mean_posteriors(chosen, fold) for fold in range(len(work.folds))]
+        tried = work.score(completed, initial)
+        pure_hard = np.concatenate(
+            [
+                hard_score(kept, initial[fold], hidden)
+                for fold, (kept, hidden) in enumerate(work.folds)
+            ]
+        )
+        votes = _voters(tried, pure_hard, forced)
+        reasons["completed"] = _table(tried, votes, "hard", pure_hard)
+        scores += tried
+        if votes:
+            candidates = [score.candidate for score in votes]
+            members = work.fit(candidates, result.posteriors)
+            result = _mean(labels, members, [score.temperature for score in votes])
+    reasons["chosen"] = [candidate.name for candidate in candidates]
+    reasons["why"] = _why(reasons, completed)
+    if not calibrate:
+        result = _mean(labels, members, [1.0] * len(members))
+    return Found(result, candidates, scores, reasons)
+
+
+def temperature_of(method: Method, labels: Labels, seed: int = 0) -> float:
+    """The temperature of one method, fitted on as few folds as give enough hidden answers."""
+    size = min(labels.votes.n_votes, SAMPLE_ANSWERS) * HIDDEN_SHARE
+    n_folds = int(np.clip(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)), 1, MAX_CALIBRATION_FOLDS))
+    work = Search(labels, seed=seed, n_folds=n_folds)
+    if not work.folds:
+        return 1.0
+    return work.score([method])[-1].temperature
+
+
+def _joined(trials: Sequence[Trial]) -> Score:
+    """One candidate's trials on all folds, as one."""
+    return Score(
+        candidate=trials[0].candidate,
+        views={
+            view: np.concatenate([trial.views[view] for trial in trials])
+            for view in trials[0].views
+        },
+        temperature=best_temperature(sum(trial.temperatures for trial in trials)),
+        seconds=sum(trial.seconds for trial in trials),
+        posteriors=[trial.posteriors for trial in trials],
+    )
+
+
+def _voters(tried: Sequence[Score], pure: Floats, forced: bool) -> list[Score]:
+    """Of each method the best number of passes; of these, all that match the best, or none."""
+    best: dict[str, Score] = {}
+    for score in tried:
+        rival = best.get(score.candidate.method.name)
+        if rival is None or score.views["hard"].mean() > rival.views["hard"].mean():
+            best[score.candidate.method.name] = score
+    ranked = list(best.values())
+    if not ranked:
+        return []
+    hard = [score.views["hard"] for score in ranked]
+    top = max(hard, key=lambda values: float(values.mean()))
+    if not forced and lead(top, pure) < SIGNIFICANT:
+        return []
+    return [ranked[at] for at in indistinguishable(hard)]
+
+
+def _mean_posteriors(chosen: Sequence[Score], fold: int) -> Floats:
+    """The pure result on one fold's kept answers."""
+    tempered = [temper(score.posteriors[fold], score.temperature) for score in chosen]
+    mean: Floats = np.mean(tempered, axis=0)
+    return mean
+
+
+def _mean(labels: Labels, members: Sequence[Trial], temperatures: Sequence[float]) -> Aggregation:
+    """The mean of calibrated posteriors; a single member keeps everything else it knows."""
+    fitted = [member.aggregation for member in members]
+    tempered = [temper(f.posteriors, t) for f, t in zip(fitted, temperatures, strict=True)]
+    if len(fitted) == 1:
+        return replace(fitted[0], posteriors=tempered[0])
+    posteriors = np.mean(tempered, axis=0)
+    return Aggregation(
+        posteriors=posteriors,
+        confusions=confusions_of(labels, posteriors),
+        class_prior=posteriors.mean(axis=0),
+        iterations=sum(f.iterations for f in fitted),
+        converged=all(f.converged for f in fitted),
+    )
+
+
+def _table(
+    scores: Sequence[Score], chosen: Sequence[Score], view: str, pure: Floats | None = None
+) -> list[dict[str, Any]]:
+    """Every candidate's mean score, standard error and distance, best first, for run.json."""
+    values = [score.best if view == "best" else score.views[view] for score in scores]
+    if not values:
+        return []
+    top = max(values, key=lambda value: float(value.mean()))
+    reference = top if pure is None else pure
+    rows = [
+        {
+            "candidate": score.candidate.name,
+            "score": round(float(value.mean()), 6),
+            "standard_error": round(standard_error(value), 6),
+            "lead": round(lead(value, reference), 3),
+            "temperature": round(score.temperature, 4),
+            "seconds": round(score.seconds, 3),
+            "chosen": score in chosen,
+        }
+        for score, value in zip(scores, values, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row["score"])
+
+
+def _why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:
+    if completed and any(row["chosen"] for row in reasons["completed"]):
+        best = reasons["completed"][0]
+        return (
+            f"completion forecasts hidden answers better than the pure result "
+            f"({best['candidate']}: ahead by {best['lead']} standard errors)"
+        )
+    kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
+    pure = (
+        f"{kept[0]} forecasts hidden answers best"
+        if len(kept) == 1
+        else f"{', '.join(kept)} forecast hidden answers equally well"
+    )
+    if not completed:
+        return pure
+    best = max((row["lead"] for row in reasons["completed"]), default=0.0)
+    return f"{pure}; completion is no better (ahead by {best} standard errors)"

@@ -1,0 +1,164 @@
+"""One method on one fold: fit what is left, forecast what was hidden, score the forecast.
+
+A method is a pure aggregator, or a completer whose trajectory gives a candidate after each of
+several passes. A candidate's labelling is scored in three views, each a log probability per hidden
+answer:
+    own    the fitted model's own forecast (ebcc's subtypes, mmce's difficulty count here)
+    soft   Σ_c posterior[c] · confusion[c, answer], confusions re-estimated from the posteriors
+    hard   the same given the one label we would write; the only fair one for completed
+           labels, whose posteriors rest on invented answers and are all but certain
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.mixing import aggregate_pass, start, trajectory
+from misc_cli.select.calibrate import TEMPERATURES, temper
+from misc_cli.select.holdout import Hidden, log_score
+from misc_cli.types import (
+    Aggregation,
+    Aggregator,
+    Completer,
+    Floats,
+    Iteration,
+    Labels,
+    OnIteration,
+)
+
+# Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's.
+SHRINKAGE = 2.0
+
+
+@dataclass(frozen=True)
+class Method:
+    """A pure aggregator, or a completer with the passes after which it is judged."""
+
+    name: str
+    aggregator: Aggregator
+    completer: Completer | None = None
+    passes: tuple[int, ...] = ()
+    slice_mode: str = "soft"
+    max_cells: int = 1 << 30
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method after a number of passes (0 for a pure one)."""
+
+    method: Method
+    passes: int = 0
+
+    @property
+    def name(self) -> str:
+        times = f" × {self.passes}" if self.passes else ""
+        return f"{self.method.name}{times}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate fitted on the answers that were kept.
+
+    aggregation   without its predictor, which would drag the whole model between processes
+    views         name → (n_hidden,) log scores; empty when nothing was hidden
+    temperatures  (len(TEMPERATURES),): summed log score of the tempered posteriors
+    records       the iterations, without posteriors
+    """
+
+    candidate: Candidate
+    aggregation: Aggregation
+    views: dict[str, Floats]
+    temperatures: Floats
+    records: list[Iteration]
+    seconds: float
+
+    @property
+    def posteriors(self) -> Floats:
+        return self.aggregation.posteriors
+
+
+def fits(
+    method: Method, labels: Labels, initial: Floats | None, on_iteration: OnIteration
+) -> Iterator[tuple[Candidate, Aggregation]]:
+    """Every candidate of a method, fitted. `initial` (posteriors) spares the pure fit."""
+    if method.completer is None:
+        yield Candidate(method), method.aggregator(labels, on_iteration)
+        return
+    if initial is None:
+        initial = method.aggregator(labels, on_iteration).posteriors
+    walk = trajectory(
+        start(labels, initial),
+        method.completer,
+        max(method.passes),
+        method.slice_mode,
+        on_iteration,
+    )
+    for after in walk:
+        if after.number in method.passes:
+            found = aggregate_pass(
+                after, method.aggregator, max_cells=method.max_cells, on_iteration=on_iteration
+            )
+            yield Candidate(method, after.number), found
+
+
+def try_method(
+    method: Method, labels: Labels, hidden: Hidden | None, initial: Floats | None = None
+) -> list[Trial]:
+    """All candidates of a method on one fold; without `hidden`, on everything."""
+    trials = []
+    records: list[Iteration] = []
+    started = time.perf_counter()
+
+    def record(iteration: Iteration) -> None:
+        records.append(replace(iteration, posteriors=None))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
+        for candidate, found in fits(method, labels, initial, record):
+            views, curve = {}, np.zeros(len(TEMPERATURES))
+            if hidden is not None:
+                views, curve = _scores(labels, found, hidden)
+            light = replace(found, predictor=None)
+            spent = time.perf_counter() - started
+            trials.append(Trial(candidate, light, views, curve, list(records), spent))
+    return trials
+
+
+def hard_score(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
+    """Log score of each hidden answer given the label we would write, (n_hidden,)."""
+    top = posteriors.argmax(axis=1)
+    hard = np.zeros_like(posteriors)
+    hard[np.arange(len(top)), top] = 1.0
+    return log_score(confusions_of(labels, hard)[hidden.workers, top[hidden.items]], hidden)
+
+
+def confusions_of(labels: Labels, posteriors: Floats) -> Floats:
+    """Confusions that posteriors imply, (n_workers, n_classes, n_classes), a little shrunk."""
+    counts = expected_counts(labels, posteriors)
+    return normalise_rows(counts + SHRINKAGE * crowd_rows(counts))
+
+
+def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[str, Floats], Floats]:
+    rows = confusions_of(labels, found.posteriors)[hidden.workers]
+    of_items = found.posteriors[hidden.items]
+    views = {
+        "own": log_score(found.predict(hidden.workers, hidden.items), hidden),
+        "soft": log_score(_forecast(of_items, rows), hidden),
+        "hard": hard_score(labels, found.posteriors, hidden),
+    }
+    curve = [
+        log_score(_forecast(temper(of_items, temperature), rows), hidden).sum()
+        for temperature in TEMPERATURES
+    ]
+    return views, np.array(curve)
+
+
+def _forecast(posteriors: Floats, rows: Floats) -> Floats:
+    forecast: Floats = np.einsum("pc,pck->pk", posteriors, rows)
+    return forecast
