@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.types import Codes, Floats, Labels
@@ -53,7 +54,7 @@ def folds(
     rng.shuffle(candidates)
     size = max(1, round(fraction * len(answers)))
     for fold in range(n_folds):
-        chosen = np.sort(candidates[fold * size : (fold + 1) * size])
+        chosen = np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
         if len(chosen) == 0:
             return
         hidden = Hidden(answers.workers[chosen], answers.items[chosen], answers.classes[chosen])
@@ -78,7 +79,7 @@ def sample_items(labels: Labels, max_answers: int, seed: int) -> Labels:
     return replace(labels, votes=part, items=labels.items.take(chosen), gold=gold)
 
 
-def _without(votes: SparseVotes, rows: Codes) -> SparseVotes:
+def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:
     data = np.ones(votes.n_votes, dtype=bool)
     data[rows] = False
     gone = np.concatenate([[0], np.cumsum(~data)])

@@ -138,7 +138,7 @@ class Search:
         return fitted
 
     def _report(self, method: Method, done: int, of: int, seconds: float) -> None:
-        extra = {"candidate": method.name, "of": of}
+        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
         self.on_iteration(Iteration("search", done, seconds=seconds, extra=extra))
 
 
@@ -202,7 +202,7 @@ def _joined(trials: Sequence[Trial]) -> Score:
             view: np.concatenate([trial.views[view] for trial in trials])
             for view in trials[0].views
         },
-        temperature=best_temperature(sum(trial.temperatures for trial in trials)),
+        temperature=best_temperature(np.sum([trial.temperatures for trial in trials], axis=0)),
         seconds=sum(trial.seconds for trial in trials),
         posteriors=[trial.posteriors for trial in trials],
     )

@@ -121,7 +121,8 @@ def try_method(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
         for candidate, found in fits(method, labels, initial, record):
-            views, curve = {}, np.zeros(len(TEMPERATURES))
+            views: dict[str, Floats] = {}
+            curve = np.zeros(len(TEMPERATURES))
             if hidden is not None:
                 views, curve = _scores(labels, found, hidden)
             light = replace(found, predictor=None)

@@ -1,0 +1,105 @@
+"""What an automatic choice tries: a roster of pure methods, and ranks sized to the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from misc_cli import registry
+from misc_cli.complete.tucker import check_ranks
+from misc_cli.errors import ConfigError
+from misc_cli.select.trial import Method
+from misc_cli.types import Aggregator, Labels
+
+# Methods that fail on different data, each with what it needs to differ from the others: ds-em
+# estimates the class prior, ds-mf and mmce hold it uniform, one-coin has one number per worker,
+# ebcc lets workers err together.
+ROSTER: dict[str, dict[str, Any]] = {
+    "ds-em": {},
+    "ds-mf": {"class_prior": "uniform", "shrinkage": 0.0, "diagonal": 2.0, "off_diagonal": 1.0},
+    "one-coin": {},
+    "ebcc": {"restarts": 8},
+    "mmce-c": {"class_prior": "uniform"},
+}
+# Above so many answers a method takes minutes; below MIN_ANSWERS nothing can be told apart.
+MAX_ANSWERS = {"ebcc": 1_000_000, "mmce-c": 200_000}
+MIN_ANSWERS = 1_000
+BASELINE = "ds-em"
+# A completed candidate costs time by the cells of its matrix.
+MAX_COMPLETED_CELLS = 1 << 27
+
+WORKER_RANKS = (2, 3, 5, 7, 10, 14)
+CP_RANKS = (1, 2, 4, 8)
+PASSES = (2, 4, 6)
+
+
+def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
+    """The pure methods worth trying on data of this size; options go to those that have them."""
+    n_answers = labels.votes.n_votes
+    names = [name for name in ROSTER if n_answers <= MAX_ANSWERS.get(name, n_answers)]
+    if n_answers < MIN_ANSWERS:
+        names = [BASELINE]
+    methods = []
+    used: set[str] = set()
+    for name in names:
+        fields = registry.settings("aggregator", name, preset)
+        given = {key: value for key, value in options.items() if key in fields}
+        used |= given.keys()
+        own = {**(ROSTER[name] if preset == "robust" else {}), "seed": seed}
+        resolved = {key: value for key, value in own.items() if key in fields} | given
+        methods.append(Method(name, registry.create("aggregator", name, preset, **resolved)))
+    unknown = options.keys() - used
+    if unknown:
+        flag = "--" + sorted(unknown)[0].replace("_", "-")
+        raise ConfigError(f"{flag} applies to none of {', '.join(names)}; name an --aggregator")
+    return methods
+
+
+def completions(
+    labels: Labels, name: str, completer: Any, aggregator: Aggregator, loop: Mapping[str, Any]
+) -> list[Method]:
+    """One method per rank of a completer; each is judged after several numbers of passes."""
+    if labels.n_items * (labels.n_workers + 1) > MAX_COMPLETED_CELLS:
+        return []
+    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
+    field = rank_field(completer)
+    ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)
+    passes = (loop["passes"],) if "passes" in loop else PASSES
+    rest = {key: value for key, value in loop.items() if key != "passes"}
+    return [
+        Method(
+            _name(name, rank),
+            aggregator,
+            completer if field is None else replace(completer, **{field: rank}),
+            passes,
+            **rest,
+        )
+        for rank in ranks
+    ]
+
+
+def rank_field(completer: Any) -> str | None:
+    """The completer's parameter that counts as its rank, if it has one."""
+    return next((field for field in ("ranks", "cp_rank") if hasattr(completer, field)), None)
+
+
+def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """(R1, R1·(K − 1), K) for several R1: per worker direction a class profile that sums to 1."""
+    n_classes = shape[2]
+    found = []
+    for r1 in WORKER_RANKS:
+        ranks = (r1, max(n_classes, r1 * (n_classes - 1)), n_classes)
+        try:
+            check_ranks(ranks, shape)
+        except ConfigError:  # the data is too small for these
+            continue
+        found.append(ranks)
+    return found
+
+
+def _name(completer: str, rank: int | Sequence[int] | None) -> str:
+    if rank is None:
+        return completer
+    numbers = rank if isinstance(rank, Sequence) else [rank]
+    return f"{completer}({','.join(map(str, numbers))})"
