@@ -89,7 +89,7 @@ def aggregate(
     answers: pd.DataFrame | Path | Sequence[Path],
     *,
     aggregator: str = Settings.aggregator,
-    completer: str = Settings.completer,
+    completer: str | None = Settings.completer,
     preset: str = Settings.preset,
     gold: pd.DataFrame | Path | None = None,
     truth: pd.DataFrame | Path | None = None,
@@ -97,6 +97,8 @@ def aggregate(
     class_order: Sequence[str] | None = None,
     seed: int = Settings.seed,
     threads: int | None = None,
+    calibrate: bool = Settings.calibrate,
+    time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Result:
@@ -112,6 +114,8 @@ def aggregate(
         class_order=None if class_order is None else tuple(map(str, class_order)),
         seed=seed,
         threads=threads,
+        calibrate=calibrate,
+        time_budget=time_budget,
         options=options,
     )
     with warnings.catch_warnings(record=True) as caught:

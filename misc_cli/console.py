@@ -176,7 +176,12 @@ class _Progress:
     @staticmethod
     def _describe(iteration: Iteration, seconds: float) -> str:
         parts = [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
-        parts.append(f"{iteration.stage} iteration {iteration.iteration}")
+        of = iteration.extra.get("of")
+        if of is None:
+            parts.append(f"{iteration.stage} iteration {iteration.iteration}")
+        else:
+            parts.append(f"{iteration.stage} {iteration.iteration} of {of}")
+            parts.append(str(iteration.extra.get("candidate", "")))
         if iteration.change is not None:
             parts.append(f"change {iteration.change:.2g}")
         parts.append(f"{seconds:.0f} s")

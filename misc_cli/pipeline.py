@@ -17,9 +17,10 @@ from misc_cli.decide import Decision, decide
 from misc_cli.diagnostics import Record, Recorder
 from misc_cli.encode import Answers, Encoding, encode, encode_gold
 from misc_cli.errors import MiscWarning
+from misc_cli.fitting import fit
 from misc_cli.gates import Figure
 from misc_cli.metrics import expected_error
-from misc_cli.settings import LOOP_OPTIONS, Methods, Settings, build
+from misc_cli.settings import Methods, Settings, build
 from misc_cli.types import Aggregation, Codes, Labels, OnIteration, ignore_iteration
 from misc_cli.votes import thread_limit
 
@@ -32,7 +33,7 @@ class Outcome:
 
     `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
-    `figures` the numbers that --fail-if can judge.
+    `temperature` what posteriors were calibrated by; `figures` the numbers --fail-if can judge.
     """
 
     encoding: Encoding
@@ -44,20 +45,12 @@ class Outcome:
     truth: Codes | None = None
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
+    temperature: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
     def labels(self) -> Labels:
         return self.encoding.labels
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The final aggregation and what led to it."""
-
-    aggregation: Aggregation
-    loop: Mapping[str, Any] | None = None
-    selection: Mapping[str, Any] | None = None
 
 
 class Stopwatch:
@@ -97,8 +90,8 @@ def run(
     _warn_of_little(encoding)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
-        fit = _fit(labels, methods, recorder)
-    aggregation = fit.aggregation
+        found = fit(labels, settings, methods, recorder)
+    aggregation = found.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
         figures = _figures(encoding, aggregation, decision, known)
@@ -110,38 +103,11 @@ def run(
         records=recorder.records,
         figures=figures,
         truth=known,
-        loop=fit.loop,
-        selection=fit.selection,
+        loop=found.loop,
+        selection=found.selection,
+        temperature=found.temperature,
         timings=watch.seconds,
     )
-
-
-def _fit(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
-    if methods.completer is None:
-        return Fit(methods.aggregator(labels, on_iteration))
-    import inspect
-
-    from misc_cli.mixing import mix
-
-    defaults = inspect.signature(mix).parameters
-    loop = {name: defaults[name].default for name in LOOP_OPTIONS.values()} | methods.loop
-    mixture = mix(labels, methods.completer, methods.aggregator, **loop, on_iteration=on_iteration)
-    if mixture.merged:
-        warnings.warn(
-            f"the completed matrix is larger than --max-cells: {mixture.n_completed_workers:,} "
-            f"workers were grouped into {mixture.columns:,}",
-            MiscWarning,
-            stacklevel=3,
-        )
-    ended = {
-        "settings": loop,
-        "ranks": mixture.ranks,
-        "passes": mixture.passes,
-        "converged": mixture.converged,
-        "completed_workers": mixture.n_completed_workers,
-        "columns": mixture.columns,
-    }
-    return Fit(mixture.aggregation, ended)
 
 
 def _with_gold(encoding: Encoding, gold: Pairs | None) -> Encoding:

@@ -13,6 +13,12 @@ from misc_cli import registry
 from misc_cli.errors import ConfigError
 
 NO_COMPLETER = "none"
+AUTO = "auto"
+# What an automatic completer tries, and what aggregates the completed labels of an automatic run.
+AUTO_COMPLETER = "tucker"
+AUTO_FINAL_AGGREGATOR = "ds-em"
+# The parameter that is a completer's rank: chosen by held-out answers unless it is given.
+RANK_OPTIONS = ("ranks", "cp_rank")
 
 # Parameters of the complete ⇄ slice loop, by flag: the argument of `mixing.mix` they set.
 LOOP_OPTIONS = {
@@ -32,17 +38,27 @@ class Settings:
     """Everything that decides a run's labels.
 
     `options` holds method parameters by field name (`class_prior`, `ranks`, ...); None counts as
-    not given. `threads` changes how long a run takes and nothing else.
+    not given. `completer` None means: automatic if the aggregator is, else none. `time_budget`
+    (seconds) bounds an automatic choice. `threads` changes how long a run takes and nothing else.
     """
 
     preset: str = "robust"
-    completer: str = NO_COMPLETER
-    aggregator: str = "ds-em"
+    completer: str | None = None
+    aggregator: str = AUTO
     duplicates: str = "last"
     class_order: tuple[str, ...] | None = None
     seed: int = 0
     threads: int | None = None
+    calibrate: bool = True
+    time_budget: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def completer_name(self) -> str:
+        """The completer meant: its name, auto or none."""
+        if self.completer is not None:
+            return self.completer
+        return AUTO if self.aggregator == AUTO else NO_COMPLETER
 
 
 @dataclass(frozen=True)
@@ -50,12 +66,20 @@ class Methods:
     """The chosen methods, built, and every parameter they ended up with.
 
     `loop` holds the arguments of `mixing.mix` that were given or that the preset sets.
+    `aggregator` is None if it is to be chosen, with `roster_options` for those it is chosen from;
+    `search_ranks` says that the completer's rank is to be chosen.
     """
 
     aggregator: Any
     completer: Any | None
     loop: dict[str, Any]
     resolved: dict[str, dict[str, Any]]
+    roster_options: dict[str, Any] = field(default_factory=dict)
+    search_ranks: bool = False
+
+    @property
+    def automatic(self) -> bool:
+        return self.aggregator is None or self.search_ranks
 
 
 def build(settings: Settings) -> Methods:
@@ -64,11 +88,10 @@ def build(settings: Settings) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
-    shares: dict[str, dict[str, Any]] = {"aggregator": {}, "completer": {}, "loop": {}}
-    chosen = {"aggregator": settings.aggregator}
-    if settings.completer != NO_COMPLETER:
-        chosen["completer"] = settings.completer
+    chosen = _chosen(settings)
     fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in chosen.items()}
+    given = {name: value for name, value in given.items() if value != AUTO or not _is_rank(name)}
+    shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
     for name, value in given.items():
         shares[_owner(name, fields, settings)][name] = value
     for kind in fields:
@@ -79,9 +102,37 @@ def build(settings: Settings) -> Methods:
         for kind, name in chosen.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
-    asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
-    loop = {LOOP_OPTIONS[name]: value for name, value in asked.items()}
-    return Methods(built["aggregator"], built.get("completer"), loop, resolved)
+    search = _ranked(fields) and not any(_is_rank(name) for name in given)
+    # A search tries several numbers of passes: there, only what was asked for is fixed.
+    preset_loop = {} if search else LOOP_PRESETS.get(settings.preset, {})
+    asked = {**preset_loop, **shares["loop"]}
+    return Methods(
+        built.get("aggregator"),
+        built.get("completer"),
+        loop={LOOP_OPTIONS[name]: value for name, value in asked.items()},
+        resolved=resolved,
+        roster_options={} if "aggregator" in chosen else shares["aggregator"],
+        search_ranks=search,
+    )
+
+
+def _chosen(settings: Settings) -> dict[str, str]:
+    """The methods that are named, by kind; an automatic completer is one that may be declined."""
+    chosen = {}
+    if settings.aggregator != AUTO:
+        chosen["aggregator"] = settings.aggregator
+    completer = settings.completer_name
+    if completer != NO_COMPLETER:
+        chosen["completer"] = AUTO_COMPLETER if completer == AUTO else completer
+    return chosen
+
+
+def _ranked(fields: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(_is_rank(name) for name in fields.get("completer", {}))
+
+
+def _is_rank(name: str) -> bool:
+    return name in RANK_OPTIONS
 
 
 def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
@@ -91,6 +142,8 @@ def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Setting
             return kind
     if name in LOOP_OPTIONS and "completer" in fields:
         return "loop"
+    if "aggregator" not in fields and name not in LOOP_OPTIONS and not _is_rank(name):
+        return "aggregator"  # the roster sees to it that one of its methods takes it
     takes = {
         f"{kind} {getattr(settings, kind)}": ", ".join(map(flag, own)) or "no options"
         for kind, own in fields.items()

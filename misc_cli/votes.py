@@ -181,11 +181,6 @@ def thread_limit(threads: int | None) -> Iterator[None]:
         _thread_limit = before
 
 
-def current_threads() -> int:
-    """How many threads or processes a computation may use now."""
-    return _thread_limit
-
-
 def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
     """`kernel` of every block, results in block order, so that sums never depend on threads."""
     if _thread_limit == 1 or len(blocks) == 1:

@@ -11,6 +11,7 @@ import click
 from misc_cli import registry
 from misc_cli.cli import startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS
+from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
 from misc_cli.settings import NO_COMPLETER, Settings
 
@@ -138,15 +139,14 @@ def methods() -> Callable[[F], F]:
             default=DEFAULTS.aggregator,
             show_default=True,
             metavar="NAME",
-            help=f"{aggregators}.",
+            help=f"auto (held-out answers choose), {aggregators}.",
         ),
         option(
             "--completer",
             section=part,
             default=DEFAULTS.completer,
-            show_default=True,
             metavar="NAME",
-            help=f"{completers}.",
+            help=f"auto, {completers} [default: auto with --aggregator auto, else none].",
         ),
         option(
             "--preset",
@@ -163,6 +163,19 @@ def methods() -> Callable[[F], F]:
             default=DEFAULTS.seed,
             show_default=True,
             help="Of every random start.",
+        ),
+        option(
+            "--calibrate/--no-calibrate",
+            section=part,
+            default=DEFAULTS.calibrate,
+            help="Temper confidences by hidden answers, or leave them raw [default: temper].",
+        ),
+        option(
+            "--time-budget",
+            section=part,
+            type=Duration(),
+            metavar="TIME",
+            help="60s, 5m, 1h: an automatic choice uses what it has by then [default: none].",
         ),
         option(
             "--threads",

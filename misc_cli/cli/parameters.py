@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -70,3 +70,24 @@ class Names(ParamType):
         if not isinstance(value, str):
             return tuple(value)
         return tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+
+
+class Duration(ParamType):
+    """Seconds, written as 90, 90s, 1.5m or 2h."""
+
+    name = "duration"
+    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600}
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if not isinstance(value, str):
+            return float(value)
+        unit = self.units.get(value[-1:], 0)
+        try:
+            seconds = float(value[:-1]) * unit if unit else float(value)
+        except ValueError:
+            seconds = -1.0
+        if not seconds > 0:
+            self.fail(f"{value!r} is not a time such as 60s, 5m or 1h", param, ctx)
+        return seconds

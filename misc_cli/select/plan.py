@@ -9,6 +9,7 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
+from misc_cli.mixing import PASSES as LOOP_PASSES
 from misc_cli.select.trial import Method
 from misc_cli.types import Aggregator, Labels
 
@@ -57,15 +58,22 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
 
 
 def completions(
-    labels: Labels, name: str, completer: Any, aggregator: Aggregator, loop: Mapping[str, Any]
+    labels: Labels,
+    name: str,
+    completer: Any,
+    aggregator: Aggregator,
+    loop: Mapping[str, Any],
+    search_ranks: bool = True,
 ) -> list[Method]:
     """One method per rank of a completer; each is judged after several numbers of passes."""
-    if labels.n_items * (labels.n_workers + 1) > MAX_COMPLETED_CELLS:
-        return []
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
-    field = rank_field(completer)
+    if search_ranks and (
+        shape[0] * shape[1] > MAX_COMPLETED_CELLS or labels.votes.n_votes < MIN_ANSWERS
+    ):
+        return []
+    field = rank_field(completer) if search_ranks else None
     ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)
-    passes = (loop["passes"],) if "passes" in loop else PASSES
+    passes = (loop["passes"],) if "passes" in loop else PASSES if search_ranks else (LOOP_PASSES,)
     rest = {key: value for key, value in loop.items() if key != "passes"}
     return [
         Method(

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from misc_cli.votes import current_threads, thread_limit
+from misc_cli.votes import thread_limit, threads
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -45,7 +45,7 @@ def run_all(
     parallel: bool,
 ) -> Iterator[Outcome]:
     """`function` of every task in order, until the deadline; what is unfinished then is dropped."""
-    processes = min(current_threads(), len(tasks))
+    processes = min(threads(), len(tasks))
     if not parallel or processes < 2 or sys.platform in ("win32", "darwin"):
         for task in tasks:
             if deadline.passed:

@@ -1,0 +1,111 @@
+"""From labels to posteriors: the methods as given, or an automatic choice; then calibration."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from misc_cli import registry
+from misc_cli.errors import MiscWarning
+from misc_cli.settings import AUTO_COMPLETER, AUTO_FINAL_AGGREGATOR, LOOP_OPTIONS, Methods, Settings
+from misc_cli.types import Aggregation, Labels, OnIteration
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The final aggregation and what led to it.
+
+    `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
+    at and took, `temperature` what the posteriors were tempered by (None: raw, or by several).
+    """
+
+    aggregation: Aggregation
+    loop: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
+    temperature: float | None = None
+
+
+def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration) -> Fit:
+    """Everything between encoding and deciding."""
+    if methods.automatic:
+        return _searched(labels, settings, methods, on_iteration)
+    found = _fixed(labels, methods, on_iteration)
+    return _calibrated(found, labels, settings, methods) if settings.calibrate else found
+
+
+def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+    assert methods.aggregator is not None
+    if methods.completer is None:
+        return Fit(methods.aggregator(labels, on_iteration))
+    from misc_cli.mixing import mix
+
+    defaults = inspect.signature(mix).parameters
+    loop = {name: defaults[name].default for name in LOOP_OPTIONS.values()} | methods.loop
+    mixture = mix(labels, methods.completer, methods.aggregator, **loop, on_iteration=on_iteration)
+    if mixture.merged:
+        warnings.warn(
+            f"the completed matrix is larger than --max-cells: {mixture.n_completed_workers:,} "
+            f"workers were grouped into {mixture.columns:,}",
+            MiscWarning,
+            stacklevel=3,
+        )
+    ended = {
+        "settings": loop,
+        "passes": mixture.passes,
+        "converged": mixture.converged,
+        "completed_workers": mixture.n_completed_workers,
+        "columns": mixture.columns,
+    }
+    return Fit(mixture.aggregation, ended)
+
+
+def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods) -> Fit:
+    from misc_cli.select.calibrate import temper
+    from misc_cli.select.search import temperature_of
+    from misc_cli.select.trial import Method
+
+    method = Method(settings.aggregator, methods.aggregator)
+    if found.loop is not None:
+        rest = {key: value for key, value in methods.loop.items() if key != "passes"}
+        passes = (found.loop["passes"],)
+        method = replace(method, completer=methods.completer, passes=passes, **rest)
+    temperature = temperature_of(method, labels, settings.seed)
+    posteriors = temper(found.aggregation.posteriors, temperature)
+    aggregation = replace(found.aggregation, posteriors=posteriors)
+    return replace(found, aggregation=aggregation, temperature=temperature)
+
+
+def _searched(
+    labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration
+) -> Fit:
+    from misc_cli.select import plan
+    from misc_cli.select.search import search
+    from misc_cli.select.trial import Method
+
+    seed, preset = settings.seed, settings.preset
+    if methods.aggregator is None:
+        pure = plan.roster(labels, preset, methods.roster_options, seed)
+        final = registry.create("aggregator", AUTO_FINAL_AGGREGATOR, preset)
+    else:
+        pure = [Method(settings.aggregator, methods.aggregator)]
+        final = methods.aggregator
+    completed: list[Method] = []
+    if methods.completer is not None:
+        name = settings.completer_name if settings.completer else AUTO_COMPLETER
+        completed = plan.completions(
+            labels, name, methods.completer, final, methods.loop, methods.search_ranks
+        )
+    found = search(
+        labels,
+        pure,
+        completed,
+        calibrate=settings.calibrate,
+        forced=not methods.search_ranks,
+        seed=seed,
+        time_budget=settings.time_budget,
+        on_iteration=on_iteration,
+    )
+    return Fit(found.aggregation, selection=found.selection)
