@@ -10,8 +10,11 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.errors import MiscWarning
-from misc_cli.settings import AUTO_COMPLETER, AUTO_FINAL_AGGREGATOR, LOOP_OPTIONS, Methods, Settings
+from misc_cli.settings import AUTO_COMPLETER, BASELINE, LOOP_OPTIONS, Methods, Settings
 from misc_cli.types import Aggregation, Labels, OnIteration
+
+# Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
+MIN_ANSWERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,25 @@ class Fit:
 
 def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration) -> Fit:
     """Everything between encoding and deciding."""
+    selection = None
     if methods.automatic:
-        return _searched(labels, settings, methods, on_iteration)
-    found = _fixed(labels, methods, on_iteration)
+        if labels.votes.n_votes >= MIN_ANSWERS:
+            return _searched(labels, settings, methods, on_iteration)
+        methods, selection = _too_few_to_choose(settings, methods)
+    found = replace(_fixed(labels, methods, on_iteration), selection=selection)
     return _calibrated(found, labels, settings, methods) if settings.calibrate else found
+
+
+def _too_few_to_choose(settings: Settings, methods: Methods) -> tuple[Methods, dict[str, Any]]:
+    """The baseline in place of a choice, completion only where its ranks are given."""
+    name = BASELINE if methods.aggregator is None else settings.aggregator
+    aggregator = methods.aggregator or registry.create(
+        "aggregator", name, settings.preset, **methods.roster_options
+    )
+    completer = None if methods.search_ranks else methods.completer
+    why = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
+    settled = replace(methods, aggregator=aggregator, completer=completer)
+    return settled, {"chosen": [name], "why": why}
 
 
 def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -88,7 +106,7 @@ def _searched(
     seed, preset = settings.seed, settings.preset
     if methods.aggregator is None:
         pure = plan.roster(labels, preset, methods.roster_options, seed)
-        final = registry.create("aggregator", AUTO_FINAL_AGGREGATOR, preset)
+        final = registry.create("aggregator", BASELINE, preset)
     else:
         pure = [Method(settings.aggregator, methods.aggregator)]
         final = methods.aggregator

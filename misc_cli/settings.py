@@ -16,7 +16,7 @@ NO_COMPLETER = "none"
 AUTO = "auto"
 # What an automatic completer tries, and what aggregates the completed labels of an automatic run.
 AUTO_COMPLETER = "tucker"
-AUTO_FINAL_AGGREGATOR = "ds-em"
+BASELINE = "ds-em"
 # The parameter that is a completer's rank: chosen by held-out answers unless it is given.
 RANK_OPTIONS = ("ranks", "cp_rank")
 

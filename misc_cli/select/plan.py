@@ -23,10 +23,8 @@ ROSTER: dict[str, dict[str, Any]] = {
     "ebcc": {"restarts": 8},
     "mmce-c": {"class_prior": "uniform"},
 }
-# Above so many answers a method takes minutes; below MIN_ANSWERS nothing can be told apart.
+# Above so many answers a method takes minutes.
 MAX_ANSWERS = {"ebcc": 1_000_000, "mmce-c": 200_000}
-MIN_ANSWERS = 1_000
-BASELINE = "ds-em"
 # A completed candidate costs time by the cells of its matrix.
 MAX_COMPLETED_CELLS = 1 << 27
 
@@ -39,8 +37,6 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
     """The pure methods worth trying on data of this size; options go to those that have them."""
     n_answers = labels.votes.n_votes
     names = [name for name in ROSTER if n_answers <= MAX_ANSWERS.get(name, n_answers)]
-    if n_answers < MIN_ANSWERS:
-        names = [BASELINE]
     methods = []
     used: set[str] = set()
     for name in names:
@@ -67,9 +63,7 @@ def completions(
 ) -> list[Method]:
     """One method per rank of a completer; each is judged after several numbers of passes."""
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
-    if search_ranks and (
-        shape[0] * shape[1] > MAX_COMPLETED_CELLS or labels.votes.n_votes < MIN_ANSWERS
-    ):
+    if search_ranks and shape[0] * shape[1] > MAX_COMPLETED_CELLS:
         return []
     field = rank_field(completer) if search_ranks else None
     ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)

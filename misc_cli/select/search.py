@@ -155,6 +155,8 @@ def search(
 ) -> Found:
     """The best we know how to give of these methods. `forced` takes completion without asking."""
     work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
+    if not work.folds:  # every item has a single answer, and that is never hidden
+        return _unjudged(work, pure[0])
     scores = work.score(pure)
     chosen = [scores[at] for at in indistinguishable([score.best for score in scores])]
     reasons: dict[str, Any] = {"pure": _table(scores, chosen, "best")}
@@ -182,6 +184,12 @@ def search(
     if not calibrate:
         result = _mean(labels, members, [1.0] * len(members))
     return Found(result, candidates, scores, reasons)
+
+
+def _unjudged(work: Search, first: Method) -> Found:
+    members = work.fit([Candidate(first)], None)
+    selection = {"chosen": [first.name], "why": "items with one answer each leave none to hide"}
+    return Found(_mean(work.labels, members, [1.0]), [Candidate(first)], [], selection)
 
 
 def temperature_of(method: Method, labels: Labels, seed: int = 0) -> float:

@@ -79,7 +79,7 @@ def test_majority_vote_to_stdout(capfdbinary: pytest.CaptureFixture[bytes]) -> N
 
 
 def test_an_output_file_brings_diagnostics_and_manifest() -> None:
-    assert run(["aggregate", "answers.csv", "-o", "out.labels.csv"]) == 0
+    assert run(["aggregate", "answers.csv", "--aggregator", "ds-em", "-o", "out.labels.csv"]) == 0
     names = {path.name for path in Path().iterdir()}
     beside = {"out.labels.csv", "out.labels.diagnostics.jsonl", "out.labels.run.json"}
     assert names == {"answers.csv"} | beside

@@ -32,7 +32,11 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "ds-em"]),
     "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "tucker"]),
     "flag of another method": (GOOD, ["--subtypes", "3"], ["--subtypes", "ds-em", "--shrinkage"]),
-    "ranks without completer": (GOOD, ["--ranks", "1,1,1"], ["--ranks", "--completer"]),
+    "ranks without completer": (
+        GOOD,
+        ["--aggregator", "mv", "--ranks", "1,1,1"],
+        ["--ranks", "--completer"],
+    ),
     "ranks that are none": (GOOD, ["--ranks", "1,a"], ["--ranks", "3 whole numbers"]),
     "negative tolerance": (GOOD, ["--tol", "-1"], ["--tol"]),
     "gate without truth": (GOOD, ["--fail-if", "error>5"], ["--truth"]),
