@@ -103,9 +103,7 @@ def build(settings: Settings) -> Methods:
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     search = _ranked(fields) and not any(_is_rank(name) for name in given)
-    # A search tries several numbers of passes: there, only what was asked for is fixed.
-    preset_loop = {} if search else LOOP_PRESETS.get(settings.preset, {})
-    asked = {**preset_loop, **shares["loop"]}
+    asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
     return Methods(
         built.get("aggregator"),
         built.get("completer"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from misc_cli.settings import NO_COMPLETER, Settings
+from misc_cli.settings import Settings
 
 if TYPE_CHECKING:
     from misc_cli.console import Row
@@ -18,11 +18,8 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
 
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels
-    method = settings.aggregator
-    if settings.completer != NO_COMPLETER:
-        method = f"{settings.completer} + {method}"
     rows = [
-        ("method", f"{method}, preset {settings.preset}"),
+        ("method", f"{_method(outcome, settings)}, preset {settings.preset}"),
         (
             "answers",
             f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
@@ -38,6 +35,8 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
     if any(aside.values()):
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
         rows.append(("set aside", listing))
+    if outcome.selection is not None:
+        rows.append(("because", str(outcome.selection["why"])))
     if outcome.loop is not None:
         rows.append(("loop", _count(outcome.loop["passes"], "pass")))
     converged = "converged" if outcome.aggregation.converged else "NOT converged"
@@ -57,6 +56,16 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
     seconds = sum(outcome.timings.values())
     rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
     return rows
+
+
+def _method(outcome: Outcome, settings: Settings) -> str:
+    """What made the labels, by name."""
+    if outcome.selection is not None:
+        chosen = outcome.selection["chosen"]
+        return str(chosen[0]) if len(chosen) == 1 else f"mean of {', '.join(chosen)}"
+    if outcome.methods.completer is None:
+        return settings.aggregator
+    return f"{settings.completer_name} + {settings.aggregator}"
 
 
 def _count(number: float, noun: str) -> str:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
-from misc_cli.mixing import aggregate_pass, start, trajectory
+from misc_cli.mixing import MAX_CELLS, aggregate_pass, start, trajectory
 from misc_cli.select.calibrate import TEMPERATURES, temper
-from misc_cli.select.holdout import Hidden, log_score
+from misc_cli.holdout import Hidden, log_score
 from misc_cli.types import (
     Aggregation,
     Aggregator,
@@ -45,7 +45,8 @@ class Method:
     completer: Completer | None = None
     passes: tuple[int, ...] = ()
     slice_mode: str = "soft"
-    max_cells: int = 1 << 30
+    final: str = "answers"
+    max_cells: int = MAX_CELLS
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,11 @@ def fits(
     for after in walk:
         if after.number in method.passes:
             found = aggregate_pass(
-                after, method.aggregator, max_cells=method.max_cells, on_iteration=on_iteration
+                after,
+                method.aggregator,
+                final=method.final,
+                max_cells=method.max_cells,
+                on_iteration=on_iteration,
             )
             yield Candidate(method, after.number), found
 
