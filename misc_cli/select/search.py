@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.holdout import Hidden, folds, sample_items
 from misc_cli.select.calibrate import best_temperature, temper
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead, standard_error
-from misc_cli.holdout import Hidden, folds, sample_items
 from misc_cli.select.processes import Deadline, run_all
 from misc_cli.select.trial import (
     Candidate,

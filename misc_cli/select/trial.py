@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.holdout import Hidden, log_score
 from misc_cli.mixing import MAX_CELLS, aggregate_pass, start, trajectory
 from misc_cli.select.calibrate import TEMPERATURES, temper
-from misc_cli.holdout import Hidden, log_score
 from misc_cli.types import (
     Aggregation,
     Aggregator,
