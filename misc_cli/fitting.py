@@ -72,6 +72,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         )
     ended = {
         "settings": loop,
+        "ranks": mixture.ranks,
         "passes": mixture.passes,
         "converged": mixture.converged,
         "completed_workers": mixture.n_completed_workers,
