@@ -179,8 +179,11 @@ def _names(sources: Path | Sequence[Path]) -> list[str]:
 
 def _frame(columns: dict[str, Any]) -> pd.DataFrame:
     """Text columns become pandas text, numbers stay numbers."""
-    table = {
-        name: column.to_pandas() if isinstance(column, pa.Array | pa.ChunkedArray) else column
-        for name, column in columns.items()
-    }
-    return pd.DataFrame(table)
+    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
+
+
+def _series(column: Any) -> Any:
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return plain.to_pandas()

@@ -32,6 +32,7 @@ def test_a_frame_of_numbers_in_a_result_of_frames_out(answers: pd.DataFrame) -> 
     pd.testing.assert_frame_equal(answers, before)
     assert list(result.labels.columns[:3]) == ["item", "label", "confidence"]
     assert len(result.labels) == 50
+    assert pd.api.types.is_string_dtype(result.labels.label)
     assert result.posteriors.shape == (50, 3)
     np.testing.assert_allclose(result.posteriors.sum(axis=1), 1.0)
     assert result.posteriors.loc["7"].idxmax() == result.labels.set_index("item").label["7"]
@@ -52,7 +53,7 @@ def test_the_command_writes_what_the_function_returns(
     for given in (answers, source, [source], read_answers(source)):
         labels = aggregate(given).labels
         assert labels.item.tolist() == written.item.tolist()
-        assert labels.label.astype("str").tolist() == written.label.tolist()
+        assert labels.label.tolist() == written.label.tolist()
         np.testing.assert_allclose(labels.confidence, written.confidence, atol=5e-7)
 
 

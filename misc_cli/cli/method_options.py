@@ -90,7 +90,7 @@ METHOD_OPTIONS: dict[str, Row] = {
     "initial-rank": Row(COMPLETER, COUNT, "R0", "tucker: rank of the first HOSVD.", "by size"),
     "sweeps": Row(COMPLETER, COUNT, "N", "tucker: HOOI sweeps per pass at most.", "3"),
     "cp-rank": Row(COMPLETER, COUNT, "R", "tenals: number of components.", "by size"),
-    "ridge": Row(COMPLETER, WEIGHT, "X", "tenals: weight of the factors' squares.", "0.1"),
+    "ridge": Row(COMPLETER, WEIGHT, "X", "tenals: weight of the factors' squares.", "1"),
     "lrtc-weights": Row(
         COMPLETER,
         Numbers(float, count=3),
