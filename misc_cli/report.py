@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts
 from misc_cli.decide import entropy
 from misc_cli.pipeline import Outcome
+from misc_cli.queueing import gain_per_answer
 from misc_cli.types import Codes, Names
 from misc_cli.workers import report_workers
 
@@ -52,6 +54,23 @@ def worker_columns(outcome: Outcome) -> dict[str, Any]:
         for said, said_name in enumerate(names):
             columns[f"true_{true_name}_said_{said_name}"] = report.confusions[:, true, said]
     return columns
+
+
+def queue_columns(outcome: Outcome, budget: int | None) -> dict[str, Any]:
+    """Items worth another answer, most gain first; then the least sure; then by name."""
+    labels, decision = outcome.labels, outcome.decision
+    posteriors = outcome.aggregation.posteriors
+    gain = gain_per_answer(posteriors, crowd_rows(expected_counts(labels, posteriors)))
+    order = np.lexsort((np.arange(len(gain)), decision.confidence, -gain))
+    chosen = order[gain[order] > 0.0][:budget]
+    return {
+        "item": labels.items.take(chosen),
+        "gain": gain[chosen],
+        "label": _named(decision.label[chosen], labels.classes),
+        "confidence": decision.confidence[chosen],
+        "runner_up": _named(decision.runner_up[chosen], labels.classes),
+        "answers": _answers_per_item(outcome)[chosen],
+    }
 
 
 def _named(codes: Codes, classes: Names) -> Any:

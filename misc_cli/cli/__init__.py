@@ -14,6 +14,8 @@ from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
+    "compare": "misc_cli.cli.compare:command",
+    "queue": "misc_cli.cli.queue:command",
     "evaluate": "misc_cli.cli.evaluate:command",
     "datasets": "misc_cli.cli.datasets:group",
     "reproduce": "misc_cli.cli.reproduce:command",
@@ -23,6 +25,8 @@ COMMANDS: dict[str, str] = {
 # What `misc --help` says of them: read from the modules, these lines would double its time.
 SUMMARIES: dict[str, str] = {
     "aggregate": "Turn answers into one label per item.",
+    "compare": "Rank methods by how well they forecast hidden answers.",
+    "queue": "List the items to ask again first.",
     "evaluate": "Judge labels by the truth.",
     "datasets": "List, fetch and find the public datasets.",
     "reproduce": "Run the paper's table, ours beside the paper's.",

@@ -11,6 +11,7 @@ from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
 from misc_cli.mixing import PASSES as LOOP_PASSES
 from misc_cli.select.trial import Method
+from misc_cli.settings import Settings, build
 from misc_cli.types import Aggregator, Labels
 
 # Methods that fail on different data, each with what it needs to differ from the others: ds-em
@@ -105,3 +106,22 @@ def _name(completer: str, rank: int | Sequence[int] | None) -> str:
         return completer
     numbers = rank if isinstance(rank, Sequence) else [rank]
     return f"{completer}({','.join(map(str, numbers))})"
+
+
+def pairs(
+    completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
+) -> list[Method]:
+    """Every completer with every aggregator, with the parameters of a preset; "none" is pure."""
+    methods = []
+    for completer in completers:
+        for aggregator in aggregators:
+            settings = Settings(preset, completer, aggregator, seed=seed)
+            built = build(settings)
+            if built.completer is None:
+                methods.append(Method(aggregator, built.aggregator))
+                continue
+            passes = (built.loop.get("passes", LOOP_PASSES),)
+            rest = {key: value for key, value in built.loop.items() if key != "passes"}
+            name = f"{completer} + {aggregator}"
+            methods.append(Method(name, built.aggregator, built.completer, passes, **rest))
+    return methods

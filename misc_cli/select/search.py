@@ -132,14 +132,17 @@ class Search:
         fitted = []
         for trial in run_all(attempt, members, deadline=Deadline(None), parallel=big):
             fitted.append(trial)
+            self._report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
             for iteration in trial.records:
                 extra = {**iteration.extra, "candidate": trial.candidate.name}
                 self.on_iteration(replace(iteration, extra=extra))
         return fitted
 
-    def _report(self, method: Method, done: int, of: int, seconds: float) -> None:
+    def _report(
+        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
+    ) -> None:
         extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
-        self.on_iteration(Iteration("search", done, seconds=seconds, extra=extra))
+        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
 
 
 def search(

@@ -1,0 +1,194 @@
+"""`misc compare`: which method suits these answers, without ground truth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from misc_cli import registry
+from misc_cli.cli import options
+from misc_cli.cli.parameters import Duration
+from misc_cli.settings import NO_COMPLETER, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from misc_cli.select.compare import Standing
+    from misc_cli.select.trial import Method
+    from misc_cli.text_table import Table
+    from misc_cli.types import Iteration, Labels
+
+_WHAT = "What is compared"
+_OUTPUT = "Output"
+
+EXAMPLES = """
+misc compare answers.csv
+misc compare answers.csv --truth truth.csv -o leaderboard.csv
+misc compare answers.csv --completers none,tucker,tenals,lrtc --aggregators ds-em,mv
+misc compare answers.csv --json --time-budget 60s
+"""
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@options.answers_argument()
+@options.option(
+    "--completers",
+    section=_WHAT,
+    type=options.Names(),
+    default="none,tucker",
+    show_default=True,
+    metavar="A,B",
+    help=f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
+)
+@options.option(
+    "--aggregators",
+    section=_WHAT,
+    type=options.Names(),
+    default="all",
+    show_default=True,
+    metavar="A,B",
+    help=f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes have an order.",
+)
+@options.option(
+    "--preset",
+    section=_WHAT,
+    type=click.Choice(list(registry.PRESETS)),
+    default=Settings.preset,
+    show_default=True,
+    help="Of every method's parameters.",
+)
+@options.option("--seed", section=_WHAT, type=int, default=0, show_default=True, help="Of folds.")
+@options.option(
+    "--threads", section=_WHAT, type=click.IntRange(min=1), metavar="N", help="[default: all]"
+)
+@options.option(
+    "--time-budget",
+    section=_WHAT,
+    type=Duration(),
+    metavar="TIME",
+    help="60s, 5m, 1h: methods that are not done by then are left out.",
+)
+@options.option(
+    "--truth", section=_WHAT, metavar="FILE", help="True labels, to report each method's error."
+)
+@options.reading()
+@options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="A JSON list.")
+@options.option(
+    "-o", "--output", section=_OUTPUT, metavar="FILE", help="The table as CSV (or TSV, Parquet)."
+)
+@options.talking()
+def command(answers: tuple[str, ...], **parameters: Any) -> None:
+    """Rank completers × aggregators by how well they forecast answers that were hidden from them.
+
+    The score is the mean log probability of a hidden answer: higher is better, and methods within
+    three standard errors of the leader cannot be told apart. Truth, if given, is only reported.
+    """
+    from misc_cli.console import Console
+    from misc_cli.encode import encode, encode_gold
+    from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.io.write import check_writable
+    from misc_cli.select.compare import compare
+    from misc_cli.votes import thread_limit
+
+    console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
+    places = [Path(parameters["output"])] if parameters["output"] not in (None, "-") else []
+    known = [parameters["truth"]] if parameters["truth"] else []
+    check_writable(places, [*answers, *known])
+    reading = options.read_options_from(parameters)
+    order = parameters["class_order"]
+    with console.watching(), thread_limit(parameters["threads"]):
+        columns = read_answer_columns(answers, reading).answers
+        encoding = encode(
+            columns,
+            duplicates=parameters["duplicates"],
+            class_order=None if order is None else list(order),
+        )
+        labels = encoding.labels
+        pairs = read_pairs(parameters["truth"]) if known else None
+        truth = encode_gold(labels, *pairs, unknown="outside") if pairs is not None else None
+        methods = _methods(labels, parameters)
+        with console.bar(_steps(methods)) as tell:
+
+            def advance(iteration: Iteration) -> None:
+                if iteration.stage in ("search", "fitted"):
+                    tell(str(iteration.extra.get("candidate", "")))
+
+            standings = compare(
+                labels,
+                methods,
+                truth=truth,
+                seed=parameters["seed"],
+                time_budget=parameters["time_budget"],
+                on_iteration=advance,
+            )
+    _write(standings, places, parameters["as_json"])
+
+
+def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
+    """Every pair of a completer and an aggregator that these answers allow."""
+    from misc_cli.select.plan import pairs
+
+    completers = _listed(parameters["completers"], [NO_COMPLETER, *registry.COMPLETERS])
+    aggregators = _listed(parameters["aggregators"], list(registry.AGGREGATORS))
+    if parameters["aggregators"] == ("all",) and not labels.ordered:
+        aggregators = [name for name in aggregators if name != "mmce-o"]
+    return pairs(completers, aggregators, parameters["preset"], parameters["seed"])
+
+
+def _listed(names: tuple[str, ...], everything: list[str]) -> list[str]:
+    return everything if names == ("all",) else list(names)
+
+
+def _steps(methods: Sequence[Method]) -> int:
+    from misc_cli.select.search import N_FOLDS
+
+    return len(methods) * (N_FOLDS + 1)
+
+
+def _write(standings: list[Standing], places: list[Path], as_json: bool) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from misc_cli.console import print_tables
+    from misc_cli.io.render import write_table
+    from misc_cli.io.write import Output, write_all
+
+    if places:
+        rows = [asdict(standing) for standing in standings]
+        table: dict[str, Any] = {
+            name: pa.array([row[name] for row in rows], pa.string())
+            if name == "method"
+            else np.array([float("nan") if row[name] is None else row[name] for row in rows])
+            for name in (rows[0] if rows else {})
+            if not (name == "error" and rows[0]["error"] is None)
+        }
+        write_all([Output(places[0], lambda stream: write_table(table, stream, places[0].name))])
+    if as_json:
+        click.echo(json.dumps([asdict(standing) for standing in standings], indent=2))
+    elif not places:
+        print_tables([_table(standings)])
+
+
+def _table(standings: list[Standing]) -> Table:
+    from misc_cli.text_table import Table
+
+    judged = any(standing.error is not None for standing in standings)
+    header = ["method", "score", "±", "behind", "differs", "seconds", *(["error %"] * judged)]
+    rows = [
+        [
+            standing.method,
+            f"{standing.score:.4f}",
+            f"{standing.standard_error:.4f}",
+            f"{standing.behind:.1f} SE",
+            f"{standing.differs:,}",
+            f"{standing.seconds:.1f}",
+            *([f"{standing.error:.2f}"] if standing.error is not None else []),
+        ]
+        for standing in standings
+    ]
+    title = "Forecast of hidden answers (mean log probability, best first)"
+    return Table(title, header, rows)

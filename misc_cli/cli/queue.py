@@ -1,0 +1,67 @@
+"""`misc queue`: which items to ask again first."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from misc_cli.cli import options
+
+_OUTPUT = "Output"
+
+EXAMPLES = """
+misc queue answers.csv --budget 200 -o ask_again.csv
+misc queue answers.csv --budget 50 --aggregator ds-em
+"""
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@options.answers_argument()
+@options.option(
+    "--budget",
+    section=_OUTPUT,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many items at most [default: every item that an answer could help].",
+)
+@options.option("-o", "--output", section=_OUTPUT, metavar="FILE", help="[default: stdout]")
+@options.option(
+    "--gold", section=_OUTPUT, metavar="FILE", help="Items whose label is known: never asked again."
+)
+@options.methods()
+@options.reading()
+@options.talking()
+def command(answers: tuple[str, ...], **parameters: Any) -> None:
+    """List the items whose label gains most from one more answer, best first, as CSV.
+
+    The gain is the expected rise in the probability that the label is right, per further answer of
+    a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
+    on which no answer will settle anything is not worth asking about.
+    """
+    from misc_cli import pipeline
+    from misc_cli.console import Console
+    from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.io.render import write_table
+    from misc_cli.io.write import Output, check_writable, write_all
+    from misc_cli.report import queue_columns
+
+    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    output = parameters["output"]
+    places = [Path(output)] if output not in (None, "-") else []
+    known = [parameters["gold"]] if parameters["gold"] else []
+    check_writable(places, [*answers, *known])
+    settings = options.settings_from(parameters)
+    reading = options.read_options_from(parameters)
+    with console.watching():
+        columns = read_answer_columns(answers, reading).answers
+        gold = read_pairs(parameters["gold"]) if known else None
+        outcome = pipeline.run(columns, settings, gold=gold, on_iteration=console.on_iteration)
+    table = queue_columns(outcome, parameters["budget"])
+    if places:
+        write_all([Output(places[0], lambda stream: write_table(table, stream, places[0].name))])
+    else:
+        write_table(table, sys.stdout.buffer)
+        sys.stdout.flush()
