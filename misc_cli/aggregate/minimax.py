@@ -53,7 +53,7 @@ class MinimaxEntropy:
     item_regularization: float = 4.0
     center: str = "crowd"
     tol: float = 5e-3
-    max_iter: int = 50
+    max_iter: int = 100
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
@@ -61,6 +61,7 @@ class MinimaxEntropy:
             "worker_regularization": 0.25,
             "item_regularization": 1.0,
             "center": "zero",
+            "max_iter": 50,
         }
     }
     name: ClassVar[str] = "mmce-c"

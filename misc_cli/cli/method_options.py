@@ -40,9 +40,7 @@ METHOD_OPTIONS: dict[str, Row] = {
         "Stop when posteriors move less than this; 0 runs all iterations.",
         "0.001; mmce-c, mmce-o 0.005",
     ),
-    "max-iter": Row(
-        AGGREGATOR, COUNT, "N", "Iterations at most.", "100; mmce-c, mmce-o 50; ebcc 500"
-    ),
+    "max-iter": Row(AGGREGATOR, COUNT, "N", "Iterations at most.", "100; ebcc 500"),
     "class-prior": Row(
         AGGREGATOR,
         click.Choice(["estimated", "uniform"]),
@@ -51,11 +49,11 @@ METHOD_OPTIONS: dict[str, Row] = {
         "estimated; one-coin uniform",
     ),
     "shrinkage": Row(
-        AGGREGATOR, WEIGHT, "X", "Pseudo-answers that pull a worker towards the crowd.", "2"
+        AGGREGATOR, WEIGHT, "X", "Pseudo-answers that pull a worker towards the crowd.", "2; ebcc 4"
     ),
-    "diagonal": Row(AGGREGATOR, WEIGHT, "X", "Pseudo-answers on the true class.", "0.1; ebcc 4"),
+    "diagonal": Row(AGGREGATOR, WEIGHT, "X", "Pseudo-answers on the true class.", "0.1; ebcc 2"),
     "off-diagonal": Row(
-        AGGREGATOR, WEIGHT, "X", "Pseudo-answers on every other class.", "0.01; ebcc 1"
+        AGGREGATOR, WEIGHT, "X", "Pseudo-answers on every other class.", "0.01; ebcc 0.5"
     ),
     "regularization": Row(
         AGGREGATOR,

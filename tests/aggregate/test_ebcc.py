@@ -10,7 +10,9 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import dirichlet
 
-from misc_cli.aggregate.ebcc import EnhancedBcc, Priors, Restart, sweep
+from misc_cli import registry
+from misc_cli.aggregate.ebcc import EnhancedBcc
+from misc_cli.aggregate.ebcc_sweep import Priors, Restart, sweep
 from misc_cli.encode import Answers, encode
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.metrics import expected_error
@@ -91,7 +93,7 @@ def _minus_divergence(counts: Floats, prior: Floats) -> float:
 )
 def test_reference_errors(dataset: Load, name: str, reference: float) -> None:
     labels, truth = dataset(name)
-    result = EnhancedBcc(restarts=8)(labels)
+    result = registry.create("aggregator", "ebcc", "paper", restarts=8)(labels)
     assert 100 * expected_error(result.posteriors, truth) == pytest.approx(reference, abs=0.5)
 
 
