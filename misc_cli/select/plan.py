@@ -14,16 +14,18 @@ from misc_cli.select.trial import Method
 from misc_cli.settings import Settings, build
 from misc_cli.types import Aggregator, Labels
 
-# Methods that fail on different data, each with what it needs to differ from the others: ds-em
-# estimates the class prior, ds-mf and mmce hold it uniform, one-coin has one number per worker,
-# ebcc lets workers err together.
-ROSTER: dict[str, dict[str, Any]] = {
-    "ds-em": {},
-    "ds-mf": {"class_prior": "uniform", "shrinkage": 0.0, "diagonal": 2.0, "off_diagonal": 1.0},
-    "one-coin": {},
-    "ebcc": {"restarts": 8},
-    "mmce-c": {"class_prior": "uniform"},
+# Methods that fail on different data, each under the preset that makes it differ from the others:
+# ds-em estimates the class prior, ds-mf and mmce hold it uniform, one-coin has one number per
+# worker, ebcc lets workers err together. The first is what completion builds on.
+ROSTER: dict[str, str] = {
+    "ds-em": "robust",
+    "ds-mf": "paper",
+    "one-coin": "robust",
+    "ebcc": "robust",
+    "mmce-c": "paper",
 }
+# Enough for a vote among others; the method by itself makes more.
+RESTARTS = 8
 # Above so many answers a method takes minutes.
 MAX_ANSWERS = {"ebcc": 1_000_000, "mmce-c": 200_000}
 # A completed candidate costs time by the cells of its matrix.
@@ -41,12 +43,13 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
     methods = []
     used: set[str] = set()
     for name in names:
-        fields = registry.settings("aggregator", name, preset)
+        under = ROSTER[name] if preset == "robust" else preset
+        fields = registry.settings("aggregator", name, under)
         given = {key: value for key, value in options.items() if key in fields}
         used |= given.keys()
-        own = {**(ROSTER[name] if preset == "robust" else {}), "seed": seed}
+        own = {"seed": seed, "restarts": RESTARTS}
         resolved = {key: value for key, value in own.items() if key in fields} | given
-        methods.append(Method(name, registry.create("aggregator", name, preset, **resolved)))
+        methods.append(Method(name, registry.create("aggregator", name, under, **resolved)))
     unknown = options.keys() - used
     if unknown:
         flag = "--" + sorted(unknown)[0].replace("_", "-")
@@ -69,7 +72,8 @@ def completions(
     field = rank_field(completer) if search_ranks else None
     ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)
     passes = (loop["passes"],) if "passes" in loop else PASSES if search_ranks else (LOOP_PASSES,)
-    rest = {key: value for key, value in loop.items() if key != "passes"}
+    # What forecasts decide here is the paper's last step: it gains more where it gains at all.
+    rest = {"final": "completed"} | {k: value for k, value in loop.items() if k != "passes"}
     return [
         Method(
             _name(name, rank),

@@ -2,10 +2,9 @@
 
 1. Every pure method forecasts hidden answers. Those that cannot be told apart from the best stay,
    and the mean of their calibrated posteriors is the pure result.
-2. Every completed candidate (ranks × passes) starts from that result and is scored by the labels
-   it would write. Of each rank the best number of passes counts. If the best is not
-   significantly ahead of the pure result, completion is not used; else all ranks that cannot be
-   told apart from the best vote.
+2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
+   by the labels it would write. If the best is not significantly ahead of that pure method,
+   completion is not used; else all candidates that cannot be told apart from the best vote.
 3. What stayed is fitted on all answers, each with the temperature its hidden answers asked for.
 """
 
@@ -26,7 +25,6 @@ from misc_cli.select.trial import (
     Method,
     Trial,
     confusions_of,
-    hard_score,
     try_method,
 )
 from misc_cli.types import Aggregation, Floats, Iteration, Labels, OnIteration, ignore_iteration
@@ -162,25 +160,23 @@ def search(
         return _unjudged(work, pure[0])
     scores = work.score(pure)
     chosen = [scores[at] for at in indistinguishable([score.best for score in scores])]
-    reasons: dict[str, Any] = {"pure": _table(scores, chosen, "best")}
+    reasons: dict[str, Any] = {
+        "pure": _table(scores, chosen, "best"),
+        "first": scores[0].candidate.name,
+    }
     members = work.fit([score.candidate for score in chosen], None)
     result = _mean(labels, members, [score.temperature for score in chosen])
     candidates = [score.candidate for score in chosen]
     if completed:
-        initial = [_mean_posteriors(chosen, fold) for fold in range(len(work.folds))]
-        tried = work.score(completed, initial)
-        pure_hard = np.concatenate(
-            [
-                hard_score(kept, initial[fold], hidden)
-                for fold, (kept, hidden) in enumerate(work.folds)
-            ]
-        )
-        votes = _voters(tried, pure_hard, forced)
-        reasons["completed"] = _table(tried, votes, "hard", pure_hard)
+        first = scores[0]
+        tried = work.score(completed, first.posteriors)
+        votes = _voters(tried, first.views["hard"], forced)
+        reasons["completed"] = _table(tried, votes, "hard", first.views["hard"])
         scores += tried
         if votes:
             candidates = [score.candidate for score in votes]
-            members = work.fit(candidates, result.posteriors)
+            initial = work.fit([first.candidate], None)[0].posteriors
+            members = work.fit(candidates, initial)
             result = _mean(labels, members, [score.temperature for score in votes])
     reasons["chosen"] = [candidate.name for candidate in candidates]
     reasons["why"] = _why(reasons, completed)
@@ -220,27 +216,14 @@ def _joined(trials: Sequence[Trial]) -> Score:
 
 
 def _voters(tried: Sequence[Score], pure: Floats, forced: bool) -> list[Score]:
-    """Of each method the best number of passes; of these, all that match the best, or none."""
-    best: dict[str, Score] = {}
-    for score in tried:
-        rival = best.get(score.candidate.method.name)
-        if rival is None or score.views["hard"].mean() > rival.views["hard"].mean():
-            best[score.candidate.method.name] = score
-    ranked = list(best.values())
-    if not ranked:
+    """All that cannot be told apart from the best, if that is ahead of `pure` or `forced`."""
+    if not tried:
         return []
-    hard = [score.views["hard"] for score in ranked]
+    hard = [score.views["hard"] for score in tried]
     top = max(hard, key=lambda values: float(values.mean()))
     if not forced and lead(top, pure) < SIGNIFICANT:
         return []
-    return [ranked[at] for at in indistinguishable(hard)]
-
-
-def _mean_posteriors(chosen: Sequence[Score], fold: int) -> Floats:
-    """The pure result on one fold's kept answers."""
-    tempered = [temper(score.posteriors[fold], score.temperature) for score in chosen]
-    mean: Floats = np.mean(tempered, axis=0)
-    return mean
+    return [tried[at] for at in indistinguishable(hard)]
 
 
 def _mean(labels: Labels, members: Sequence[Trial], temperatures: Sequence[float]) -> Aggregation:
@@ -287,7 +270,7 @@ def _why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:
     if completed and any(row["chosen"] for row in reasons["completed"]):
         best = reasons["completed"][0]
         return (
-            f"completion forecasts hidden answers better than the pure result "
+            f"completion forecasts hidden answers better than {reasons['first']} alone "
             f"({best['candidate']}: ahead by {best['lead']} standard errors)"
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
