@@ -109,7 +109,7 @@ def beside_peers(bench: Bench) -> str:
             aggregator = "mv" if job == "mv" else "ds-em"
             ours = bench.ours("misc", answers, "--aggregator", aggregator, *options)
             cases = [ours, bench.script("crowd-kit", "peers.py", f"crowdkit-{job}", answers)]
-            if bench.patient and peerannot.exists() and n_answers <= 100_000:
+            if bench.patient and peerannot.exists() and n_answers <= 10_000:
                 python = str(peerannot)
                 case = bench.script("peerannot", "peers.py", f"peerannot-{job}", answers, python)
                 cases.append(case)
@@ -119,7 +119,7 @@ def beside_peers(bench: Bench) -> str:
                 found[job, n_answers, tool] = measured
                 rows.append([name, NAMES[n_answers], tool, *_compare(runs["misc"], measured)])
     _peer_promises(bench, found)
-    note = "\npeerannot holds a dense items × workers × classes array: only up to 100 k answers.\n"
+    note = "\npeerannot holds a dense items × workers × classes array: 10 k answers only.\n"
     if not (bench.patient and peerannot.exists()):
         note = "\npeerannot is left out: it needs `make bench-peerannot` and the full run.\n"
     return table(header, rows) + note

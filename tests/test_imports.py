@@ -132,3 +132,19 @@ def test_the_packages_names_are_its_functions_whatever_is_imported_first() -> No
         "import misc_cli; assert misc_cli.aggregate is aggregate\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=PACKAGE.parent)
+
+
+@pytest.mark.parametrize("name", ["mv", "ds-em"])
+def test_a_run_loads_its_own_method_and_no_other(name: str, tmp_path: Path) -> None:
+    """The import budget of docs/performance.md."""
+    from misc_cli import registry
+
+    answers = tmp_path / "answers.csv"
+    answers.write_text("worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,y\n")
+    options = ("--aggregator", name, "-o", str(tmp_path / "labels.csv"))
+    loaded = loaded_by("aggregate", str(answers), *options, whole_names=True)
+    targets = {**registry.AGGREGATORS, **registry.COMPLETERS}
+    modules = {method: target.partition(":")[0] for method, target in targets.items()}
+    assert loaded & set(modules.values()) == {modules[name]}
+    public = {entry.split(".")[1] for entry in loaded if entry.startswith("scipy.")}
+    assert {part for part in public if not part.startswith("_")} == {"sparse", "version"}
