@@ -22,6 +22,8 @@ ITERATIONS = 20
 # crowds grow more slowly than their answers: about with the square root
 WORKERS = {10_000: 200, 100_000: 600, 1_000_000: 2_000, 10_000_000: 6_000}
 NAMES = {10_000: "10 k", 100_000: "100 k", 1_000_000: "1 M", 10_000_000: "10 M"}
+# the method and nothing around it: peers do not calibrate confidences on hidden answers
+PURE = ("--completer", "none", "--no-calibrate")
 TWENTY = ("--tol", "0", "--max-iter", str(ITERATIONS))
 # a fixed amount of work per method, so that times compare sizes and not stopping rules
 WORK: Mapping[str, Sequence[str]] = {
@@ -79,8 +81,8 @@ class Bench:
 
     def ours(self, name: str, answers: Path, *options: str, cap: float = 600.0) -> Case:
         """`misc aggregate` from start to exit; its run.json has the seconds by stage."""
-        labels = self.out / "ours.csv"
-        command = [self.misc, "aggregate", str(answers), "-o", str(labels), "--quiet", *options]
+        command = [self.misc, "aggregate", str(answers), "-o", str(self.out / "ours.csv"), "-q"]
+        command += options
         return Case(name, command, json_figures(self.out / "ours.run.json", "seconds"), cap)
 
     def script(
@@ -107,7 +109,7 @@ def beside_peers(bench: Bench) -> str:
         for job, options in (("mv", ()), ("ds", TWENTY)):
             name = {"mv": "mv", "ds": f"ds-em, {ITERATIONS} iterations"}[job]
             aggregator = "mv" if job == "mv" else "ds-em"
-            ours = bench.ours("misc", answers, "--aggregator", aggregator, *options)
+            ours = bench.ours("misc", answers, "--aggregator", aggregator, *PURE, *options)
             cases = [ours, bench.script("crowd-kit", "peers.py", f"crowdkit-{job}", answers)]
             if bench.patient and peerannot.exists() and n_answers <= 10_000:
                 python = str(peerannot)
@@ -208,7 +210,7 @@ def limit(bench: Bench) -> str:
         export = [sys.executable, str(HERE / "ours.py"), "votes", str(answers), str(votes), "-"]
         subprocess.run(export, check=True)
         for threads in (1, 2):
-            options = ("--aggregator", "ds-em", *TWENTY, "--threads", str(threads))
+            options = ("--aggregator", "ds-em", *PURE, *TWENTY, "--threads", str(threads))
             fastest: dict[str, float] = {"ours": math.inf, "C": math.inf}
             for _ in range(bench.repeats):
                 run(bench.ours("misc", answers, *options))
@@ -265,7 +267,7 @@ def misc_loop(bench: Bench) -> str:
     options = (*loop, "--final", "completed")
     rows, walls = [], {}
     for n_answers in (100_000, 1_000_000):
-        case = bench.ours("misc", bench.answers(n_answers), *options, "--passes", "5")
+        case = bench.ours("misc", bench.answers(n_answers), *options)
         measured = run(case)
         walls[n_answers] = measured.inner["fit"]
         cells = [seconds(measured.wall), seconds(measured.inner["fit"]), seconds(measured.cpu)]
@@ -287,7 +289,7 @@ def growth(bench: Bench) -> str:
     time_rows, memory_rows = [], []
     for name, completer, aggregator in [*aggregators, *completers]:
         say(f"growth of {name}")
-        options = ("--completer", completer, "--aggregator", aggregator)
+        options = ("--completer", completer, "--aggregator", aggregator, "--no-calibrate")
         runs = _sizes(bench, [*options, *WORK.get(name, TWENTY)])
         spent = {size: measured.inner["fit"] for size, measured in runs.items()}
         memory = {size: measured.peak_mib for size, measured in runs.items()}

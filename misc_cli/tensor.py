@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from misc_cli.types import Floats
 from misc_cli.votes import Rows, SparseVotes, map_in_order
@@ -118,6 +117,8 @@ class LabelTensor:
             gram = unfolding @ unfolding.T if by_items else unfolding.T @ unfolding
             values, vectors = _leading_eigenvectors(gram, rank)
         else:
+            # not at the top: a run without a completer loads this module, and scipy.linalg is slow
+            from scipy.sparse.linalg import LinearOperator, eigsh
 
             def gram_product(x: Floats) -> Floats:
                 return self._gram_product(x.ravel(), by_items)
