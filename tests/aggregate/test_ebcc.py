@@ -120,6 +120,15 @@ def test_each_restart_climbs(dataset: Load) -> None:
     assert (np.diff(objectives) > -1e-6).all()
 
 
+def test_a_plateau_is_not_the_end(dataset: Load) -> None:
+    """On `product` posteriors stand still near sweep 12, long before the subtypes part."""
+    labels, _ = dataset("product")
+    result = EnhancedBcc(restarts=1)(labels)
+    assert result.iterations > 50
+    assert result.objective is not None
+    assert result.objective > -8400  # the plateau is at -9850
+
+
 def test_forecast_and_gold() -> None:
     plain = tiny()
     labels = dataclasses.replace(plain, gold=np.array([1, -1, -1], dtype=np.int32))
