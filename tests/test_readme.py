@@ -73,3 +73,21 @@ def test_flags_and_files_that_are_named_exist() -> None:
         assert name in COMMANDS, name
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (REPO / target).exists(), target
+
+
+def refresh() -> None:
+    """Put what the commands print now into the README: `python -m tests.test_readme`."""
+    text = README
+    for block in blocks("console"):
+        fresh = ""
+        for command in re.findall(r"^\$ (.*)", block, re.MULTILINE):
+            printed = re.sub(r"^cost .*", "...", shell(command), flags=re.MULTILINE)
+            fresh += f"$ {command}\n{printed}"
+        text = text.replace(block, fresh)
+    for leftover in Path().glob("labels.*"):
+        leftover.unlink()
+    (REPO / "README.md").write_text(text)
+
+
+if __name__ == "__main__":
+    refresh()
