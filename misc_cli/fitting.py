@@ -22,7 +22,7 @@ class Fit:
     """The final aggregation and what led to it.
 
     `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
-    at and took, `temperature` what the posteriors were tempered by (None: raw, or by several).
+    at and took, `temperature` what the posteriors were tempered by (None: raw).
     """
 
     aggregation: Aggregation
@@ -127,4 +127,5 @@ def _searched(
         time_budget=settings.time_budget,
         on_iteration=on_iteration,
     )
-    return Fit(found.aggregation, selection=found.selection)
+    temperature = found.selection.get("temperature")
+    return Fit(found.aggregation, selection=found.selection, temperature=temperature)

@@ -14,6 +14,9 @@ from misc_cli.queueing import gain_per_answer
 from misc_cli.types import Codes, Names
 from misc_cli.workers import report_workers
 
+# A gain that six decimals would show as zero is rounding, or as good as none.
+LEAST_GAIN = 5e-7
+
 
 def label_columns(
     outcome: Outcome, *, probabilities: bool = False, item_details: bool = False
@@ -62,7 +65,7 @@ def queue_columns(outcome: Outcome, budget: int | None) -> dict[str, Any]:
     posteriors = outcome.aggregation.posteriors
     gain = gain_per_answer(posteriors, crowd_rows(expected_counts(labels, posteriors)))
     order = np.lexsort((np.arange(len(gain)), decision.confidence, -gain))
-    chosen = order[gain[order] > 0.0][:budget]
+    chosen = order[gain[order] > LEAST_GAIN][:budget]
     return {
         "item": labels.items.take(chosen),
         "gain": gain[chosen],

@@ -1,11 +1,11 @@
 """Labels and methods in, a fitted result and the reasons for it out; truth is never looked at.
 
 1. Every pure method forecasts hidden answers. Those that cannot be told apart from the best stay,
-   and the mean of their calibrated posteriors is the pure result.
+   and the mean of their posteriors is the pure result.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
    by the labels it would write. If the best is not significantly ahead of that pure method,
    completion is not used; else all candidates that cannot be told apart from the best vote.
-3. What stayed is fitted on all answers, each with the temperature its hidden answers asked for.
+3. What stayed is fitted on all answers; one temperature, fitted on the hidden ones, calibrates it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from misc_cli.select.trial import (
     Method,
     Trial,
     confusions_of,
+    temperature_curve,
     try_method,
 )
 from misc_cli.types import Aggregation, Floats, Iteration, Labels, OnIteration, ignore_iteration
@@ -136,6 +137,16 @@ class Search:
                 self.on_iteration(replace(iteration, extra=extra))
         return fitted
 
+    def temperature(self, chosen: Sequence[Score]) -> float:
+        """The temperature of the mean of these candidates' posteriors."""
+        curves = [
+            temperature_curve(
+                kept, np.mean([score.posteriors[fold] for score in chosen], 0), hidden
+            )
+            for fold, (kept, hidden) in enumerate(self.folds)
+        ]
+        return best_temperature(np.sum(curves, axis=0))
+
     def _report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
     ) -> None:
@@ -164,9 +175,7 @@ def search(
         "pure": _table(scores, chosen, "best"),
         "first": scores[0].candidate.name,
     }
-    members = work.fit([score.candidate for score in chosen], None)
-    result = _mean(labels, members, [score.temperature for score in chosen])
-    candidates = [score.candidate for score in chosen]
+    initial: Floats | None = None
     if completed:
         first = scores[0]
         tried = work.score(completed, first.posteriors)
@@ -174,21 +183,21 @@ def search(
         reasons["completed"] = _table(tried, votes, "hard", first.views["hard"])
         scores += tried
         if votes:
-            candidates = [score.candidate for score in votes]
+            chosen = votes
             initial = work.fit([first.candidate], None)[0].posteriors
-            members = work.fit(candidates, initial)
-            result = _mean(labels, members, [score.temperature for score in votes])
+    candidates = [score.candidate for score in chosen]
+    temperature = work.temperature(chosen) if calibrate else 1.0
+    result = _mean(labels, work.fit(candidates, initial), temperature)
     reasons["chosen"] = [candidate.name for candidate in candidates]
+    reasons["temperature"] = round(temperature, 4)
     reasons["why"] = _why(reasons, completed)
-    if not calibrate:
-        result = _mean(labels, members, [1.0] * len(members))
     return Found(result, candidates, scores, reasons)
 
 
 def _unjudged(work: Search, first: Method) -> Found:
     members = work.fit([Candidate(first)], None)
     selection = {"chosen": [first.name], "why": "items with one answer each leave none to hide"}
-    return Found(_mean(work.labels, members, [1.0]), [Candidate(first)], [], selection)
+    return Found(_mean(work.labels, members, 1.0), [Candidate(first)], [], selection)
 
 
 def temperature_of(method: Method, labels: Labels, seed: int = 0) -> float:
@@ -226,13 +235,12 @@ def _voters(tried: Sequence[Score], pure: Floats, forced: bool) -> list[Score]:
     return [tried[at] for at in indistinguishable(hard)]
 
 
-def _mean(labels: Labels, members: Sequence[Trial], temperatures: Sequence[float]) -> Aggregation:
-    """The mean of calibrated posteriors; a single member keeps everything else it knows."""
+def _mean(labels: Labels, members: Sequence[Trial], temperature: float) -> Aggregation:
+    """The mean posteriors, tempered; a single member keeps everything else it knows."""
     fitted = [member.aggregation for member in members]
-    tempered = [temper(f.posteriors, t) for f, t in zip(fitted, temperatures, strict=True)]
+    posteriors = temper(np.mean([f.posteriors for f in fitted], axis=0), temperature)
     if len(fitted) == 1:
-        return replace(fitted[0], posteriors=tempered[0])
-    posteriors = np.mean(tempered, axis=0)
+        return replace(fitted[0], posteriors=posteriors)
     return Aggregation(
         posteriors=posteriors,
         confusions=confusions_of(labels, posteriors),

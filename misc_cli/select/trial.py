@@ -32,8 +32,10 @@ from misc_cli.types import (
     OnIteration,
 )
 
-# Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's.
+# Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
+# the counts are whole.
 SHRINKAGE = 2.0
+HARD_SHRINKAGE = 1.0
 
 
 @dataclass(frozen=True)
@@ -141,28 +143,36 @@ def hard_score(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
     top = posteriors.argmax(axis=1)
     hard = np.zeros_like(posteriors)
     hard[np.arange(len(top)), top] = 1.0
-    return log_score(confusions_of(labels, hard)[hidden.workers, top[hidden.items]], hidden)
+    rows = confusions_of(labels, hard, HARD_SHRINKAGE)
+    return log_score(rows[hidden.workers, top[hidden.items]], hidden)
 
 
-def confusions_of(labels: Labels, posteriors: Floats) -> Floats:
+def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float = SHRINKAGE) -> Floats:
     """Confusions that posteriors imply, (n_workers, n_classes, n_classes), a little shrunk."""
     counts = expected_counts(labels, posteriors)
-    return normalise_rows(counts + SHRINKAGE * crowd_rows(counts))
+    return normalise_rows(counts + shrinkage * crowd_rows(counts))
 
 
 def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[str, Floats], Floats]:
     rows = confusions_of(labels, found.posteriors)[hidden.workers]
-    of_items = found.posteriors[hidden.items]
     views = {
         "own": log_score(found.predict(hidden.workers, hidden.items), hidden),
-        "soft": log_score(_forecast(of_items, rows), hidden),
+        "soft": log_score(_forecast(found.posteriors[hidden.items], rows), hidden),
         "hard": hard_score(labels, found.posteriors, hidden),
     }
-    curve = [
-        log_score(_forecast(temper(of_items, temperature), rows), hidden).sum()
-        for temperature in TEMPERATURES
-    ]
-    return views, np.array(curve)
+    return views, temperature_curve(labels, found.posteriors, hidden)
+
+
+def temperature_curve(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
+    """Summed log score of the posteriors at each of TEMPERATURES; confusions as at 1."""
+    rows = confusions_of(labels, posteriors)[hidden.workers]
+    of_items = posteriors[hidden.items]
+    return np.array(
+        [
+            log_score(_forecast(temper(of_items, temperature), rows), hidden).sum()
+            for temperature in TEMPERATURES
+        ]
+    )
 
 
 def _forecast(posteriors: Floats, rows: Floats) -> Floats:

@@ -1,0 +1,164 @@
+"""Choosing without truth: what is hidden, what is chosen, and that nothing else decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from misc_cli import registry
+from misc_cli.encode import Answers, encode, encode_gold
+from misc_cli.holdout import answers_of, folds, sample_items
+from misc_cli.metrics import calibration_error, expected_error
+from misc_cli.pipeline import run
+from misc_cli.select import plan
+from misc_cli.select.calibrate import TEMPERATURES, best_temperature, temper
+from misc_cli.select.choose import indistinguishable, lead
+from misc_cli.select.search import search, temperature_of
+from misc_cli.select.trial import Method
+from misc_cli.settings import Settings
+from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
+from misc_cli.types import Codes, Labels
+from misc_cli.votes import SparseVotes, thread_limit
+from tests.conftest import PAPER_SIX, Load
+
+
+def simulated(**settings: float) -> tuple[Labels, Codes]:
+    """A crowd, and the truth in the order of its items."""
+    options = {"workers": 30, "items": 300, "classes": 3, "answers_per_item": 5, "seed": 1}
+    crowd = simulate(Simulation(**{**options, **settings}))  # type: ignore[arg-type]
+    names = [str(code) for code in range(3)]
+    labels = encode(Answers(**answer_columns(crowd, names))).labels
+    truth = truth_columns(crowd, names)
+    return labels, encode_gold(labels, truth["item"], truth["label"])
+
+
+def method(name: str, preset: str = "robust") -> Method:
+    return Method(name, registry.create("aggregator", name, preset))
+
+
+def test_hidden_answers_are_disjoint_and_leave_every_item_an_answer() -> None:
+    labels, _ = simulated()
+    everything = answers_of(labels.votes)  # type: ignore[arg-type]
+    seen: set[tuple[int, int]] = set()
+    for kept, hidden in folds(labels, 3, 0.1, seed=0):
+        pairs = set(zip(hidden.workers.tolist(), hidden.items.tolist(), strict=True))
+        assert not seen & pairs
+        seen |= pairs
+        assert isinstance(kept.votes, SparseVotes)
+        left = answers_of(kept.votes)
+        assert len(left) + len(hidden) == len(everything)
+        assert set(left.items.tolist()) == set(range(labels.n_items))
+        assert not pairs & set(zip(left.workers.tolist(), left.items.tolist(), strict=True))
+    assert len(seen) == 3 * round(0.1 * len(everything))
+
+
+def test_a_large_data_set_is_judged_by_a_part_of_its_items() -> None:
+    labels, _ = simulated()
+    part = sample_items(labels, 500, seed=0)
+    assert part.votes.n_votes == pytest.approx(500, rel=0.1)
+    assert part.n_workers == labels.n_workers
+    assert sample_items(labels, 10_000, seed=0) is labels
+
+
+def test_a_lead_is_counted_in_standard_errors_of_the_paired_difference() -> None:
+    behind = np.random.default_rng(0).normal(size=400)
+    ahead = behind + np.where(np.arange(400) % 2 == 0, 1.0, 0.0)
+    # differences are 0 and 1 in turn: mean 0.5, standard deviation 0.5006
+    assert lead(ahead, behind) == pytest.approx(0.5 / (0.50063 / 20), rel=1e-3)
+    assert lead(behind, behind) == 0.0
+    noisy = ahead + np.random.default_rng(1).normal(scale=0.1, size=400) - 0.001
+    assert indistinguishable([ahead, behind, noisy]) == [0, 2]
+
+
+def test_tempering_keeps_the_order_ties_and_what_is_certain() -> None:
+    posteriors = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0]])
+    soft = temper(posteriors, 4.0)
+    assert np.allclose(soft.sum(axis=1), 1.0)
+    assert (soft.argmax(axis=1) == posteriors.argmax(axis=1)).all()
+    assert soft[1, 0] == soft[1, 1]
+    assert soft[2].tolist() == [1.0, 0.0, 0.0]
+    expected = posteriors[0] ** 0.25 / (posteriors[0] ** 0.25).sum()
+    assert soft[0] == pytest.approx(expected)
+    assert temper(posteriors, 1.0) == pytest.approx(posteriors)
+
+
+def test_the_best_temperature_is_the_peak_of_the_curve_between_its_points() -> None:
+    curve = -500.0 * (np.log(TEMPERATURES) - np.log(2.3)) ** 2
+    assert best_temperature(curve) == pytest.approx(2.3, rel=0.01)
+    # nothing known: the prior says to leave confidences alone
+    assert best_temperature(np.zeros(len(TEMPERATURES))) == pytest.approx(1.0, rel=0.05)
+
+
+def test_calibration_lowers_the_calibration_error_without_looking_at_truth() -> None:
+    labels, truth = simulated(items=1_000)
+    chosen = method("ds-em", "paper")
+    raw = chosen.aggregator(labels).posteriors
+    calibrated = temper(raw, temperature_of(chosen, labels))
+    right = raw.argmax(axis=1) == truth
+    before, after = (calibration_error(p.max(axis=1), right) for p in (raw, calibrated))
+    assert after < 0.75 * before
+
+
+def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
+    labels, truth = simulated(items=900)
+    pure = [method("mv"), method("ds-em")]
+    completer = registry.create("completer", "tucker")
+    completed = plan.completions(labels, "tucker", completer, pure[1].aggregator, {"passes": 2})
+    found = []
+    for threads in (1, 2):
+        with thread_limit(threads):
+            found.append(search(labels, pure, completed[:2]))
+    assert found[0].aggregation.posteriors.tobytes() == found[1].aggregation.posteriors.tobytes()
+    selection = found[0].selection
+    assert {row["candidate"] for row in selection["pure"]} == {"mv", "ds-em"}
+    assert len(selection["completed"]) == 2
+    assert selection["chosen"] == ["ds-em"]
+    assert "ds-em forecasts hidden answers best" in selection["why"]
+    assert expected_error(found[0].aggregation.posteriors, truth) < 0.2
+
+
+def test_a_time_budget_ends_the_search_with_a_result() -> None:
+    labels, _ = simulated()
+    found = search(labels, [method("ds-em"), method("ebcc")], time_budget=1e-9)
+    assert found.selection["chosen"] == ["ds-em"]
+    assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
+
+
+def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
+    labels, _ = simulated(answers_per_item=1)
+    found = search(labels, [method("ds-em"), method("mv")])
+    assert found.selection["chosen"] == ["ds-em"]
+
+
+def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
+    assert plan.tucker_ranks((178, 2665, 5))[-1] == (14, 56, 5)
+    assert plan.tucker_ranks((4, 10, 2)) == [(2, 2, 2), (3, 3, 2)]
+    assert plan.tucker_ranks((1, 1, 1)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAPER_SIX if name != "web"])
+def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load) -> None:
+    labels, truth = dataset(name)
+    chosen = method("ds-em", "paper")
+    completer = registry.create("completer", "tucker", "paper")
+    completed = plan.completions(labels, "tucker", completer, chosen.aggregator, {})
+    found = search(labels, [chosen], completed)
+    pure = expected_error(chosen.aggregator(labels).posteriors, truth)
+    assert expected_error(found.aggregation.posteriors, truth) <= pure + 0.003
+
+
+def test_automatic_ranks_halve_the_error_on_web(dataset: Load) -> None:
+    labels, truth = dataset("web")
+    chosen = method("ds-em", "paper")
+    completer = registry.create("completer", "tucker", "paper")
+    completed = plan.completions(labels, "tucker", completer, chosen.aggregator, {})
+    found = search(labels, [chosen], completed)
+    assert expected_error(found.aggregation.posteriors, truth) <= 0.085
+
+
+def test_too_few_answers_get_the_baseline() -> None:
+    crowd = simulate(Simulation(workers=5, items=20, classes=3, answers_per_item=3, seed=0))
+    outcome = run(Answers(**answer_columns(crowd, ["a", "b", "c"])), Settings())
+    assert outcome.selection is not None
+    assert outcome.selection["chosen"] == ["ds-em"]
+    assert "fewer than 1,000 answers" in outcome.selection["why"]
