@@ -141,9 +141,9 @@ def test_ordinal_spans_the_designs_four_blocks_at_the_same_penalty() -> None:
     assert coefficients @ coefficients == pytest.approx(float((parameters**2).sum()))
 
 
-# The paper's table, pure columns. One item off: rte (1 of 800), and mmce-o on web and dog. There
-# the reference stops each L-BFGS run early; ours goes on to the maximum, and one posterior near a
-# tie falls the other way.
+# The paper's table, pure columns. Measured one item off: rte (both methods), and mmce-o on web and
+# dog. On each of these our error moves by an item or two between late rounds, so posteriors near a
+# tie decide; that the reference's truncated L-BFGS tips them is likely but was not verified.
 PAPER = {
     "mmce-c": {
         "web": 11.12,
