@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
-    from misc_cli.api import Result, aggregate, read_answers
+    from misc_cli.api import Result, aggregate, compare, read_answers
 
-__all__ = ["Result", "__version__", "aggregate", "read_answers"]
+__all__ = ["Result", "__version__", "aggregate", "compare", "read_answers"]
 
 _PUBLIC = {
     "Result": "misc_cli.api",
     "aggregate": "misc_cli.api",
+    "compare": "misc_cli.api",
     "read_answers": "misc_cli.api",
 }
 

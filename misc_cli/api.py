@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from misc_cli import pipeline
-from misc_cli.encode import Answers
+from misc_cli import pipeline, registry
+from misc_cli.encode import Answers, encode, encode_gold
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_pairs
 from misc_cli.report import label_columns, worker_columns
@@ -130,6 +130,38 @@ def aggregate(
     for warning in caught:  # the caller's filters decide what becomes of them
         warnings.warn(str(warning.message), warning.category, stacklevel=2)
     return Result(outcome, tuple(str(warning.message) for warning in caught))
+
+
+def compare(
+    answers: pd.DataFrame | Path | Sequence[Path],
+    *,
+    completers: Sequence[str] = ("none", "tucker"),
+    aggregators: Sequence[str] | None = None,
+    preset: str = Settings.preset,
+    truth: pd.DataFrame | Path | None = None,
+    seed: int = Settings.seed,
+    time_budget: float | None = None,
+) -> pd.DataFrame:
+    """Methods ranked by how well they forecast answers that were hidden from them, best first.
+
+    Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported.
+    """
+    from misc_cli.select.compare import compare as leaderboard
+    from misc_cli.select.plan import pairs
+
+    labels = encode(_answers(answers)).labels
+    known = _pairs(truth)
+    names = aggregators or [
+        name for name in registry.AGGREGATORS if labels.ordered or name != "mmce-o"
+    ]
+    standings = leaderboard(
+        labels,
+        pairs(completers, names, preset, seed),
+        truth=None if known is None else encode_gold(labels, *known, unknown="outside"),
+        seed=seed,
+        time_budget=time_budget,
+    )
+    return pd.DataFrame([asdict(standing) for standing in standings])
 
 
 def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:

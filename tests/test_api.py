@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from misc_cli import aggregate, read_answers
+from misc_cli import aggregate, compare, read_answers
 from misc_cli.__main__ import run
 from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
 from misc_cli.types import Iteration
+from tests.conftest import REPO
+
+SAMPLE = REPO / "sample_data"
 
 
 @pytest.fixture
@@ -86,3 +89,12 @@ def test_errors_and_warnings_are_the_librarys_own(answers: pd.DataFrame) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MiscWarning)
         assert not aggregate(answers, max_iter=1).converged
+
+
+def test_compare_ranks_methods_without_truth() -> None:
+    frame = read_answers(SAMPLE / "answers.csv")
+    found = compare(frame, completers=["none"], aggregators=["mv", "one-coin"])
+    assert found["method"].tolist() == ["one-coin", "mv"]
+    assert found["score"].is_monotonic_decreasing
+    judged = compare(frame, completers=["none"], aggregators=["mv"], truth=SAMPLE / "truth.csv")
+    assert judged["error"].tolist() == pytest.approx([25.05], abs=0.01)

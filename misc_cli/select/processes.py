@@ -69,7 +69,9 @@ def run_all(
 def _enter(function: Callable[[Any], Any]) -> None:
     global _function
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C for all
+    # The parent answers Ctrl-C for all, and ends the children without their leave.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _call(task: Any) -> Any:
