@@ -55,7 +55,7 @@ def main() -> None:
         sizes=[size for size in sections.WORKERS if size <= largest],
         repeats=chosen.repeats,
         peer_cap=60.0 if chosen.quick else 300.0,
-        growth_cap=10.0 if chosen.quick else 120.0,
+        growth_cap=10.0 if chosen.quick else 150.0,
         patient=not chosen.quick,
     )
     parts: dict[str, tuple[str, Callable[[], str]]] = {
