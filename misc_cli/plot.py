@@ -35,8 +35,11 @@ class Panel:
 
 
 def line_chart(panels: Sequence[Panel]) -> str:
-    """Panels one below the other, the same y axis for all so that they can be compared."""
-    top = max(y + s for panel in panels for line in panel.lines for y, s in _points(line))
+    """Panels one below the other, the same y axis for all so that they can be compared.
+
+    The axis ends with the points: an error bar that goes on is cut off there.
+    """
+    top = max(y for panel in panels for line in panel.lines for y in line.y)
     step = next(step for step in (1, 2, 5, 10, 20, 25, 50, 100) if top / step <= 6)
     highest = step * -(-top // step)
     body = [_panel(panel, at * PANEL_HEIGHT, highest, step) for at, panel in enumerate(panels)]

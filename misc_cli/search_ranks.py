@@ -74,7 +74,8 @@ def search(
             continue
         seen.add(candidate)
         bar = min((score for score, _ in scored), default=float("inf"))
-        passes = _scored_passes(first, truth, screen or aggregator, candidate, bar)
+        enough = target if screen is None else 0.0
+        passes = _scored_passes(first, truth, screen or aggregator, candidate, bar, enough)
         after, error = min(passes, key=lambda pair: pair[1])
         scored.append((error, candidate))
         if screen is not None:
@@ -92,7 +93,12 @@ def search(
 
 
 def _scored_passes(
-    first: Pass, truth: Codes, aggregator: Aggregator, candidate: Candidate, bar: float
+    first: Pass,
+    truth: Codes,
+    aggregator: Aggregator,
+    candidate: Candidate,
+    bar: float,
+    enough: float,
 ) -> Iterator[tuple[Pass, float]]:
     """Every pass with its error in per cent, until further ones are not worth their time."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
@@ -100,7 +106,8 @@ def _scored_passes(
     for after in trajectory(first, completer, MOST_PASSES, candidate.slice):
         error = _error(after, truth, aggregator)
         yield after, error
-        if error > 1.1 * bar + 1.0 and error >= before:  # far from the best and not nearing it
+        far = error > 1.1 * bar + 1.0 and error >= before  # from the best, and not nearing it
+        if far or round(error, 2) <= enough:
             return
         before = error
 
