@@ -10,6 +10,7 @@ from misc_cli import registry, reproduce
 from misc_cli.errors import ConfigError
 from misc_cli.reproduce import Cell, Memory, choose, paper_table, shipped_cells
 from misc_cli.search_ranks import search
+from misc_cli.settings import Settings, build
 from tests.conftest import Load, dataset_folder
 
 
@@ -57,6 +58,13 @@ def test_a_cell_that_is_done_is_not_done_again(
     monkeypatch.setattr(reproduce, "_code", lambda: b"another version")
     list(reproduce.reproduce(cells, folder=folder, memory=Memory(path)))
     assert ran == [cells[1], *cells]
+
+
+def test_every_mixed_cell_has_settings_that_its_methods_take() -> None:
+    shipped = {entry.cell: entry for entry in shipped_cells()}
+    assert set(shipped) == {cell for cell in paper_table() if cell.completer != "none"}
+    for cell, entry in shipped.items():
+        build(Settings("paper", cell.completer, cell.aggregator, options=entry.options))
 
 
 @pytest.mark.parametrize("aggregator", ["mv", "ds-em", "ds-mf"])
