@@ -27,10 +27,10 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 		--answers-per-item 3.6 --accuracy 0.7 --seed 2019 \
 		-o sample_data/answers.csv --truth sample_data/truth.csv
 
-bench: $(BENCH)/ready ## beside the peers up to 10 million answers; takes most of an hour
+bench: $(BENCH)/ready ## beside the peers up to 10 million answers
 	$(BENCH)/bin/python benchmarks/run.py
 
-bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers, in under 3 minutes
+bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers
 	$(BENCH)/bin/python benchmarks/run.py --quick
 
 bench-peerannot: ## optional: its torch is large

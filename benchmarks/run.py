@@ -42,7 +42,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="small sizes, under 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="up to 100 thousand answers")
     parser.add_argument("--largest", type=int, default=10_000_000, help="no more answers than this")
     parser.add_argument("--repeats", type=int, default=3, help="of which the best counts")
     parser.add_argument("--only", nargs="+", metavar="SECTION", help="only these sections")
