@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from misc_cli import registry
@@ -22,13 +22,13 @@ class Fit:
     """The final aggregation and what led to it.
 
     `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
-    at and took, `temperature` what the posteriors were tempered by (None: raw).
+    at and took, `calibration` what the posteriors were softened by (None: raw).
     """
 
     aggregation: Aggregation
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
-    temperature: float | None = None
+    calibration: Mapping[str, float] | None = None
 
 
 def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -82,8 +82,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
 
 
 def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods) -> Fit:
-    from misc_cli.select.calibrate import temper
-    from misc_cli.select.search import temperature_of
+    from misc_cli.select.search import calibration_of
     from misc_cli.select.trial import Method
 
     method = Method(settings.aggregator, methods.aggregator)
@@ -91,10 +90,10 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
         rest = {key: value for key, value in methods.loop.items() if key != "passes"}
         passes = (found.loop["passes"],)
         method = replace(method, completer=methods.completer, passes=passes, **rest)
-    temperature = temperature_of(method, labels, settings.seed)
-    posteriors = temper(found.aggregation.posteriors, temperature)
+    calibration = calibration_of(method, labels, settings.seed)
+    posteriors = calibration(found.aggregation.posteriors, labels.gold)
     aggregation = replace(found.aggregation, posteriors=posteriors)
-    return replace(found, aggregation=aggregation, temperature=temperature)
+    return replace(found, aggregation=aggregation, calibration=asdict(calibration))
 
 
 def _searched(
@@ -127,5 +126,5 @@ def _searched(
         time_budget=settings.time_budget,
         on_iteration=on_iteration,
     )
-    temperature = found.selection.get("temperature")
-    return Fit(found.aggregation, selection=found.selection, temperature=temperature)
+    calibration = asdict(found.calibration) if settings.calibrate else None
+    return Fit(found.aggregation, selection=found.selection, calibration=calibration)

@@ -33,7 +33,7 @@ class Outcome:
 
     `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
-    `temperature` what posteriors were calibrated by; `figures` the numbers --fail-if can judge.
+    `calibration` what posteriors were softened by; `figures` the numbers --fail-if can judge.
     """
 
     encoding: Encoding
@@ -45,7 +45,7 @@ class Outcome:
     truth: Codes | None = None
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
-    temperature: float | None = None
+    calibration: Mapping[str, float] | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -105,7 +105,7 @@ def run(
         truth=known,
         loop=found.loop,
         selection=found.selection,
-        temperature=found.temperature,
+        calibration=found.calibration,
         timings=watch.seconds,
     )
 

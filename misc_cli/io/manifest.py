@@ -63,7 +63,7 @@ def manifest(
         "classes": encoding.labels.classes.to_pylist(),
         "class_prior": outcome.aggregation.class_prior,
         "selection": outcome.selection,
-        "temperature": outcome.temperature,
+        "calibration": outcome.calibration,
         "loop": outcome.loop,
         "iterations": iterations_by_stage(outcome.records),
         "converged": outcome.aggregation.converged,

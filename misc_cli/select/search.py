@@ -3,9 +3,10 @@
 1. Every pure method forecasts hidden answers. Those that cannot be told apart from the best stay,
    and the mean of their posteriors is the pure result.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
-   by the labels it would write. If the best is not significantly ahead of that pure method,
-   completion is not used; else all candidates that cannot be told apart from the best vote.
-3. What stayed is fitted on all answers; one temperature, fitted on the hidden ones, calibrates it.
+   by the labels it would write. If the best is not significantly ahead of that pure method, or is
+   behind a plain majority vote, completion is not used; else all candidates that cannot be told
+   apart from the best vote.
+3. What stayed is fitted on all answers and calibrated on the hidden ones.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.aggregate.confusion_em import vote_fractions
 from misc_cli.holdout import Hidden, folds, sample_items
-from misc_cli.select.calibrate import best_temperature, temper
+from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead, standard_error
 from misc_cli.select.processes import Deadline, run_all
 from misc_cli.select.trial import (
     Candidate,
     Method,
     Trial,
+    calibration_surface,
     confusions_of,
-    temperature_curve,
+    hard_score,
     try_method,
 )
 from misc_cli.types import Aggregation, Floats, Iteration, Labels, OnIteration, ignore_iteration
@@ -34,8 +37,8 @@ N_FOLDS = 3
 HIDDEN_SHARE = 0.1
 # Scores from this many answers tell methods apart as well as more would.
 SAMPLE_ANSWERS = 50_000
-# To fit a temperature, this many hidden answers are enough.
-CALIBRATION_ANSWERS = 1_500
+# To fit a calibration, this many hidden answers are enough.
+CALIBRATION_ANSWERS = 7_500
 MAX_CALIBRATION_FOLDS = 5
 # Fewer answers than this are over before another process could start.
 WORTH_A_PROCESS = 4_000
@@ -47,7 +50,7 @@ class Score:
 
     candidate: Candidate
     views: Mapping[str, Floats]
-    temperature: float
+    calibration: Calibration
     seconds: float
     posteriors: Sequence[Floats] = ()
 
@@ -68,6 +71,7 @@ class Found:
     aggregation: Aggregation
     members: list[Candidate]
     scores: list[Score]
+    calibration: Calibration
     selection: dict[str, Any] = field(default_factory=dict)
 
 
@@ -137,15 +141,20 @@ class Search:
                 self.on_iteration(replace(iteration, extra=extra))
         return fitted
 
-    def temperature(self, chosen: Sequence[Score]) -> float:
-        """The temperature of the mean of these candidates' posteriors."""
-        curves = [
-            temperature_curve(
-                kept, np.mean([score.posteriors[fold] for score in chosen], 0), hidden
-            )
-            for fold, (kept, hidden) in enumerate(self.folds)
-        ]
-        return best_temperature(np.sum(curves, axis=0))
+    @property
+    def majority(self) -> Floats:
+        """Hard scores of a plain majority vote, (n_hidden,)."""
+        return np.concatenate(
+            [hard_score(kept, vote_fractions(kept), hidden) for kept, hidden in self.folds]
+        )
+
+    def calibration(self, chosen: Sequence[Score]) -> Calibration:
+        """The calibration of the mean of these candidates' posteriors."""
+        surface = np.zeros((len(TEMPERATURES), len(DOUBTS)))
+        for fold, (kept, hidden) in enumerate(self.folds):
+            mean = np.mean([score.posteriors[fold] for score in chosen], axis=0)
+            surface += calibration_surface(kept, mean, hidden)
+        return best_calibration(surface)
 
     def _report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
@@ -179,35 +188,36 @@ def search(
     if completed:
         first = scores[0]
         tried = work.score(completed, first.posteriors)
-        votes = _voters(tried, first.views["hard"], forced)
+        votes = _voters(tried, first.views["hard"], work.majority, forced)
         reasons["completed"] = _table(tried, votes, "hard", first.views["hard"])
         scores += tried
         if votes:
             chosen = votes
             initial = work.fit([first.candidate], None)[0].posteriors
     candidates = [score.candidate for score in chosen]
-    temperature = work.temperature(chosen) if calibrate else 1.0
-    result = _mean(labels, work.fit(candidates, initial), temperature)
+    calibration = work.calibration(chosen) if calibrate else Calibration()
+    result = _mean(labels, work.fit(candidates, initial), calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
-    reasons["temperature"] = round(temperature, 4)
     reasons["why"] = _why(reasons, completed)
-    return Found(result, candidates, scores, reasons)
+    return Found(result, candidates, scores, calibration, reasons)
 
 
 def _unjudged(work: Search, first: Method) -> Found:
     members = work.fit([Candidate(first)], None)
     selection = {"chosen": [first.name], "why": "items with one answer each leave none to hide"}
-    return Found(_mean(work.labels, members, 1.0), [Candidate(first)], [], selection)
+    unchanged = Calibration()
+    result = _mean(work.labels, members, unchanged)
+    return Found(result, [Candidate(first)], [], unchanged, selection)
 
 
-def temperature_of(method: Method, labels: Labels, seed: int = 0) -> float:
-    """The temperature of one method, fitted on as few folds as give enough hidden answers."""
+def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration:
+    """The calibration of one method, fitted on as few folds as give enough hidden answers."""
     size = min(labels.votes.n_votes, SAMPLE_ANSWERS) * HIDDEN_SHARE
-    n_folds = int(np.clip(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)), 1, MAX_CALIBRATION_FOLDS))
+    n_folds = int(np.clip(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)), 2, MAX_CALIBRATION_FOLDS))
     work = Search(labels, seed=seed, n_folds=n_folds)
     if not work.folds:
-        return 1.0
-    return work.score([method])[-1].temperature
+        return Calibration()
+    return work.score([method])[-1].calibration
 
 
 def _joined(trials: Sequence[Trial]) -> Score:
@@ -218,27 +228,31 @@ def _joined(trials: Sequence[Trial]) -> Score:
             view: np.concatenate([trial.views[view] for trial in trials])
             for view in trials[0].views
         },
-        temperature=best_temperature(np.sum([trial.temperatures for trial in trials], axis=0)),
+        calibration=best_calibration(np.sum([trial.surface for trial in trials], axis=0)),
         seconds=sum(trial.seconds for trial in trials),
         posteriors=[trial.posteriors for trial in trials],
     )
 
 
-def _voters(tried: Sequence[Score], pure: Floats, forced: bool) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of `pure` or `forced`."""
+def _voters(tried: Sequence[Score], pure: Floats, majority: Floats, forced: bool) -> list[Score]:
+    """All that cannot be told apart from the best, if that is ahead of `pure` or `forced`.
+
+    It must not be behind a plain majority vote either: where one class dominates, the hard view
+    favours labels that follow the votes, and being ahead of `pure` proves nothing.
+    """
     if not tried:
         return []
     hard = [score.views["hard"] for score in tried]
     top = max(hard, key=lambda values: float(values.mean()))
-    if not forced and lead(top, pure) < SIGNIFICANT:
+    if not forced and (lead(top, pure) < SIGNIFICANT or lead(top, majority) <= 0.0):
         return []
     return [tried[at] for at in indistinguishable(hard)]
 
 
-def _mean(labels: Labels, members: Sequence[Trial], temperature: float) -> Aggregation:
-    """The mean posteriors, tempered; a single member keeps everything else it knows."""
+def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration) -> Aggregation:
+    """The mean posteriors, calibrated; a single member keeps everything else it knows."""
     fitted = [member.aggregation for member in members]
-    posteriors = temper(np.mean([f.posteriors for f in fitted], axis=0), temperature)
+    posteriors = calibration(np.mean([f.posteriors for f in fitted], axis=0), labels.gold)
     if len(fitted) == 1:
         return replace(fitted[0], posteriors=posteriors)
     return Aggregation(
@@ -265,7 +279,8 @@ def _table(
             "score": round(float(value.mean()), 6),
             "standard_error": round(standard_error(value), 6),
             "lead": round(lead(value, reference), 3),
-            "temperature": round(score.temperature, 4),
+            "temperature": round(score.calibration.temperature, 4),
+            "doubt": round(score.calibration.doubt, 4),
             "seconds": round(score.seconds, 3),
             "chosen": score in chosen,
         }

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
-from misc_cli.holdout import Hidden, log_score
+from misc_cli.holdout import FLOOR, Hidden, log_score
 from misc_cli.mixing import MAX_CELLS, aggregate_pass, start, trajectory
-from misc_cli.select.calibrate import TEMPERATURES, temper
+from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
 from misc_cli.types import (
     Aggregation,
     Aggregator,
@@ -36,6 +36,7 @@ from misc_cli.types import (
 # the counts are whole.
 SHRINKAGE = 2.0
 HARD_SHRINKAGE = 1.0
+CALIBRATION_SHRINKAGE = 0.3
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,14 @@ class Trial:
 
     aggregation   without its predictor, which would drag the whole model between processes
     views         name → (n_hidden,) log scores; empty when nothing was hidden
-    temperatures  (len(TEMPERATURES),): summed log score of the tempered posteriors
+    surface       (len(TEMPERATURES), len(DOUBTS)): summed log score of calibrated posteriors
     records       the iterations, without posteriors
     """
 
     candidate: Candidate
     aggregation: Aggregation
     views: dict[str, Floats]
-    temperatures: Floats
+    surface: Floats
     records: list[Iteration]
     seconds: float
 
@@ -129,12 +130,12 @@ def try_method(
         warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
         for candidate, found in fits(method, labels, initial, record):
             views: dict[str, Floats] = {}
-            curve = np.zeros(len(TEMPERATURES))
+            surface = np.zeros((len(TEMPERATURES), len(DOUBTS)))
             if hidden is not None:
-                views, curve = _scores(labels, found, hidden)
+                views, surface = _scores(labels, found, hidden)
             light = replace(found, predictor=None)
             spent = time.perf_counter() - started
-            trials.append(Trial(candidate, light, views, curve, list(records), spent))
+            trials.append(Trial(candidate, light, views, surface, list(records), spent))
     return trials
 
 
@@ -160,19 +161,24 @@ def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[st
         "soft": log_score(_forecast(found.posteriors[hidden.items], rows), hidden),
         "hard": hard_score(labels, found.posteriors, hidden),
     }
-    return views, temperature_curve(labels, found.posteriors, hidden)
+    return views, calibration_surface(labels, found.posteriors, hidden)
 
 
-def temperature_curve(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
-    """Summed log score of the posteriors at each of TEMPERATURES; confusions as at 1."""
-    rows = confusions_of(labels, posteriors)[hidden.workers]
+def calibration_surface(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
+    """Summed log score of the posteriors at every temperature and doubt; confusions as they are.
+
+    Mixing in a share d of uniform posteriors mixes in the same share of their forecast.
+    """
+    rows = confusions_of(labels, posteriors, CALIBRATION_SHRINKAGE)[hidden.workers]
     of_items = posteriors[hidden.items]
-    return np.array(
-        [
-            log_score(_forecast(temper(of_items, temperature), rows), hidden).sum()
-            for temperature in TEMPERATURES
-        ]
-    )
+    answer = np.arange(len(hidden)), hidden.classes
+    ignorant = rows.mean(axis=1)[answer]
+    surface = np.empty((len(TEMPERATURES), len(DOUBTS)))
+    for at, temperature in enumerate(TEMPERATURES):
+        informed = _forecast(temper(of_items, temperature), rows)[answer]
+        mixed = (1.0 - DOUBTS) * informed[:, None] + DOUBTS * ignorant[:, None]
+        surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
+    return surface
 
 
 def _forecast(posteriors: Floats, rows: Floats) -> Floats:

@@ -11,9 +11,9 @@ from misc_cli.holdout import answers_of, folds, sample_items
 from misc_cli.metrics import calibration_error, expected_error
 from misc_cli.pipeline import run
 from misc_cli.select import plan
-from misc_cli.select.calibrate import TEMPERATURES, best_temperature, temper
+from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import indistinguishable, lead
-from misc_cli.select.search import search, temperature_of
+from misc_cli.select.search import calibration_of, search
 from misc_cli.select.trial import Method
 from misc_cli.settings import Settings
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
@@ -70,33 +70,40 @@ def test_a_lead_is_counted_in_standard_errors_of_the_paired_difference() -> None
     assert indistinguishable([ahead, behind, noisy]) == [0, 2]
 
 
-def test_tempering_keeps_the_order_ties_and_what_is_certain() -> None:
+def test_calibration_keeps_the_order_the_ties_and_what_is_known() -> None:
     posteriors = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0]])
-    soft = temper(posteriors, 4.0)
+    soft = Calibration(4.0, 0.1)(posteriors, gold=np.array([-1, -1, 0], dtype=np.int32))
     assert np.allclose(soft.sum(axis=1), 1.0)
     assert (soft.argmax(axis=1) == posteriors.argmax(axis=1)).all()
     assert soft[1, 0] == soft[1, 1]
     assert soft[2].tolist() == [1.0, 0.0, 0.0]
-    expected = posteriors[0] ** 0.25 / (posteriors[0] ** 0.25).sum()
-    assert soft[0] == pytest.approx(expected)
-    assert temper(posteriors, 1.0) == pytest.approx(posteriors)
+    tempered = posteriors[0] ** 0.25 / (posteriors[0] ** 0.25).sum()
+    assert soft[0] == pytest.approx(0.9 * tempered + 0.1 / 3)
+    assert Calibration()(posteriors) == pytest.approx(posteriors)
 
 
-def test_the_best_temperature_is_the_peak_of_the_curve_between_its_points() -> None:
+def test_the_best_calibration_is_the_peak_of_the_surface_between_its_temperatures() -> None:
     curve = -500.0 * (np.log(TEMPERATURES) - np.log(2.3)) ** 2
-    assert best_temperature(curve) == pytest.approx(2.3, rel=0.01)
+    found = best_calibration(curve[:, None] - 900.0 * (DOUBTS - 0.1) ** 2)
+    assert found.temperature == pytest.approx(2.3, rel=0.01)
+    assert found.doubt == 0.1
     # nothing known: the prior says to leave confidences alone
-    assert best_temperature(np.zeros(len(TEMPERATURES))) == pytest.approx(1.0, rel=0.05)
+    nothing = best_calibration(np.zeros((len(TEMPERATURES), len(DOUBTS))))
+    assert nothing.temperature == pytest.approx(1.0, rel=0.05)
+    assert nothing.doubt == 0.0
 
 
-def test_calibration_lowers_the_calibration_error_without_looking_at_truth() -> None:
-    labels, truth = simulated(items=1_000)
-    chosen = method("ds-em", "paper")
+@pytest.mark.parametrize("name", ["rte", "temp", "cf"])
+def test_calibration_lowers_the_calibration_error_without_looking_at_truth(
+    name: str, dataset: Load
+) -> None:
+    labels, truth = dataset(name)
+    chosen = method("ds-em")
     raw = chosen.aggregator(labels).posteriors
-    calibrated = temper(raw, temperature_of(chosen, labels))
+    calibrated = calibration_of(chosen, labels)(raw)
     right = raw.argmax(axis=1) == truth
     before, after = (calibration_error(p.max(axis=1), right) for p in (raw, calibrated))
-    assert after < 0.75 * before
+    assert after < 0.8 * before
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
