@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -22,11 +22,12 @@ from typing import Any
 from misc_cli import datasets, registry
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import ConfigError
+from misc_cli.fitting import fit
 from misc_cli.io.read import read_answer_columns, read_pairs
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import mix
 from misc_cli.settings import Settings, build
-from misc_cli.types import Aggregation, Codes, Labels
+from misc_cli.types import Aggregation, Codes, Labels, ignore_iteration
 from misc_cli.version import __version__
 
 PURE = "none"
@@ -46,13 +47,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """Errors in per cent; `options` are those of the completer and the loop."""
+    """Errors in per cent; `options` are those of the completer and the loop.
+
+    `ours` is with the settings we ship, `auto` with those that hidden answers choose, if asked for.
+    """
 
     cell: Cell
     paper: float
     ours: float
     options: Options
     seconds: float
+    auto: float | None = None
 
     @property
     def reached(self) -> bool:
@@ -143,6 +148,14 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     return 100 * expected_error(mixture.aggregation.posteriors, truth)
 
 
+def run_auto(cell: Cell, folder: Path) -> float:
+    """The error of a mixed cell whose ranks hidden answers choose, in per cent: no truth used."""
+    labels, truth = load(folder)
+    settings = Settings(PRESET, cell.completer, cell.aggregator, calibrate=False)
+    found = fit(labels, settings, build(settings), ignore_iteration)
+    return 100 * expected_error(found.aggregation.posteriors, truth)
+
+
 @dataclass(frozen=True)
 class Done:
     error: float
@@ -190,8 +203,12 @@ def reproduce(
     memory: Memory | None = None,
     search_trials: int | None = None,
     seed: int = 0,
+    auto: bool = False,
 ) -> Iterator[Result]:
-    """Every cell in turn, as it is done; `search_trials` searches tucker's ranks anew."""
+    """Every cell in turn, as it is done; `search_trials` searches tucker's ranks anew.
+
+    `auto` also runs every mixed cell as a user without truth would.
+    """
     memory = memory or Memory(None)
     paper = paper_table()
     shipped = {entry.cell: entry.options for entry in shipped_cells()}
@@ -208,7 +225,15 @@ def reproduce(
                 error = run_cell(cell, here, options)
             memory.add(key, Done(error, time.perf_counter() - started, options), cell)
         done = memory.done[key]
-        yield Result(cell, paper[cell], done.error, done.options, done.seconds)
+        result = Result(cell, paper[cell], done.error, done.options, done.seconds)
+        if auto and cell.completer != PURE:
+            key = _key(here, cell, "auto")
+            if key not in memory.done:
+                started = time.perf_counter()
+                error = run_auto(cell, here)
+                memory.add(key, Done(error, time.perf_counter() - started, {}), cell)
+            result = replace(result, auto=memory.done[key].error)
+        yield result
 
 
 def _search(
@@ -237,8 +262,19 @@ def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
 def _code() -> bytes:
     """The source of everything between the answers and the error."""
     package = Path(__file__).parent
-    files = [*package.glob("aggregate/*.py"), *package.glob("complete/*.py")]
-    core = ("encode", "metrics", "mixing", "registry", "solver", "tensor", "votes")
+    parts = ("aggregate", "complete", "select")
+    files = [path for part in parts for path in package.glob(f"{part}/*.py")]
+    core = (
+        "fitting",
+        "holdout",
+        "encode",
+        "metrics",
+        "mixing",
+        "registry",
+        "solver",
+        "tensor",
+        "votes",
+    )
     files += [package / f"{name}.py" for name in core]
     return b"\0".join(path.read_bytes() for path in sorted(files, key=os.fspath))
 

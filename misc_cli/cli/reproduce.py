@@ -28,7 +28,7 @@ _EXPERIMENT = "The experiment"
 EXAMPLES = """
 misc datasets fetch && misc reproduce
 misc reproduce --datasets web,bluebirds --completers none,tucker --aggregators ds-em
-misc reproduce --from datasets/ -o table.csv
+misc reproduce --from datasets/ --completers tucker --aggregators ds-em --auto -o table.csv
 misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 """
 
@@ -56,6 +56,12 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 )
 @options.option(
     "--fresh", section=_CELLS, is_flag=True, help="Do cells again that are done already."
+)
+@options.option(
+    "--auto",
+    section=_CELLS,
+    is_flag=True,
+    help="Also run every mixed cell with what hidden answers choose, as a user without truth must.",
 )
 @options.option(
     "--search",
@@ -148,6 +154,7 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
             memory=memory,
             search_trials=parameters["trials"] if parameters["search"] else None,
             seed=parameters["seed"],
+            auto=parameters["auto"],
         )
         for result in found:
             results.append(result)
@@ -215,6 +222,10 @@ def result_tables(results: Sequence[Result]) -> list[Table]:
             rows.append(
                 ("pure" if completer == PURE else completer, "ours", [r.ours for r in line])
             )
+            if any(r.auto is not None for r in line):
+                rows.append(
+                    ("", "auto", [float("nan") if r.auto is None else r.auto for r in line])
+                )
             rows.append(("", "paper", [r.paper for r in line]))
         size = get(name)
         title = f"{name}: {size.workers} workers, {size.items} items, {size.classes} classes"
@@ -248,10 +259,13 @@ def result_columns(results: Sequence[Result]) -> dict[str, Any]:
 
     names = ("dataset", "completer", "aggregator")
     texts = {name: pa.array([getattr(r.cell, name) for r in results]) for name in names}
+    judged = any(r.auto is not None for r in results)
+    auto = np.array([float("nan") if r.auto is None else r.auto for r in results])
     return {
         **texts,
         "paper": np.array([r.paper for r in results]),
         "ours": np.array([r.ours for r in results]),
+        **({"auto": auto} if judged else {}),
         "seconds": np.array([r.seconds for r in results]),
         "options": pa.array([json.dumps(dict(r.options)) for r in results]),
     }
