@@ -1,9 +1,11 @@
 """Choosing without ground truth: hide answers, forecast them, keep what forecasts best.
 
-holdout    which answers are hidden, and how a forecast of them is scored
-trial      one method on one fold: fit, forecast, score
-processes  trials on all cores, within a time budget
-choose     scores → a choice (pure arithmetic)
-calibrate  scores at several temperatures → confidences that mean something
-search     the whole of it: labels and settings in, a fitted result and its reasons out
+plan         what is tried: a roster of methods, ranks sized to the data
+trial        one method on one fold: fit, forecast, score
+processes    trials on all cores, within a time budget
+leaderboard  candidates on all folds, as a table and in words
+choose       scores → a choice (pure arithmetic)
+calibrate    scores at several temperatures → confidences that mean something
+search       the whole of it: labels and methods in, a fitted result and its reasons out
+compare      every method side by side
 """

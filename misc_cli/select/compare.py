@@ -10,7 +10,8 @@ import numpy as np
 from misc_cli.decide import decide
 from misc_cli.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
-from misc_cli.select.search import Score, Search
+from misc_cli.select.leaderboard import Score
+from misc_cli.select.search import Search
 from misc_cli.select.trial import Method
 from misc_cli.types import Codes, Labels, OnIteration, ignore_iteration
 

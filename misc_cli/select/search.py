@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,8 @@ import numpy as np
 from misc_cli.aggregate.confusion_em import vote_fractions
 from misc_cli.holdout import Hidden, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
-from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead, standard_error
+from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
+from misc_cli.select.leaderboard import Score, joined, table, why
 from misc_cli.select.processes import Deadline, run_all
 from misc_cli.select.trial import (
     Candidate,
@@ -42,26 +43,6 @@ CALIBRATION_ANSWERS = 7_500
 MAX_CALIBRATION_FOLDS = 5
 # Fewer answers than this are over before another process could start.
 WORTH_A_PROCESS = 4_000
-
-
-@dataclass(frozen=True)
-class Score:
-    """A candidate on all folds: what a leaderboard shows."""
-
-    candidate: Candidate
-    views: Mapping[str, Floats]
-    calibration: Calibration
-    seconds: float
-    posteriors: Sequence[Floats] = ()
-
-    @property
-    def best_view(self) -> str:
-        """The model's own forecast or confusions from its posteriors, whichever is better."""
-        return max(("own", "soft"), key=lambda view: float(self.views[view].mean()))
-
-    @property
-    def best(self) -> Floats:
-        return self.views[self.best_view]
 
 
 @dataclass(frozen=True)
@@ -121,7 +102,7 @@ class Search:
         scores = []
         for at in range(len(done) // len(self.folds)):
             of_method = done[at * len(self.folds) : (at + 1) * len(self.folds)]
-            scores += [_joined(trials) for trials in zip(*of_method, strict=True)]
+            scores += [joined(trials) for trials in zip(*of_method, strict=True)]
         return scores
 
     def fit(self, members: Sequence[Candidate], initial: Floats | None) -> list[Trial]:
@@ -181,7 +162,7 @@ def search(
     scores = work.score(pure)
     chosen = [scores[at] for at in indistinguishable([score.best for score in scores])]
     reasons: dict[str, Any] = {
-        "pure": _table(scores, chosen, "best"),
+        "pure": table(scores, chosen, "best"),
         "first": scores[0].candidate.name,
     }
     initial: Floats | None = None
@@ -189,7 +170,7 @@ def search(
         first = scores[0]
         tried = work.score(completed, first.posteriors)
         votes = _voters(tried, first.views["hard"], work.majority, forced)
-        reasons["completed"] = _table(tried, votes, "hard", first.views["hard"])
+        reasons["completed"] = table(tried, votes, "hard", first.views["hard"])
         scores += tried
         if votes:
             chosen = votes
@@ -198,7 +179,7 @@ def search(
     calibration = work.calibration(chosen) if calibrate else Calibration()
     result = _mean(labels, work.fit(candidates, initial), calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
-    reasons["why"] = _why(reasons, completed)
+    reasons["why"] = why(reasons, completed)
     return Found(result, candidates, scores, calibration, reasons)
 
 
@@ -218,20 +199,6 @@ def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration
     if not work.folds:
         return Calibration()
     return work.score([method])[-1].calibration
-
-
-def _joined(trials: Sequence[Trial]) -> Score:
-    """One candidate's trials on all folds, as one."""
-    return Score(
-        candidate=trials[0].candidate,
-        views={
-            view: np.concatenate([trial.views[view] for trial in trials])
-            for view in trials[0].views
-        },
-        calibration=best_calibration(np.sum([trial.surface for trial in trials], axis=0)),
-        seconds=sum(trial.seconds for trial in trials),
-        posteriors=[trial.posteriors for trial in trials],
-    )
 
 
 def _voters(tried: Sequence[Score], pure: Floats, majority: Floats, forced: bool) -> list[Score]:
@@ -262,47 +229,3 @@ def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration) ->
         iterations=sum(f.iterations for f in fitted),
         converged=all(f.converged for f in fitted),
     )
-
-
-def _table(
-    scores: Sequence[Score], chosen: Sequence[Score], view: str, pure: Floats | None = None
-) -> list[dict[str, Any]]:
-    """Every candidate's mean score, standard error and distance, best first, for run.json."""
-    values = [score.best if view == "best" else score.views[view] for score in scores]
-    if not values:
-        return []
-    top = max(values, key=lambda value: float(value.mean()))
-    reference = top if pure is None else pure
-    rows = [
-        {
-            "candidate": score.candidate.name,
-            "score": round(float(value.mean()), 6),
-            "standard_error": round(standard_error(value), 6),
-            "lead": round(lead(value, reference), 3),
-            "temperature": round(score.calibration.temperature, 4),
-            "doubt": round(score.calibration.doubt, 4),
-            "seconds": round(score.seconds, 3),
-            "chosen": score in chosen,
-        }
-        for score, value in zip(scores, values, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -row["score"])
-
-
-def _why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:
-    if completed and any(row["chosen"] for row in reasons["completed"]):
-        best = reasons["completed"][0]
-        return (
-            f"completion forecasts hidden answers better than {reasons['first']} alone "
-            f"({best['candidate']}: ahead by {best['lead']} standard errors)"
-        )
-    kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
-    pure = (
-        f"{kept[0]} forecasts hidden answers best"
-        if len(kept) == 1
-        else f"{', '.join(kept)} forecast hidden answers equally well"
-    )
-    if not completed:
-        return pure
-    best = max((row["lead"] for row in reasons["completed"]), default=0.0)
-    return f"{pure}; completion is no better (ahead by {best} standard errors)"
