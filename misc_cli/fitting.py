@@ -39,7 +39,11 @@ def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIt
             return _searched(labels, settings, methods, on_iteration)
         methods, selection = _too_few_to_choose(settings, methods)
     found = replace(_fixed(labels, methods, on_iteration), selection=selection)
-    return _calibrated(found, labels, settings, methods) if settings.calibrate else found
+    # Posteriors of completed labels rest on invented answers: real ones cannot calibrate them.
+    invented = found.loop is not None and found.loop["settings"]["final"] == "completed"
+    if invented or not settings.calibrate:
+        return found
+    return _calibrated(found, labels, settings, methods)
 
 
 def _too_few_to_choose(settings: Settings, methods: Methods) -> tuple[Methods, dict[str, Any]]:
