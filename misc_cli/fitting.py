@@ -41,7 +41,9 @@ def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIt
     found = replace(_fixed(labels, methods, on_iteration), selection=selection)
     # Posteriors of completed labels rest on invented answers: real ones cannot calibrate them.
     invented = found.loop is not None and found.loop["settings"]["final"] == "completed"
-    if invented or not settings.calibrate:
+    pure = found.loop is None
+    plain = pure and not getattr(methods.aggregator, "calibratable", True)
+    if invented or plain or not settings.calibrate:
         return found
     return _calibrated(found, labels, settings, methods)
 

@@ -65,7 +65,11 @@ def test_flags_and_files_that_are_named_exist() -> None:
     from misc_cli.cli import COMMANDS
     from misc_cli.cli.aggregate import command
 
-    flags = {flag for parameter in command.params for flag in parameter.opts}
+    flags = {
+        flag
+        for parameter in command.params
+        for flag in [*parameter.opts, *parameter.secondary_opts]
+    }
     other = {"--json", "--help"}
     for flag in re.findall(r"`[^`]*?(--[a-z][a-z-]+)", README):
         assert flag in flags | other, flag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from misc_cli.aggregate.confusion_em import (
     crowd_rows,
@@ -15,7 +16,12 @@ from misc_cli.types import Aggregation, Iteration, Labels, OnIteration, ignore_i
 
 @dataclass(frozen=True)
 class MajorityVote:
-    """Nothing to set. Confusions are each worker's answers against the vote fractions."""
+    """Nothing to set. Confusions are each worker's answers against the vote fractions.
+
+    The confidence is the share of the votes, and people count on it: it is not calibrated.
+    """
+
+    calibratable: ClassVar[bool] = False
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
         posteriors = vote_fractions(labels)
