@@ -20,10 +20,8 @@ from misc_cli.types import Codes, Floats
 # Completed runs rest on invented answers and may need very high temperatures.
 TEMPERATURES: Floats = np.geomspace(0.5, 200.0, 25)
 DOUBTS: Floats = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3])
-# Few hidden answers say little: a normal prior on log T with this standard deviation, and an
-# exponential one on the doubt with this mean.
+# Few hidden answers say little: a normal prior on log T with this standard deviation.
 PRIOR_WIDTH = 1.0
-PRIOR_DOUBT = 1.0
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def best_calibration(surface: Floats) -> Calibration:
     Along the temperatures the maximum is refined by a parabola through three points.
     """
     logs = np.log(TEMPERATURES)
-    posterior = surface - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2 - DOUBTS / PRIOR_DOUBT
+    posterior = surface - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2
     top, column = np.unravel_index(int(posterior.argmax()), posterior.shape)
     doubt = float(DOUBTS[column])
     if 0 < top < len(logs) - 1:
