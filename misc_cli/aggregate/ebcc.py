@@ -68,6 +68,7 @@ class EnhancedBcc:
     tol: float = 1e-3
     max_iter: int = 500
 
+    slow: ClassVar[bool] = True  # calibrated on a sample
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"diagonal": 4.0, "off_diagonal": 1.0, "shrinkage": 0.0}
     }

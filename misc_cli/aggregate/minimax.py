@@ -55,6 +55,7 @@ class MinimaxEntropy:
     tol: float = 5e-3
     max_iter: int = 100
 
+    slow: ClassVar[bool] = True  # calibrated on a sample
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "class_prior": "uniform",

@@ -21,6 +21,7 @@ by workers and by items without ever being written out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -69,6 +70,8 @@ class LRTC:
     completer_tol: float = 1e-4
     completer_max_iter: int = 200
     completer_cells: int = 100_000_000
+
+    slow: ClassVar[bool] = True  # calibrated on a sample
 
     def __call__(
         self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,6 +89,8 @@ class TenALS:
     seed: int = 0
     completer_tol: float = 1e-4
     completer_max_iter: int = 200
+
+    slow: ClassVar[bool] = True  # calibrated on a sample
 
     def __call__(
         self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration

@@ -42,6 +42,7 @@ SAMPLE_ANSWERS = 50_000
 # To fit a calibration, this many hidden answers are enough.
 CALIBRATION_ANSWERS = 7_500
 MAX_CALIBRATION_FOLDS = 5
+SLOW_SAMPLE_ANSWERS = 10_000
 # Fewer answers than this are over before another process could start.
 WORTH_A_PROCESS = 4_000
 
@@ -71,11 +72,12 @@ class Search:
         time_budget: float | None = None,
         on_iteration: OnIteration = ignore_iteration,
         n_folds: int = N_FOLDS,
+        sample_answers: int = SAMPLE_ANSWERS,
     ) -> None:
         self.labels = labels
         self.on_iteration = on_iteration
         self.deadline = Deadline(time_budget)
-        self.sample = sample_items(labels, SAMPLE_ANSWERS, seed)
+        self.sample = sample_items(labels, sample_answers, seed)
         self.folds: list[Fold] = list(folds(self.sample, n_folds, HIDDEN_SHARE, seed))
         self.n_scored = 0
 
@@ -196,10 +198,17 @@ def _unjudged(work: Search, first: Method) -> Found:
 
 
 def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration:
-    """The calibration of one method, fitted on as few folds as give enough hidden answers."""
-    size = min(labels.votes.n_votes, SAMPLE_ANSWERS) * HIDDEN_SHARE
-    n_folds = int(np.clip(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)), 2, MAX_CALIBRATION_FOLDS))
-    work = Search(labels, seed=seed, n_folds=n_folds)
+    """The calibration of one method, fitted on as few folds as give enough hidden answers.
+
+    A method that calls itself slow is tried on fewer answers, so that the calibration does not
+    take longer than the fit.
+    """
+    slow = any(getattr(part, "slow", False) for part in (method.aggregator, method.completer))
+    sample = SLOW_SAMPLE_ANSWERS if slow else SAMPLE_ANSWERS
+    size = min(labels.votes.n_votes, sample) * HIDDEN_SHARE
+    enough = int(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)))
+    n_folds = 2 if slow else int(np.clip(enough, 2, MAX_CALIBRATION_FOLDS))
+    work = Search(labels, seed=seed, n_folds=n_folds, sample_answers=sample)
     if not work.folds:
         return Calibration()
     return work.score([method])[-1].calibration
