@@ -161,7 +161,7 @@ def start(labels: Labels, posteriors: Floats, tensor: LabelTensor | None = None)
     """
     if not isinstance(labels.votes, SparseVotes):
         raise TypeError("the loop completes sparse answers, not a full label matrix")
-    first = _harden(posteriors, labels.gold)
+    first = harden(posteriors, labels.gold)
     known = tensor.with_slice(first) if tensor is not None else LabelTensor(labels.votes, first)
     return Pass(0, labels, known)
 
@@ -177,7 +177,7 @@ def advance(
     gold = before.labels.gold
     completion = completer(before.tensor, stamped(on_iteration, number))
     if slice_mode == "hard":
-        new = _harden(completion.slice, gold)
+        new = harden(completion.slice, gold)
     elif slice_mode == "soft":
         new = completion.slice.copy()
         if gold is not None:
@@ -249,7 +249,7 @@ def _finish(
     return own, completed.columns
 
 
-def _harden(scores: Floats, gold: Codes | None) -> Floats:
+def harden(scores: Floats, gold: Codes | None = None) -> Floats:
     """One class per item, (n_items, n_classes) of zeros and ones; the first of tied classes."""
     hard = np.zeros_like(scores)
     hard[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0

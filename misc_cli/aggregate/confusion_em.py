@@ -181,6 +181,11 @@ def crowd_rows(counts: Floats) -> Floats:
     return normalise_rows(counts.sum(axis=0))
 
 
+def shrunk_rows(counts: Floats, shrinkage: float) -> Floats:
+    """Confusions from counts (n_workers, K, K), each row with so many answers of the crowd's."""
+    return normalise_rows(counts + shrinkage * crowd_rows(counts))
+
+
 def normalise_rows(counts: Floats) -> Floats:
     """Rows that sum to 1; the epsilon makes a row without counts uniform."""
     smoothed = counts + TINY

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import Model, crowd_rows, fit, normalise_rows
+from misc_cli.aggregate.confusion_em import Model, fit, shrunk_rows
 from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
 
 
@@ -35,7 +35,7 @@ class DawidSkene:
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
-            confusions = normalise_rows(counts + self.shrinkage * crowd_rows(counts))
+            confusions = shrunk_rows(counts, self.shrinkage)
             return Model(np.log(confusions), confusions)
 
         return fit(

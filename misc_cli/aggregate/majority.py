@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from misc_cli.aggregate.confusion_em import (
-    crowd_rows,
-    expected_counts,
-    normalise_rows,
-    vote_fractions,
-)
+from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows, vote_fractions
 from misc_cli.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 
 
@@ -29,7 +24,7 @@ class MajorityVote:
         on_iteration(Iteration("mv", 1, change=0.0, posteriors=posteriors))
         return Aggregation(
             posteriors=posteriors,
-            confusions=normalise_rows(counts + 0.5 * crowd_rows(counts)),
+            confusions=shrunk_rows(counts, 0.5),
             class_prior=posteriors.mean(axis=0),
             iterations=1,
             converged=True,

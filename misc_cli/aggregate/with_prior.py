@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
 from misc_cli.solver import Step, clamp, iterate, normalise_scores
 from misc_cli.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.votes import Rows, map_in_order
@@ -54,7 +54,7 @@ def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) ->
 def own_confusions(labels: Labels, posteriors: Floats) -> Floats:
     """Each worker's confusions by its own answers, (n_workers, n_classes, n_classes)."""
     counts = expected_counts(labels, posteriors)
-    return normalise_rows(counts + PSEUDO_ANSWERS * crowd_rows(counts))
+    return shrunk_rows(counts, PSEUDO_ANSWERS)
 
 
 def _expectation(labels: Labels, prior: Floats) -> tuple[Floats, float]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts, normalise_rows
+from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
 from misc_cli.holdout import FLOOR, Hidden, log_score
-from misc_cli.mixing import MAX_CELLS, aggregate_pass, start, trajectory
+from misc_cli.mixing import MAX_CELLS, aggregate_pass, harden, start, trajectory
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
 from misc_cli.types import (
     Aggregation,
@@ -142,16 +142,14 @@ def try_method(
 def hard_score(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
     """Log score of each hidden answer given the label we would write, (n_hidden,)."""
     top = posteriors.argmax(axis=1)
-    hard = np.zeros_like(posteriors)
-    hard[np.arange(len(top)), top] = 1.0
-    rows = confusions_of(labels, hard, HARD_SHRINKAGE)
+    rows = confusions_of(labels, harden(posteriors), HARD_SHRINKAGE)
     return log_score(rows[hidden.workers, top[hidden.items]], hidden)
 
 
 def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float = SHRINKAGE) -> Floats:
     """Confusions that posteriors imply, (n_workers, n_classes, n_classes), a little shrunk."""
     counts = expected_counts(labels, posteriors)
-    return normalise_rows(counts + shrinkage * crowd_rows(counts))
+    return shrunk_rows(counts, shrinkage)
 
 
 def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[str, Floats], Floats]:
