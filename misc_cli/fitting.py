@@ -91,11 +91,12 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
     from misc_cli.select.search import calibration_of
     from misc_cli.select.trial import Method
 
-    method = Method(settings.aggregator, methods.aggregator)
-    if found.loop is not None:
-        rest = {key: value for key, value in methods.loop.items() if key != "passes"}
-        passes = (found.loop["passes"],)
-        method = replace(method, completer=methods.completer, passes=passes, **rest)
+    name, aggregator = settings.aggregator, methods.aggregator
+    if methods.completer is None or found.loop is None:
+        method = Method(name, aggregator)
+    else:
+        made = (found.loop["passes"],)
+        method = Method.looped(name, aggregator, methods.completer, methods.loop, made)
     calibration = calibration_of(method, labels, settings.seed)
     posteriors = calibration(found.aggregation.posteriors, labels.gold)
     aggregation = replace(found.aggregation, posteriors=posteriors)

@@ -9,7 +9,6 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
-from misc_cli.mixing import PASSES as LOOP_PASSES
 from misc_cli.select.trial import Method
 from misc_cli.settings import Settings, build
 from misc_cli.types import Aggregator, Labels
@@ -72,16 +71,16 @@ def completions(
         return []
     field = rank_field(completer) if search_ranks else None
     ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)
-    passes = (loop["passes"],) if "passes" in loop else PASSES if search_ranks else (LOOP_PASSES,)
+    passes = PASSES if search_ranks and "passes" not in loop else ()
     # What forecasts decide here is the paper's last step: it gains more where it gains at all.
-    rest = {"final": "completed"} | {k: value for k, value in loop.items() if k != "passes"}
+    loop = {"final": "completed", **loop}
     return [
-        Method(
+        Method.looped(
             _name(name, rank),
             aggregator,
             completer if field is None else replace(completer, **{field: rank}),
+            loop,
             passes,
-            **rest,
         )
         for rank in ranks
     ]
@@ -122,11 +121,11 @@ def pairs(
         for aggregator in aggregators:
             settings = Settings(preset, completer, aggregator, seed=seed)
             built = build(settings)
-            if built.completer is None:
-                methods.append(Method(aggregator, built.aggregator))
-                continue
-            passes = (built.loop.get("passes", LOOP_PASSES),)
-            rest = {key: value for key, value in built.loop.items() if key != "passes"}
-            name = f"{completer} + {aggregator}"
-            methods.append(Method(name, built.aggregator, built.completer, passes, **rest))
+            methods.append(
+                Method(aggregator, built.aggregator)
+                if built.completer is None
+                else Method.looped(
+                    f"{completer} + {aggregator}", built.aggregator, built.completer, built.loop
+                )
+            )
     return methods

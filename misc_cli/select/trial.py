@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
 from misc_cli.holdout import FLOOR, Hidden, log_score
-from misc_cli.mixing import MAX_CELLS, aggregate_pass, harden, start, trajectory
+from misc_cli.mixing import MAX_CELLS, PASSES, aggregate_pass, harden, start, trajectory
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
 from misc_cli.types import (
     Aggregation,
@@ -50,6 +51,19 @@ class Method:
     slice_mode: str = "soft"
     final: str = "answers"
     max_cells: int = MAX_CELLS
+
+    @classmethod
+    def looped(
+        cls,
+        name: str,
+        aggregator: Aggregator,
+        completer: Completer,
+        loop: Mapping[str, Any],
+        passes: tuple[int, ...] = (),
+    ) -> Method:
+        """One from the arguments of `mixing.mix`, judged after `passes`, else once at its end."""
+        rest = {argument: value for argument, value in loop.items() if argument != "passes"}
+        return cls(name, aggregator, completer, passes or (loop.get("passes", PASSES),), **rest)
 
 
 @dataclass(frozen=True)
