@@ -34,6 +34,8 @@ from misc_cli.io.source import (
 
 BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
+# pyarrow's own allocator takes some 25 MiB at once: worth it only for files that need them.
+SMALL_BYTES = 1 << 24
 
 
 def read_table(
@@ -110,10 +112,11 @@ def _parse(
 
 def _read_csv(body: Buffer, names: list[str], parse: Any, convert: Any) -> Any:
     block = BLOCK_BYTES
+    pool = pa.system_memory_pool() if body.size < SMALL_BYTES else pa.default_memory_pool()
     while True:
         read = arrow_csv.ReadOptions(column_names=names, block_size=block)
         try:
-            return arrow_csv.read_csv(pa.BufferReader(body), read, parse, convert)
+            return arrow_csv.read_csv(pa.BufferReader(body), read, parse, convert, pool)
         except pa.ArrowInvalid as error:
             # A row longer than a block: rare, so blocks grow only when it happens.
             if "straddling" not in str(error) or block >= min(body.size, LARGEST_BLOCK):
