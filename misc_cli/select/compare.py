@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from misc_cli.decide import decide
+from misc_cli.errors import InputError
 from misc_cli.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
 from misc_cli.select.leaderboard import Score
@@ -46,8 +47,9 @@ def compare(
 ) -> list[Standing]:
     """Every method on the same hidden answers, best first; truth is only reported."""
     work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
-    scores = [score for score in work.score(methods) if score.views]
-    order = sorted(scores, key=lambda score: -float(score.best.mean()))
+    if not work.folds:
+        raise InputError("nothing to compare by: items with one answer each leave none to hide")
+    order = sorted(work.score(methods), key=lambda score: -float(score.best.mean()))
     fitted = work.fit([score.candidate for score in order], None)
     decided = [decide(trial.posteriors).label for trial in fitted]
     standings = []

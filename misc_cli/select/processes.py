@@ -1,19 +1,25 @@
 """Independent trials on all cores, in order, within a time budget.
 
-Processes, not threads: scipy's sparse products hold the interpreter's lock. What the trials share
-(labels, folds) is inherited by forking and never copied; where there is no fork they run in turn.
+Processes, not threads: one that still runs at the deadline can be ended, and the thread limit and
+the warning filters, of which a process has one, stay each trial's own. What the trials share
+(labels, folds) is inherited by forking, not copied; where there is no forking they run in turn.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from threading import Thread
 from typing import Any, TypeVar
 
+from misc_cli.errors import MiscError
 from misc_cli.votes import thread_limit, threads
 
 Task = TypeVar("Task")
@@ -46,24 +52,44 @@ def run_all(
 ) -> Iterator[Outcome]:
     """`function` of every task in order, until the deadline; what is unfinished then is dropped."""
     processes = min(threads(), len(tasks))
-    if not parallel or processes < 2 or sys.platform in ("win32", "darwin"):
-        for task in tasks:
-            if deadline.passed:
-                return
-            yield function(task)
+    if parallel and processes > 1 and _may_fork():
+        yield from _run_forked(function, tasks, deadline, processes)
         return
-    with warnings.catch_warnings():
-        # Python ≥ 3.12 warns of forking while arrow's idle reader threads exist; the children
-        # touch neither arrow nor any lock those threads could hold.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pool = multiprocessing.get_context("fork").Pool(processes, _enter, (function,))
-    with pool:  # leaving terminates what still runs: at the deadline, on Ctrl-C
-        pending = pool.imap(_call, tasks)
-        for _ in tasks:
-            try:
-                yield pending.next(deadline.left)
-            except multiprocessing.TimeoutError:
+    for task in tasks:
+        if deadline.passed:
+            return
+        yield function(task)
+
+
+def _may_fork() -> bool:
+    """Not everywhere, and not inside a daemon: a worker of somebody's `multiprocessing.Pool`."""
+    return sys.platform not in ("win32", "darwin") and not multiprocessing.current_process().daemon
+
+
+def _run_forked(
+    function: Callable[[Task], Outcome], tasks: Sequence[Task], deadline: Deadline, processes: int
+) -> Iterator[Outcome]:
+    others = set(multiprocessing.active_children())
+    context = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(processes, context, _enter, (function,))
+    try:
+        with warnings.catch_warnings():
+            # Python ≥ 3.12 warns of forking while arrow's idle reader threads exist; the children
+            # touch neither arrow nor any lock those threads could hold.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pending = [executor.submit(_call, task) for task in tasks]
+        for future in pending:
+            if wait([future], deadline.left).not_done:
                 return
+            yield future.result()
+    except BrokenProcessPool:
+        raise MiscError(
+            "a trial was killed from outside, probably for want of memory; lower --threads"
+        ) from None
+    finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        executor.shutdown(cancel_futures=True)
 
 
 def _enter(function: Callable[[Any], Any]) -> None:
@@ -72,6 +98,15 @@ def _enter(function: Callable[[Any], Any]) -> None:
     # The parent answers Ctrl-C for all, and ends the children without their leave.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    Thread(target=_follow_the_parent, daemon=True).start()
+
+
+def _follow_the_parent() -> None:
+    """A parent that is killed cannot end its children: they would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _call(task: Any) -> Any:

@@ -79,7 +79,6 @@ class Search:
         self.deadline = Deadline(time_budget)
         self.sample = sample_items(labels, sample_answers, seed)
         self.folds: list[Fold] = list(folds(self.sample, n_folds, HIDDEN_SHARE, seed))
-        self.n_scored = 0
 
     def score(
         self, methods: Sequence[Method], initial: Sequence[Floats] | None = None
@@ -95,13 +94,13 @@ class Search:
             kept, hidden = self.folds[fold]
             return try_method(method, kept, hidden, None if initial is None else initial[fold])
 
-        must = len(self.folds) if initial is None else 0
-        done = [attempt(task) for task in tasks[:must]] if self.deadline.passed else []
-        todo = tasks[len(done) :]
+        done: list[list[Trial]] = []
         big = self.sample.votes.n_votes >= WORTH_A_PROCESS
-        for trials in run_all(attempt, todo, deadline=self.deadline, parallel=big):
+        for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=big):
             done.append(trials)
             self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
+        must = len(self.folds) if initial is None else 0
+        done += [attempt(task) for task in tasks[len(done) : must]]
         scores = []
         for at in range(len(done) // len(self.folds)):
             of_method = done[at * len(self.folds) : (at + 1) * len(self.folds)]

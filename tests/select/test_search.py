@@ -7,12 +7,15 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.encode import Answers, encode, encode_gold
+from misc_cli.errors import InputError
 from misc_cli.holdout import answers_of, folds, sample_items
 from misc_cli.metrics import calibration_error, expected_error
 from misc_cli.pipeline import run
 from misc_cli.select import plan
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import indistinguishable, lead
+from misc_cli.select.compare import compare
+from misc_cli.select.processes import Deadline
 from misc_cli.select.search import calibration_of, search
 from misc_cli.select.trial import Method
 from misc_cli.settings import Settings
@@ -124,17 +127,38 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     assert expected_error(found[0].aggregation.posteriors, truth) < 0.2
 
 
-def test_a_time_budget_ends_the_search_with_a_result() -> None:
+@pytest.mark.parametrize("after", [0, 1, 2, 4])
+def test_a_time_budget_ends_the_search_with_a_result(
+    after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whenever it passes, the first method has seen all folds."""
+
+    class Expiring(Deadline):
+        def __init__(self, seconds: float | None) -> None:
+            self.end = None
+            self.asked = 0 if seconds else -1_000
+
+        @property
+        def passed(self) -> bool:
+            self.asked += 1
+            return self.asked > after
+
+    monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
     labels, _ = simulated()
-    found = search(labels, [method("ds-em"), method("ebcc")], time_budget=1e-9)
+    methods = [method("ds-em"), method("mv")]
+    found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
     assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
+    standings = compare(labels, methods, time_budget=60.0)
+    assert [standing.method for standing in standings] == ["ds-em"]
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
     labels, _ = simulated(answers_per_item=1)
-    found = search(labels, [method("ds-em"), method("mv")])
-    assert found.selection["chosen"] == ["ds-em"]
+    methods = [method("ds-em"), method("mv")]
+    assert search(labels, methods).selection["chosen"] == ["ds-em"]
+    with pytest.raises(InputError, match="items with one answer each leave none to hide"):
+        compare(labels, methods)
 
 
 def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:

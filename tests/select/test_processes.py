@@ -1,0 +1,103 @@
+"""Trials in processes of their own: in order, in time, and what becomes of those that die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from misc_cli.errors import MiscError
+from misc_cli.select.processes import Deadline, run_all
+from misc_cli.votes import thread_limit
+from tests.conftest import REPO
+
+pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no forking here")
+
+
+def run(
+    function: Callable[[int], int], tasks: list[int], seconds: float | None = None
+) -> list[int]:
+    with thread_limit(2):
+        return list(run_all(function, tasks, deadline=Deadline(seconds), parallel=True))
+
+
+def test_results_come_in_order_from_other_processes() -> None:
+    assert run(lambda task: task if os.getpid() != here else -1, [3, 1, 2]) == [3, 1, 2]
+    assert not multiprocessing.active_children()
+
+
+here = os.getpid()
+
+
+def test_what_runs_at_the_deadline_is_ended() -> None:
+    def sleep(task: int) -> int:
+        time.sleep(task)
+        return task
+
+    started = time.monotonic()
+    assert run(sleep, [0, 60, 0], seconds=0.5) == [0]
+    assert time.monotonic() - started < 20
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_trial_is_an_error_and_not_a_wait_for_ever() -> None:
+    def die(task: int) -> int:
+        if task == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+    with pytest.raises(MiscError, match="lower --threads"):
+        run(die, [0, 1, 2])
+    assert not multiprocessing.active_children()
+
+
+def test_a_daemon_runs_its_trials_in_turn() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(_inside_a_daemon) == [1, 2]
+
+
+def _inside_a_daemon() -> list[int]:
+    return run(abs, [-1, -2])
+
+
+ORPHANS = """
+import os, time
+from misc_cli.select.processes import Deadline, run_all
+
+def pid(task):
+    return os.getpid()
+
+for child in run_all(pid, [0, 1], deadline=Deadline(None), parallel=True):
+    print(child, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_children_do_not_outlive_a_killed_parent() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True, cwd=REPO
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 20
+    while _runs(child):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is such a process that still does something; nobody may have reaped it."""
+    try:
+        with open(f"/proc/{pid}/stat") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
