@@ -77,7 +77,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
             stacklevel=3,
         )
     ended = {
-        "settings": loop,
+        "settings": {name: value for name, value in loop.items() if name != "starter"},
         "ranks": mixture.ranks,
         "passes": mixture.passes,
         "converged": mixture.converged,

@@ -78,9 +78,9 @@ class Mixture:
     """What the loop returns.
 
     `aggregation` is the final one, its confusions those of the real workers on their own answers;
-    `initial` the pure one; `ranks` those the completer used, where it has a rule for them. If the
-    completed label matrix was aggregated, its `columns` workers stood for `n_completed_workers`
-    (the slice included): fewer means that similar ones were merged.
+    `initial` the pure one that filled the first slice; `ranks` those the completer used, where it
+    has a rule for them. If the completed label matrix was aggregated, its `columns` workers stood
+    for `n_completed_workers` (the slice included): fewer means that similar ones were merged.
     """
 
     aggregation: Aggregation
@@ -107,14 +107,16 @@ def mix(
     final: str = "answers",
     tol: float = SLICE_TOLERANCE,
     max_cells: int = MAX_CELLS,
+    starter: Aggregator | None = None,
     initial: Aggregation | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Mixture:
     """Any completer with any aggregator; without a completer the pure aggregation.
 
     `passes` is the most that are made, `tol` stops earlier if the slice stops evolving (0: never).
-    `initial` is the pure aggregation where the caller has it already; `max_cells` bounds the
-    completed label matrix, which only `final="completed"` holds.
+    The first slice is the pure result of `starter`, by default of the aggregator itself; `initial`
+    is that result where the caller has it already. `max_cells` bounds the completed label matrix,
+    which only `final="completed"` holds.
     """
     if completer is None:
         initial = initial or aggregator(labels, on_iteration)
@@ -124,7 +126,7 @@ def mix(
     if final not in FINALS:
         raise ConfigError(f"--final {final}: choose {' or '.join(FINALS)}")
     _check_memory(labels, completer, max_cells if final == "completed" else 0)
-    initial = initial or aggregator(labels, stamped(on_iteration, 0))
+    initial = initial or (starter or aggregator)(labels, stamped(on_iteration, 0))
 
     def step(before: Pass) -> Step[Pass]:
         after = advance(before, completer, slice_mode, on_iteration)

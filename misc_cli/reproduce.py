@@ -138,7 +138,7 @@ def pure(folder: Path, aggregator: str) -> Aggregation:
 def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     """The error of a cell in per cent."""
     labels, truth = load(folder)
-    initial = pure(folder, cell.aggregator)
+    initial = pure(folder, options.get("start", cell.aggregator))
     if cell.completer == PURE:
         return 100 * expected_error(initial.posteriors, truth)
     # the same way as `misc aggregate --preset paper --completer … --ranks …`

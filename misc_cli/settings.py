@@ -25,6 +25,7 @@ LOOP_OPTIONS = {
     "passes": "passes",
     "slice": "slice_mode",
     "final": "final",
+    "start": "starter",
     "max_cells": "max_cells",
 }
 LOOP_PRESETS: dict[str, dict[str, Any]] = {"paper": {"final": "completed"}}
@@ -102,6 +103,11 @@ def build(settings: Settings) -> Methods:
         for kind, name in chosen.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
+    starter = shares["loop"].get("start")
+    if starter is not None:
+        shares["loop"]["start"] = registry.create("aggregator", starter, settings.preset)
+        own = registry.settings("aggregator", starter, settings.preset)
+        resolved["start"] = {"aggregator": starter, **own}
     search = _ranked(fields) and not any(_is_rank(name) for name in given)
     asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
     return Methods(

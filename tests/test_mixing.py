@@ -128,6 +128,15 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
     np.testing.assert_allclose(found.confusions.sum(axis=2), 1.0)
 
 
+def test_another_aggregator_can_fill_the_first_slice() -> None:
+    labels, completer = small_labels(), Tucker((3, 6, 3))
+    majority, other = (registry.create("aggregator", name) for name in ("mv", "ds-em"))
+    found = mix(labels, completer, majority, starter=other, passes=1, tol=0)
+    again = next(trajectory(start(labels, other(labels).posteriors), completer, 1))
+    np.testing.assert_array_equal(found.initial.posteriors, other(labels).posteriors)
+    np.testing.assert_array_equal(found.slice, again.slice)
+
+
 def test_one_trajectory_gives_every_number_of_passes() -> None:
     labels, completer = small_labels(), Tucker((3, 6, 3))
     method = registry.create("aggregator", "ds-em")

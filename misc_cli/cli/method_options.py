@@ -126,6 +126,13 @@ METHOD_OPTIONS: dict[str, Row] = {
         "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
         "answers",
     ),
+    "start": Row(
+        COMPLETER,
+        str,
+        "NAME",
+        "The aggregator whose pure result is the first slice.",
+        "as --aggregator",
+    ),
     "max-cells": Row(
         COMPLETER,
         COUNT,

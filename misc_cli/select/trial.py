@@ -51,6 +51,7 @@ class Method:
     slice_mode: str = "soft"
     final: str = "answers"
     max_cells: int = MAX_CELLS
+    starter: Aggregator | None = None
 
     @classmethod
     def looped(
@@ -104,12 +105,12 @@ class Trial:
 def fits(
     method: Method, labels: Labels, initial: Floats | None, on_iteration: OnIteration
 ) -> Iterator[tuple[Candidate, Aggregation]]:
-    """Every candidate of a method, fitted. `initial` (posteriors) spares the pure fit."""
+    """Every candidate of a method, fitted. `initial` (the aggregator's posteriors) spares a fit."""
     if method.completer is None:
         yield Candidate(method), method.aggregator(labels, on_iteration)
         return
-    if initial is None:
-        initial = method.aggregator(labels, on_iteration).posteriors
+    if initial is None or method.starter is not None:
+        initial = (method.starter or method.aggregator)(labels, on_iteration).posteriors
     walk = trajectory(
         start(labels, initial),
         method.completer,
