@@ -3,7 +3,7 @@
 Modes are 1 workers, 2 items, 3 classes (the paper's order). Everything goes through the item-mode
 unfolding T_(2) = [A_(2), S], (n_items, (n_workers + 1) * n_classes), whose left part is the votes'
 CSR matrix and whose last n_classes columns are the slice: products with it cost one multiplication
-per vote and rank, and no unfolding is ever made dense unless one of its sides is tiny.
+per vote and rank, and no unfolding is ever made dense: at most the Gram matrix of a tiny side is.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ class LabelTensor:
         by_items = n_items <= n_columns
         side = min(n_items, n_columns)
         if side <= max(TINY_SIDE, 2 * rank):
-            unfolding = np.hstack([self.votes.matrix.toarray(), self.slice])
-            gram = unfolding @ unfolding.T if by_items else unfolding.T @ unfolding
+            gram = self._item_gram() if by_items else self._column_gram()
             values, vectors = _leading_eigenvectors(gram, rank)
         else:
             # not at the top: a run without a completer loads this module, and scipy.linalg is slow
@@ -137,6 +136,18 @@ class LabelTensor:
         if by_items:
             return vectors * (inverse > 0)
         return self.times_columns(vectors * inverse)
+
+    def _item_gram(self) -> Floats:
+        """T_(2) @ T_(2)ᵀ, (n_items, n_items)."""
+        matrix = self.votes.matrix
+        of_votes: Floats = self.once("item gram", lambda: (matrix @ matrix.T).toarray())
+        return of_votes + self.slice @ self.slice.T
+
+    def _column_gram(self) -> Floats:
+        """T_(2)ᵀ @ T_(2), both sides (n_workers + 1) * n_classes long."""
+        of_votes = self.once("column gram", lambda: _column_gram(self.votes))
+        with_slice = self.times_items(self.slice)
+        return np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
 
     def _gram_product(self, x: Floats, by_items: bool) -> Floats:
         """T_(2) T_(2)ᵀ x or T_(2)ᵀ T_(2) x: a vector is too little work to share out in blocks."""
@@ -208,6 +219,19 @@ def _fix_signs(vectors: Floats) -> Floats:
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
     fixed: Floats = vectors * np.where(largest < 0, -1.0, 1.0)
     return fixed
+
+
+def _column_gram(votes: SparseVotes) -> Floats:
+    """A_(2)ᵀ @ A_(2), block by block: how often two answers meet on an item."""
+    gram: Floats = np.zeros((votes.matrix.shape[1], votes.matrix.shape[1]))
+
+    def kernel(rows: Rows) -> Floats:
+        block = votes.block(rows)
+        return np.asarray((block.T @ block).toarray())
+
+    for partial in map_in_order(kernel, votes.blocks):
+        gram += partial
+    return gram
 
 
 def _class_gram(votes: SparseVotes) -> Floats:

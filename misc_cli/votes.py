@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 Floats = npt.NDArray[np.float64]
+Int32s = npt.NDArray[np.int32]
 Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
 LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 T = TypeVar("T")
@@ -28,6 +30,7 @@ Block = TypeVar("Block")
 
 # A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
 BLOCK_VOTES = 1 << 16
+MOST_THREADS = min(os.cpu_count() or 1, 8)
 
 
 class Votes(Protocol):
@@ -68,8 +71,31 @@ class SparseVotes:
     def n_votes(self) -> int:
         return int(self.matrix.nnz)
 
-    @cached_property
+    @property
     def blocks(self) -> list[slice]:
+        return self._cut[0]
+
+    @cached_property
+    def _cut(self) -> tuple[list[slice], dict[int, sp.csr_array]]:
+        """The blocks' items, and the blocks by first item, cut once for all iterations.
+
+        A walk asks for `blocks` before its threads start, so it is never a thread that cuts.
+
+        scipy copies a small view of a large array whenever it wraps or transposes it, so each block
+        owns its columns (4 bytes a vote) and all blocks share one array of ones.
+        """
+        pointers, columns = self.matrix.indptr, self.matrix.indices
+        ranges = self._ranges()
+        edges = pointers[[0, *(rows.stop for rows in ranges)]]
+        ones = np.ones(np.diff(edges).max())
+        cut = {}
+        for rows, (first, last) in zip(ranges, pairwise(edges), strict=True):
+            own = columns[first:last].copy(), pointers[rows.start : rows.stop + 1] - first
+            shape = (rows.stop - rows.start, self.matrix.shape[1])
+            cut[rows.start] = sp.csr_array((ones[: last - first], *own), shape=shape)
+        return ranges, cut
+
+    def _ranges(self) -> list[slice]:
         # A block's votes must outweigh its partial sums, which are as long as the columns.
         size = max(BLOCK_VOTES, 4 * self.matrix.shape[1])
         targets = np.arange(size, self.n_votes, size)
@@ -77,29 +103,14 @@ class SparseVotes:
         edges = [0, *cuts[(cuts > 0) & (cuts < self.n_items)].tolist(), self.n_items]
         return [slice(a, b) for a, b in pairwise(edges)]
 
-    @cached_property
-    def _cut(self) -> dict[int, sp.csr_array]:
-        """The blocks by first item, cut once for all iterations.
-
-        scipy copies a small view of a large array whenever it wraps or transposes it, so each block
-        owns its columns (4 bytes a vote) and all blocks share one array of ones.
-        """
-        edges = self.matrix.indptr[[0, *(rows.stop for rows in self.blocks)]]
-        ones = np.ones(np.diff(edges).max())
-        cut = {}
-        for rows, (first, last) in zip(self.blocks, pairwise(edges), strict=True):
-            pointers = self.matrix.indptr[rows.start : rows.stop + 1] - first
-            columns = self.matrix.indices[first:last].copy()
-            shape = (rows.stop - rows.start, self.matrix.shape[1])
-            cut[rows.start] = sp.csr_array((ones[: last - first], columns, pointers), shape=shape)
-        return cut
-
     def block(self, rows: slice) -> sp.csr_array:
-        return self._cut[rows.start]
+        return self._cut[1][rows.start]
 
     def class_totals(self, rows: slice) -> Floats:
-        to_class = np.tile(np.eye(self.n_classes), (self.n_workers, 1))
-        totals: Floats = self.block(rows) @ to_class
+        block = self.block(rows)
+        shape = (block.shape[0], self.n_classes)
+        by_class = (block.data, block.indices % self.n_classes, block.indptr)
+        totals: Floats = sp.csr_array(by_class, shape=shape).toarray()
         return totals
 
 
@@ -126,24 +137,28 @@ class DenseVotes:
     def n_votes(self) -> int:
         return self.n_items * self.n_workers
 
-    @cached_property
+    @property
     def blocks(self) -> list[slice]:
-        size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
-        starts = range(0, self.n_items, size)
-        return [slice(start, min(start + size, self.n_items)) for start in starts]
+        return self._layout[0]
 
     @cached_property
-    def _pattern(self) -> tuple[Floats, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Values, row pointers and first columns of the largest block: every block's are part."""
-        n_rows = self.blocks[0].stop
+    def _layout(self) -> tuple[list[slice], Floats, Int32s, Int32s]:
+        """The blocks' items; values, row pointers and first columns of the largest block.
+
+        Every block's are part of the largest one's. As in `SparseVotes`, the caller of a walk
+        makes this, never one of its threads.
+        """
+        size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
+        starts = range(0, self.n_items, size)
+        ranges = [slice(start, min(start + size, self.n_items)) for start in starts]
         one_row = np.ones(self.n_workers) if self.weights is None else self.weights
-        pointers = np.arange(n_rows + 1, dtype=np.int32) * np.int32(self.n_workers)
+        pointers = np.arange(ranges[0].stop + 1, dtype=np.int32) * np.int32(self.n_workers)
         first_columns = np.arange(self.n_workers, dtype=np.int32) * np.int32(self.n_classes)
-        return np.tile(one_row, n_rows), pointers, first_columns
+        return ranges, np.tile(one_row, ranges[0].stop), pointers, first_columns
 
     def block(self, rows: slice) -> sp.csr_array:
         codes = self.label_matrix[rows]
-        values, pointers, first_columns = self._pattern
+        _, values, pointers, first_columns = self._layout
         return sp.csr_array(
             (values[: codes.size], (codes + first_columns).ravel(), pointers[: len(codes) + 1]),
             shape=(len(codes), self.n_workers * self.n_classes),
@@ -161,30 +176,29 @@ class DenseVotes:
         return totals
 
 
-_thread_limit = min(os.cpu_count() or 1, 8)
+# Of the calling thread, not of the process: calls that overlap may each have a limit of their own.
+_thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS)
 
 
 def threads() -> int:
     """How many threads walk the blocks."""
-    return _thread_limit
+    return _thread_limit.get()
 
 
 @contextmanager
 def thread_limit(threads: int | None) -> Iterator[None]:
     """Walk blocks on this many threads; changes how long a run takes and nothing else."""
-    global _thread_limit
-    before = _thread_limit
-    _thread_limit = threads or before
+    before = _thread_limit.set(threads or _thread_limit.get())
     try:
         yield
     finally:
-        _thread_limit = before
+        _thread_limit.reset(before)
 
 
 def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
     """`kernel` of every block, results in block order, so that sums never depend on threads."""
-    if _thread_limit == 1 or len(blocks) == 1:
+    if threads() == 1 or len(blocks) == 1:
         yield from map(kernel, blocks)
         return
-    with ThreadPoolExecutor(_thread_limit) as pool:
+    with ThreadPoolExecutor(threads()) as pool:
         yield from pool.map(kernel, blocks)

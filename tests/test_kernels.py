@@ -1,6 +1,8 @@
-"""What the block kernels promise: exact arithmetic, no copies, and threads that change nothing."""
+"""What the block kernels promise: exact arithmetic, no copies, nothing made twice by threads."""
 
 from __future__ import annotations
+
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ from scipy.special import logsumexp, softmax
 from misc_cli import registry, votes
 from misc_cli.solver import normalise_scores
 from misc_cli.types import Labels
-from misc_cli.votes import DenseVotes, SparseVotes, thread_limit
+from misc_cli.votes import DenseVotes, SparseVotes, map_in_order, thread_limit, threads
 
 
 def crowd(n_items: int = 300, n_workers: int = 9, n_classes: int = 3) -> DenseVotes:
@@ -42,16 +44,21 @@ def test_posteriors_and_normalisers_agree_with_scipy(n_classes: int) -> None:
     scores = rng.normal(scale=500.0, size=(40, n_classes))  # far beyond what exp() can hold
     log_prior = np.log(rng.dirichlet(np.ones(n_classes)))
     gold = np.full(40, -1, dtype=np.int32)
-    gold[3] = n_classes - 1
     expected = scores + log_prior
+    gold[3] = known = int(expected[3].argmin())  # against the scores
+    open_rows = gold < 0
 
     normalisers = normalise_scores(scores, gold, log_prior)
 
-    np.testing.assert_allclose(normalisers, logsumexp(expected, axis=1), rtol=1e-14)
     np.testing.assert_allclose(
-        scores[gold < 0], softmax(expected, axis=1)[gold < 0], rtol=1e-12, atol=1e-300
+        normalisers[open_rows], logsumexp(expected, axis=1)[open_rows], rtol=1e-14
     )
-    assert scores[3].tolist() == [0.0] * (n_classes - 1) + [1.0]
+    np.testing.assert_allclose(
+        scores[open_rows], softmax(expected, axis=1)[open_rows], rtol=1e-12, atol=1e-300
+    )
+    # what is known to be of one class is as likely as that class makes its answers
+    assert normalisers[3] == expected[3, known]
+    assert scores[3].tolist() == np.eye(n_classes)[known].tolist()
 
 
 def test_blocks_cover_every_item_once_and_are_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,19 +75,51 @@ def test_blocks_cover_every_item_once_and_are_cut_once(monkeypatch: pytest.Monke
         assert (block.toarray() == sparse.matrix.toarray()[rows]).all()
 
 
-@pytest.mark.parametrize("name", list(registry.AGGREGATORS))
-def test_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["sparse", "dense", "weighted"])
+def test_class_totals_count_votes_and_no_thread_makes_what_blocks_share(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since Python 3.12 a cached property has no lock: threads would each make their own."""
     monkeypatch.setattr(votes, "BLOCK_VOTES", 50)
-    labels = as_labels(as_sparse(crowd()))
-    method = registry.create("aggregator", name)
-    outcomes = []
-    for threads in (1, 2, 5):
-        with thread_limit(threads):
-            outcomes.append(method(labels))
-    for other in outcomes[1:]:
-        assert (other.posteriors == outcomes[0].posteriors).all()
-        assert (other.confusions == outcomes[0].confusions).all()
-        assert other.objective == outcomes[0].objective
+    dense = crowd()
+    weights = np.arange(1.0, 10.0) if kind == "weighted" else None
+    source: DenseVotes | SparseVotes = DenseVotes(dense.label_matrix, 3, weights)
+    if kind == "sparse":
+        source = as_sparse(dense)
+
+    def kernel(rows: slice) -> bool:
+        held = set(vars(source))
+        by_worker = source.block(rows).toarray().reshape(-1, source.n_workers, 3)
+        totals = source.class_totals(rows)
+        np.testing.assert_array_equal(totals, by_worker.sum(axis=1))
+        return set(vars(source)) == held
+
+    with thread_limit(1):  # the first block is the one that could have made something
+        assert all(map_in_order(kernel, source.blocks))
+
+
+def test_a_thread_limit_is_the_callers_alone() -> None:
+    """Two calls that overlap: neither sees the other's limit, and nothing is left behind."""
+    both_inside, first_left = threading.Barrier(2, timeout=10), threading.Event()
+    seen: dict[int, list[int]] = {3: [], 5: []}
+
+    def call(limit: int) -> None:
+        with thread_limit(limit):
+            both_inside.wait()
+            seen[limit].append(threads())
+            if limit == 5:
+                first_left.wait(10)
+            seen[limit].append(threads())
+        first_left.set()
+
+    before = threads()
+    callers = [threading.Thread(target=call, args=(limit,)) for limit in seen]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert seen == {3: [3, 3], 5: [5, 5]}
+    assert threads() == before
 
 
 @pytest.mark.parametrize("name", ["mv", "ds-em"])

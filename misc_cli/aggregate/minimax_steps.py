@@ -154,11 +154,7 @@ def item_step(
         state.items[:, rows] = structure.stored(maximise(derivatives, start, ridge), slots)
 
         scores = _scores(block, table, structure, state.items[:, rows]) + log_prior
-        known = None if gold is None else gold[rows]
-        certain = np.flatnonzero(known >= 0) if known is not None else np.empty(0, np.int64)
-        pinned = scores[certain, known[certain]] if known is not None else np.empty(0)
-        log_normalisers = normalise_scores(scores, known)
-        log_normalisers[certain] = pinned
+        log_normalisers = normalise_scores(scores, None if gold is None else gold[rows])
         change = float(np.abs(scores - before).max(initial=0.0))
         state.posteriors[rows] = scores
         return float(log_normalisers.sum()), change

@@ -60,6 +60,7 @@ def completed_matrix(
         f"lower --max-cells (now {max_cells}) to merge similar workers",
     )
     matrix = np.empty((n_items, n_workers), dtype=code_type)
+    _ = completion.slice  # made here once, not by each thread that meets an empty fibre first
 
     def fill(rows: Rows) -> None:
         matrix[rows] = completion.label_rows(rows, directions)

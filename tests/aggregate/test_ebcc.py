@@ -17,7 +17,6 @@ from misc_cli.encode import Answers, encode
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.metrics import expected_error
 from misc_cli.types import Codes, Floats, Iteration, Labels
-from misc_cli.votes import thread_limit
 from tests.conftest import Load
 
 TINY_ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 2, 1), (2, 2, 1), (2, 0, 1)]
@@ -97,18 +96,13 @@ def test_reference_errors(dataset: Load, name: str, reference: float) -> None:
     assert 100 * expected_error(result.posteriors, truth) == pytest.approx(reference, abs=0.5)
 
 
-def test_the_bound_rises_and_threads_leave_no_trace(dataset: Load) -> None:
+def test_the_best_bound_rises_from_wave_to_wave(dataset: Load) -> None:
     labels, _ = dataset("bluebirds")
     seen: list[Iteration] = []
-    with thread_limit(1):
-        alone = EnhancedBcc(restarts=12)(labels, seen.append)
-    with thread_limit(3):
-        together = EnhancedBcc(restarts=12)(labels)
-    np.testing.assert_array_equal(alone.posteriors, together.posteriors)
-    np.testing.assert_array_equal(alone.confusions, together.confusions)
+    found = EnhancedBcc(restarts=12)(labels, seen.append)
     objectives = np.array([i.objective for i in seen], dtype=np.float64)
     assert (np.diff(objectives) > -1e-6).all()
-    assert alone.objective == objectives[-1]
+    assert found.objective == objectives[-1]
 
 
 def test_each_restart_climbs(dataset: Load) -> None:

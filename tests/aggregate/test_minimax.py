@@ -24,7 +24,7 @@ from misc_cli.encode import Answers, encode
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.metrics import expected_error
 from misc_cli.types import Floats, Iteration, Labels
-from misc_cli.votes import DenseVotes, thread_limit
+from misc_cli.votes import DenseVotes
 from tests.conftest import Load
 
 N_CLASSES, N_SEGMENTS, N_PAIRS = 3, 2, 40
@@ -207,22 +207,18 @@ def test_rounds_end_where_scipy_finds_no_better_point() -> None:
     assert np.abs(approx_fprime(flat, loss, 1e-6)).max() < 1e-3
 
 
-def test_threads_gold_and_forecast(dataset: Load) -> None:
+def test_gold_and_forecast(dataset: Load) -> None:
     labels, truth = dataset("bluebirds")
     labels = dataclasses.replace(labels, gold=np.where(np.arange(108) < 20, truth, -1))
     seen: list[Iteration] = []
-    with thread_limit(1):
-        alone = MinimaxEntropy()(labels, seen.append)
-    with thread_limit(3):
-        together = MinimaxEntropy()(labels)
-    np.testing.assert_array_equal(alone.posteriors, together.posteriors)
-    np.testing.assert_array_equal(alone.posteriors[np.arange(20), truth[:20]], 1.0)
+    result = MinimaxEntropy()(labels, seen.append)
+    np.testing.assert_array_equal(result.posteriors[np.arange(20), truth[:20]], 1.0)
     objectives = np.array([i.objective for i in seen], dtype=np.float64)
     assert (np.diff(objectives) > -1e-6).all()
     workers, items = np.indices((39, 108), dtype=np.int32).reshape(2, -1)
-    forecast = alone.predict(workers, items)
+    forecast = result.predict(workers, items)
     np.testing.assert_allclose(forecast.sum(axis=1), 1.0)
-    difficulty = alone.item_details["difficulty"]
+    difficulty = result.item_details["difficulty"]
     assert ((difficulty > 0) & (difficulty < 1)).all()
     # an item on which the crowd is split is harder than one on which it agrees
     agreement = vote_fractions(labels).max(axis=1)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from misc_cli.complete import tucker
 from misc_cli.complete.factors import FactorCompletion
+from misc_cli.complete.label_matrix import completed_matrix
+from misc_cli.complete.lrtc import LRTC
 from misc_cli.complete.tucker import Tucker, check_ranks, rule_of_thumb
 from misc_cli.errors import ConfigError
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Floats, Iteration
+from misc_cli.votes import LabelCodes, Rows, SparseVotes, thread_limit
 from tests.tensors import dense, random_tensor, votes_of
 
 
@@ -106,12 +113,58 @@ def test_labels_are_the_argmax_of_each_fibre_block_by_block() -> None:
     np.testing.assert_array_equal(asked, whole.argmax(axis=2).T[:, [2, 5]])
 
 
-def test_an_empty_fibre_takes_the_slices_label() -> None:
+def with_empty_fibres() -> FactorCompletion:
     """Worker 1 answers items that nobody else does and rank 1 leaves its row at zero."""
-    items = np.array([[1.0], [1.0]])
-    mixer = np.array([[[0.0, 1.0]]])
-    completion = FactorCompletion(np.array([[0.0], [1.0], [1.0]]), items, mixer)
-    assert completion.label_rows(slice(0, 2)).tolist() == [[1, 1, 1], [1, 1, 1]]
+    workers = np.array([[0.0], [1.0], [1.0]])
+    return FactorCompletion(workers, np.array([[1.0], [1.0]]), np.array([[[0.0, 1.0]]]))
+
+
+def test_an_empty_fibre_takes_the_slices_label() -> None:
+    assert with_empty_fibres().label_rows(slice(0, 2)).tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("kind", ["tucker", "lrtc"])
+def test_no_thread_makes_what_the_label_matrix_shares(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since Python 3.12 a cached property has no lock: threads would each make their own."""
+    completion = with_empty_fibres() if kind == "tucker" else LRTC()(random_tensor(2, 2, 2, seed=1))
+    made: list[set[str]] = []
+    label_rows = type(completion).label_rows
+
+    def watched(self: Any, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+        held = set(vars(self))
+        codes = label_rows(self, rows, directions)
+        made.append(set(vars(self)) - held)
+        return codes
+
+    monkeypatch.setattr(type(completion), "label_rows", watched)
+    completed_matrix(completion, (3, 2, 2), max_cells=100)
+    assert made == [set()]
+
+
+def test_the_memory_that_it_asks_for_is_what_it_takes() -> None:
+    """Tall data, whose Gram matrix is formed: the unfolding beside it is never made dense."""
+    n_items, n_workers, n_classes = 60_000, 20, 5
+    random = np.random.default_rng(0)
+    columns = (np.arange(0, 100, 25) + random.integers(25, size=(n_items, 4))).ravel()
+    pointers = np.arange(0, len(columns) + 1, 4, dtype=np.int32)
+    matrix = sp.csr_array(
+        (np.ones(len(columns)), columns.astype(np.int32), pointers),
+        shape=(n_items, n_workers * n_classes),
+    )
+    tensor = LabelTensor(
+        SparseVotes(matrix, n_workers, n_classes), random.random((n_items, n_classes))
+    )
+    method = Tucker((3, 5, 5))
+    Tucker((1, 1, 1))(random_tensor(3, 4, 2, seed=0))  # what the first call of all imports
+    assert tensor.votes.blocks
+    tracemalloc.start()
+    with thread_limit(1):  # each holds a block
+        method(tensor)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * method.bytes_needed(tensor.shape)
 
 
 @pytest.mark.parametrize(
