@@ -13,12 +13,12 @@ import pandas as pd
 import pyarrow as pa
 
 from misc_cli import pipeline, registry
-from misc_cli.encode import Answers, encode, encode_gold
+from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import InputError, MiscWarning
-from misc_cli.io.read import ReadOptions, read_answer_columns, read_pairs
+from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
 from misc_cli.report import label_columns, worker_columns
 from misc_cli.settings import Settings
-from misc_cli.types import OnIteration, ignore_iteration
+from misc_cli.types import Answers, OnIteration, ignore_iteration
 
 Path = str | PathLike[str]
 
@@ -150,14 +150,17 @@ def compare(
     from misc_cli.select.plan import pairs
 
     labels = encode(_answers(answers)).labels
-    known = _pairs(truth)
+    pairs_of_truth = _pairs(truth)
     names = aggregators or [
         name for name in registry.AGGREGATORS if labels.ordered or name != "mmce-o"
     ]
+    known = None
+    if pairs_of_truth is not None:
+        known = encode_gold(labels, *pairs_of_truth, unknown="outside", which="the truth")
     standings = leaderboard(
         labels,
         pairs(completers, names, preset, seed),
-        truth=None if known is None else encode_gold(labels, *known, unknown="outside"),
+        truth=known,
         seed=seed,
         time_budget=time_budget,
     )
@@ -183,7 +186,7 @@ def _pairs(given: pd.DataFrame | Path | None) -> pipeline.Pairs | None:
     if given is None:
         return None
     if not isinstance(given, pd.DataFrame):
-        return read_pairs(fspath(given))
+        return read_known(fspath(given)).pairs
     item, label = _columns(given, ("item", "label"))
     return item, label
 

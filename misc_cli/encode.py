@@ -18,27 +18,18 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.types import Codes, Labels, Names
+from misc_cli.types import Answers, Codes, Labels, Names
 from misc_cli.votes import SparseVotes
 
 DUPLICATES = ("last", "first", "error", "all")
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Three text columns of equal length, dictionary-encoded arrow arrays, as they were read."""
-
-    worker: Any
-    item: Any
-    label: Any
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-
-@dataclass(frozen=True)
 class Encoding:
-    """The labels and what was set aside on the way to them."""
+    """The labels and what was set aside on the way to them.
+
+    `n_conflicts` counts pairs of a worker and an item with more than one label.
+    """
 
     labels: Labels
     n_rows: int
@@ -58,14 +49,15 @@ def encode(
         columns = pool.map(_factorize, (answers.worker, answers.item, answers.label))
         (worker, workers), (item, items), (label, classes) = columns
     kept = label >= 0
+    where = f"{answers.name}: " if answers.name else ""
     for codes, name in ((worker, "worker"), (item, "item")):
         nameless = np.flatnonzero((codes < 0) & kept)
         if len(nameless):
             row = int(nameless[0]) + 1
-            raise InputError(f"row {row} has an empty {name}; fill it in or drop the row")
+            raise InputError(f"{where}row {row} has an empty {name}; fill it in or drop the row")
     n_empty = int(len(kept) - kept.sum())
     if n_empty == len(kept):
-        raise InputError("no answers are left: every label is empty; check --label-col")
+        raise InputError(f"{where}no answers are left: every label is empty; check --label-col")
     if n_empty:
         worker, item, label = worker[kept], item[kept], label[kept]
         worker, workers = _drop_unused(worker, workers)
@@ -83,17 +75,19 @@ def encode(
     )
 
 
-def encode_gold(labels: Labels, items: Any, values: Any, *, unknown: str = "error") -> Codes:
+def encode_gold(
+    labels: Labels, items: Any, values: Any, *, unknown: str = "error", which: str = "the gold"
+) -> Codes:
     """Known classes by item, (n_items,), -1 where unknown; empty labels are unknown.
 
     A label nobody gave is an error, or with `unknown="outside"` is coded n_classes: a truth that
-    no result can match.
+    no result can match. `which` is what errors call the known labels.
     """
     gold = np.full(labels.n_items, -1, dtype=np.int32)
-    names = pc.utf8_trim_whitespace(_text(items))
-    texts = pc.utf8_trim_whitespace(_text(values))
+    names, first = distinct(items, values, which)
+    texts = trimmed(values).take(pa.array(first))
     rows = pc.index_in(names, labels.items)
-    known = pc.and_(pc.is_valid(rows), pc.fill_null(pc.not_equal(texts, ""), False))
+    known = pc.is_valid(rows)
     rows, texts, names = rows.filter(known), texts.filter(known), names.filter(known)
     codes = pc.index_in(texts, labels.classes)
     if codes.null_count and unknown == "error":
@@ -106,12 +100,28 @@ def encode_gold(labels: Labels, items: Any, values: Any, *, unknown: str = "erro
     return gold
 
 
-def _text(column: Any) -> Any:
-    """A plain string array, whatever arrow or pandas handed over."""
+def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np.int64]]:
+    """Each item that has a label, once, with the row it stands in; two labels are an error."""
+    names, texts = trimmed(items), trimmed(labels)
+    pairs = pa.table({"item": names, "label": texts, "row": np.arange(len(names))})
+    pairs = pairs.filter(pc.and_(pc.not_equal(names, ""), pc.not_equal(texts, "")))
+    once = pairs.group_by(["item", "label"], use_threads=False).aggregate([("row", "min")])
+    found = once["item"].combine_chunks()
+    twice = pc.value_counts(found)
+    twice = twice.filter(pc.greater(twice.field("counts"), 1))
+    if len(twice):
+        raise InputError(
+            f"item {twice[0]['values'].as_py()!r} has more than one label in {which}; keep one"
+        )
+    return found, once["row_min"].to_numpy()
+
+
+def trimmed(column: Any) -> Names:
+    """A plain string array without the spaces around it, whatever arrow or pandas handed over."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.Array) and pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    return array.cast(pa.string())
+    return pc.utf8_trim_whitespace(array.cast(pa.string()))
 
 
 def _factorize(column: Any) -> tuple[Codes, Names]:
@@ -222,15 +232,15 @@ def _votes(
     # Two labels of one worker for one item are less than n_classes apart, so few need dividing.
     close = np.flatnonzero(steps < n_classes)
     close = close[keys[close] // n_classes == keys[close + 1] // n_classes]
-    n_conflicts = len(close)
+    contested = np.unique(keys[close] // n_classes)
+    n_conflicts = len(contested)
     if n_conflicts == 0 or duplicates == "all":
         return keys, n_repeats, n_conflicts
-    contested = np.unique(keys[close] // n_classes)
     if duplicates == "error":
         at_item, at_worker = divmod(int(contested[0]), n_workers)
         raise InputError(
             f"worker {names[0][at_worker].as_py()!r} gave different labels to item "
-            f"{names[1][at_item].as_py()!r} ({len(contested)} such pairs); "
+            f"{names[1][at_item].as_py()!r} (pairs like this: {n_conflicts}); "
             "choose --duplicates last, first or all"
         )
     pairs = item.astype(np.int64) * n_workers + worker

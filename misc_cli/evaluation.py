@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.encode import order_names
+from misc_cli.encode import distinct, order_names, trimmed
 from misc_cli.errors import InputError
 from misc_cli.metrics import (
     ClassScores,
@@ -20,24 +20,9 @@ from misc_cli.metrics import (
     expected_error,
     tied_classes,
 )
-from misc_cli.types import Codes, Floats, Names
+from misc_cli.types import Codes, LabelTable, Names
 
 EXAMPLES = 5
-
-
-@dataclass(frozen=True)
-class LabelTable:
-    """Labels as they were written: text columns and, where there are any, confidences.
-
-    confidence     (n_rows,) or None
-    probabilities  (n_rows, n_classes) or None, their columns named by `classes`
-    """
-
-    items: Names
-    labels: Names
-    confidence: Floats | None = None
-    probabilities: Floats | None = None
-    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,10 +79,13 @@ class Evaluation:
         }
 
 
-def evaluate(table: LabelTable, truth_items: Names, truth_labels: Names) -> Evaluation:
-    """Compare by item name; both sides may have items that the other lacks."""
-    items, rows = _distinct(table.items, table.labels, "the labels")
-    true_items, true_rows = _distinct(truth_items, truth_labels, "the truth")
+def evaluate(table: LabelTable, truth_items: Any, truth_labels: Any) -> Evaluation:
+    """Compare by item name; both sides may have items that the other lacks, or an empty label."""
+    items, rows = distinct(table.items, table.labels, "the labels")
+    true_items, true_rows = distinct(truth_items, truth_labels, "the truth")
+    for names, which in ((items, "the labels"), (true_items, "the truth")):
+        if not len(names):
+            raise InputError(f"every label in {which} is empty; give a file that has some")
     position = pc.index_in(true_items, items)
     shared = pc.is_valid(position)
     if not pc.any(shared).as_py():
@@ -106,10 +94,11 @@ def evaluate(table: LabelTable, truth_items: Names, truth_labels: Names) -> Eval
             f"the truth has {true_items[0].as_py()!r}); are these the same items?"
         )
     chosen = rows[position.filter(shared).to_numpy()]
-    true_names = truth_labels.take(pa.array(true_rows)).filter(shared)
-    classes = _classes(table, truth_labels)
-    predicted = _codes(table.labels.take(pa.array(chosen)), classes)
-    truth = _codes(true_names, classes)
+    labels = trimmed(table.labels).take(pa.array(rows))
+    truths = trimmed(truth_labels).take(pa.array(true_rows))
+    classes = _classes(table.classes, labels, truths)
+    predicted = _codes(labels.take(position.filter(shared)), classes)
+    truth = _codes(truths.filter(shared), classes)
     confusion = confusion_counts(truth, predicted, len(classes))
     wrong = float((predicted != truth).mean())
     error, n_ties = wrong, 0
@@ -135,24 +124,10 @@ def evaluate(table: LabelTable, truth_items: Names, truth_labels: Names) -> Eval
     )
 
 
-def _distinct(items: Names, labels: Names, which: str) -> tuple[Names, npt.NDArray[np.int64]]:
-    """Each item once, with the row it stands in; an item with two labels is an error."""
-    pairs = pa.table({"item": items, "label": labels, "row": np.arange(len(items))})
-    once = pairs.group_by(["item", "label"], use_threads=False).aggregate([("row", "min")])
-    names = once["item"].combine_chunks()
-    twice = pc.value_counts(names)
-    twice = twice.filter(pc.greater(twice.field("counts"), 1))
-    if len(twice):
-        raise InputError(
-            f"item {twice[0]['values'].as_py()!r} has more than one label in {which}; keep one"
-        )
-    return names, once["row_min"].to_numpy()
-
-
-def _classes(table: LabelTable, truth: Names) -> tuple[str, ...]:
+def _classes(known: tuple[str, ...], labels: Names, truth: Names) -> tuple[str, ...]:
     """The probabilities' classes in their order, then any others; else the usual class order."""
-    named = {*pc.unique(table.labels).to_pylist(), *pc.unique(truth).to_pylist()}
-    return (*table.classes, *order_names(named.difference(table.classes))[0])
+    named = {*pc.unique(labels).to_pylist(), *pc.unique(truth).to_pylist()}
+    return (*known, *order_names(named.difference(known))[0])
 
 
 def _codes(names: Names, classes: tuple[str, ...]) -> Codes:

@@ -1,17 +1,18 @@
 """`--fail-if`: conditions on a finished run, for scripts that must not go on with a poor result.
 
 Grammar:  METRIC OP VALUE      OP is < <= > >= = !=      spaces are free, a % after VALUE too
-A condition that cannot be judged (an error without truth) is refused before the run.
+A condition that cannot be judged (an error without truth) is an error, never a pass.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, InputError
 
 Figure = float | int | bool | None
 
@@ -59,7 +60,12 @@ class Gate:
 
     def trips(self, figures: Mapping[str, Figure]) -> bool:
         figure = figures.get(self.metric)
-        return figure is not None and _OPERATORS[self.symbol](float(figure), self.value)
+        if figure is None:
+            raise InputError(
+                f"--fail-if {self.text}: there is no {self.metric} to judge; "
+                "is any item of --truth among the answers?"
+            )
+        return _OPERATORS[self.symbol](float(figure), self.value)
 
 
 def parse_gate(text: str) -> Gate:
@@ -77,5 +83,7 @@ def parse_gate(text: str) -> Gate:
     try:
         number = _TRUE_FALSE[value] if metric == "converged" else float(value)
     except ValueError:
-        raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number")
     return Gate(text, metric, symbol, number)

@@ -15,13 +15,13 @@ from typing import Any
 
 from misc_cli.decide import Decision, decide
 from misc_cli.diagnostics import Record, Recorder
-from misc_cli.encode import Answers, Encoding, encode, encode_gold
+from misc_cli.encode import Encoding, encode, encode_gold
 from misc_cli.errors import MiscWarning
 from misc_cli.fitting import fit
 from misc_cli.gates import Figure
 from misc_cli.metrics import expected_error
 from misc_cli.settings import Methods, Settings, build
-from misc_cli.types import Aggregation, Codes, Labels, OnIteration, ignore_iteration
+from misc_cli.types import Aggregation, Answers, Codes, Labels, OnIteration, ignore_iteration
 from misc_cli.votes import thread_limit
 
 Pairs = tuple[Any, Any]  # items and their known labels, two arrow text columns
@@ -124,7 +124,7 @@ def _with_gold(encoding: Encoding, gold: Pairs | None) -> Encoding:
 def _known(labels: Labels, truth: Pairs | None) -> Codes | None:
     if truth is None:
         return None
-    codes = encode_gold(labels, *truth, unknown="outside")
+    codes = encode_gold(labels, *truth, unknown="outside", which="the truth")
     if not (codes >= 0).any():
         warnings.warn(
             "no item with truth is among the answers' items: there is no error to report",
@@ -147,7 +147,7 @@ def _warn_of_little(encoding: Encoding) -> None:
             warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
     if encoding.n_conflicts:
         warnings.warn(
-            f"{encoding.n_conflicts} times a worker gave an item different labels; "
+            f"{encoding.n_conflicts} times a worker gave an item more than one label; "
             "--duplicates says which to keep",
             MiscWarning,
             stacklevel=3,

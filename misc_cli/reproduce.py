@@ -23,7 +23,7 @@ from misc_cli import datasets, registry
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import ConfigError
 from misc_cli.fitting import fit
-from misc_cli.io.read import read_answer_columns, read_pairs
+from misc_cli.io.read import read_answer_columns, read_known
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import mix
 from misc_cli.settings import Settings, build
@@ -125,7 +125,8 @@ def load(folder: Path) -> tuple[Labels, Codes]:
     """Labels and truth codes of a dataset's folder."""
     read = read_answer_columns([str(folder / "answers.csv")])
     labels = encode(read.answers).labels
-    return labels, encode_gold(labels, *read_pairs(str(folder / "truth.csv")))
+    truth = read_known(str(folder / "truth.csv")).pairs
+    return labels, encode_gold(labels, *truth, which="the truth")
 
 
 @lru_cache(maxsize=8)

@@ -20,6 +20,37 @@ Names = Any  # a pyarrow string array: names stay out of Python objects until th
 
 
 @dataclass(frozen=True)
+class Answers:
+    """Three text columns of equal length, dictionary-encoded arrow arrays, as they were read.
+
+    `name` is what errors call them: the files they came from.
+    """
+
+    worker: Any
+    item: Any
+    label: Any
+    name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels as they were written: text columns and, where there are any, confidences.
+
+    confidence     (n_rows,) or None
+    probabilities  (n_rows, n_classes) or None, their columns named by `classes`
+    """
+
+    items: Names
+    labels: Names
+    confidence: Floats | None = None
+    probabilities: Floats | None = None
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Labels:
     """Encoded answers: the votes and the names behind their codes.
 

@@ -18,11 +18,11 @@ import pytest
 import misc_cli.votes as votes_module
 from misc_cli import registry
 from misc_cli.cli.method_options import METHOD_OPTIONS
-from misc_cli.encode import Answers, encode
+from misc_cli.encode import encode
 from misc_cli.mixing import mix
 from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS
 from misc_cli.tensor import LabelTensor
-from misc_cli.types import Codes, Iteration, Labels
+from misc_cli.types import Answers, Codes, Iteration, Labels
 from misc_cli.votes import SparseVotes, thread_limit
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misc_cli.encode import Answers, Encoding, encode, encode_gold
+from misc_cli.encode import Encoding, encode, encode_gold
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.types import Answers
 
 Rows = list[tuple[str, str, str]]
 
@@ -62,7 +63,8 @@ def test_conflicts() -> None:
     assert votes_of(last) == [("v", "i", "a"), ("w", "i", "c")]
     assert votes_of(first) == [("v", "i", "a"), ("w", "i", "a")]
     assert len(votes_of(both)) == 4
-    assert (last.n_repeats, last.n_conflicts) == (1, 2)
+    # three labels of one worker for one item are one contradiction, whatever becomes of them
+    assert {(e.n_repeats, e.n_conflicts) for e in (last, first, both)} == {(1, 1)}
     with pytest.raises(InputError, match="'w' gave different labels to item 'i'"):
         encode_rows(rows, duplicates="error")
 
@@ -108,3 +110,8 @@ def test_gold() -> None:
     assert gold.tolist() == [-1, -1, 1]
     with pytest.raises(InputError, match="'q'"):
         encode_gold(labels, pa.array(["i1"]), pa.array(["q"]))
+    # an empty label says nothing, a repeated one nothing new, a second one contradicts
+    items, values = pa.array(["i1", "i1", "i1", None]), pa.array(["a", "", " a", "b"])
+    assert encode_gold(labels, items, values).tolist() == [0, -1, -1]
+    with pytest.raises(InputError, match="'i1' has more than one label in the truth"):
+        encode_gold(labels, pa.array(["i1", "i1"]), pa.array(["a", "b"]), which="the truth")

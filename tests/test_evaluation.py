@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from misc_cli.errors import InputError
-from misc_cli.evaluation import LabelTable, evaluate
+from misc_cli.evaluation import evaluate
 from misc_cli.metrics import worker_error
+from misc_cli.types import LabelTable
 
 
 def column(text: str) -> pa.Array:
@@ -99,6 +100,17 @@ def test_repeats_are_fine_contradictions_and_strangers_are_not() -> None:
         evaluate(table, column("a a b"), column("1 2 2"))
     with pytest.raises(InputError, match="are these the same items"):
         evaluate(table, column("x y"), column("1 2"))
+
+
+def test_an_empty_label_is_no_class() -> None:
+    table = LabelTable(column("a b"), column("1 2"))
+    found = evaluate(table, column("a b"), pa.array(["1", " "]))
+    assert (found.error, found.classes, found.unjudged) == (0, ("1", "2"), ("b",))
+    with pytest.raises(InputError, match="every label in the truth is empty"):
+        evaluate(table, column("a b"), pa.array(["", None]))
+    nothing = LabelTable(column(""), column(""))
+    with pytest.raises(InputError, match="every label in the labels is empty"):
+        evaluate(nothing, column("a b"), column("1 2"))
 
 
 def test_worker_error_is_the_mean_over_workers() -> None:

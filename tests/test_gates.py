@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.gates import parse_gate
 
 FIGURES = {"confidence": 0.9, "converged": False, "ties": 3, "lowest-confidence": 0.4}
@@ -23,15 +23,32 @@ FIGURES = {"confidence": 0.9, "converged": False, "ties": 3, "lowest-confidence"
         ("ties >= 4", False),
         ("ties=3", True),
         ("lowest_confidence<0.5", True),
-        ("error>5%", False),  # there is no error to judge
+        ("confidence>5%", False),
     ],
 )
 def test_conditions(text: str, trips: bool) -> None:
     assert parse_gate(text).trips(FIGURES) is trips
 
 
+def test_what_a_run_does_not_know_cannot_be_passed() -> None:
+    with pytest.raises(InputError, match="no error to judge"):
+        parse_gate("error>5%").trips(FIGURES)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "ties", "ties>", "ties>many", "ties~3", "mood>3", "converged=1", "ties=true"]
+    "text",
+    [
+        "",
+        "ties",
+        "ties>",
+        "ties>many",
+        "ties~3",
+        "mood>3",
+        "converged=1",
+        "ties=true",
+        "ties<nan",
+        "ties>inf",
+    ],
 )
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--fail-if"):

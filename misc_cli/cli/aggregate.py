@@ -114,24 +114,31 @@ def _run(
 ) -> None:
     from misc_cli import pipeline
     from misc_cli.cli.summary import summary
-    from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.settings import build
 
     build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
     with watch.stage("read"):
         read = read_answer_columns(sources, reading)
-        pairs = {
-            name: read_pairs(parameters[name]) for name in ("gold", "truth") if parameters[name]
+        known = {
+            name: read_known(parameters[name], reading)
+            for name in ("gold", "truth")
+            if parameters[name] is not None
         }
     outcome = pipeline.run(
-        read.answers, settings, **pairs, on_iteration=console.on_iteration, stopwatch=watch
+        read.answers,
+        settings,
+        **{name: found.pairs for name, found in known.items()},
+        on_iteration=console.on_iteration,
+        stopwatch=watch,
     )
     console.settle()
     outcome.figures["warnings"] = len(console.warnings)
-    _write(outcome, settings, read.files, parameters, places, console.warnings)
-    console.summary(summary(outcome, settings, places))
     tripped = [gate for gate in gates if gate.trips(outcome.figures)]
+    files = {name: found.file for name, found in known.items()}
+    _write(outcome, settings, read.files, files, parameters, places, console.warnings)
+    console.summary(summary(outcome, settings, places))
     if tripped:
         said = "; ".join(f"{g.text} ({g.metric} is {outcome.figures[g.metric]})" for g in tripped)
         raise GateTripped(f"done and written, but --fail-if {said}")
@@ -174,6 +181,7 @@ def _write(
     outcome: Outcome,
     settings: Settings,
     inputs: list[Any],
+    known: dict[str, Any],
     parameters: dict[str, Any],
     places: dict[str, Path],
     warnings: list[str],
@@ -189,7 +197,6 @@ def _write(
     def write_run(stream: BinaryIO) -> None:
         outcome.timings["write"] = round(time.perf_counter() - started, 6)
         files = {name: str(path) for name, path in places.items()}
-        known = {name: parameters[name] for name in ("gold", "truth")}
         content = manifest(
             outcome,
             settings,

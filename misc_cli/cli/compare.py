@@ -89,7 +89,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.console import Console
     from misc_cli.encode import encode, encode_gold
-    from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.write import check_writable
     from misc_cli.select.compare import compare
     from misc_cli.votes import thread_limit
@@ -108,8 +108,10 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
             class_order=None if order is None else list(order),
         )
         labels = encoding.labels
-        pairs = read_pairs(parameters["truth"]) if known else None
-        truth = encode_gold(labels, *pairs, unknown="outside") if pairs is not None else None
+        truth = None
+        if known:
+            pairs = read_known(parameters["truth"], reading).pairs
+            truth = encode_gold(labels, *pairs, unknown="outside", which="the truth")
         methods = _methods(labels, parameters)
         with console.bar(_steps(methods)) as tell:
 

@@ -44,8 +44,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     """
     from misc_cli.console import print_tables
     from misc_cli.evaluation import evaluate
-    from misc_cli.io.labels import plain_column, read_labels
-    from misc_cli.io.read import read_pairs
+    from misc_cli.io.labels import read_labels
+    from misc_cli.io.read import read_known
     from misc_cli.io.write import Output, check_writable, content, write_all
     from misc_cli.text_table import plain
 
@@ -53,8 +53,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
         raise ConfigError("standard input (-) can be read only once")
     places = [Path(output)] if output not in (None, "-") else []
     check_writable(places, [labels, truth])
-    items, values = (plain_column(column) for column in read_pairs(truth))
-    found = evaluate(read_labels(labels), items, values)
+    known = read_known(truth)
+    found = evaluate(read_labels(labels), *known.pairs)
     if as_json or (output or "").endswith(".json"):
         text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
     else:

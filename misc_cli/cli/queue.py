@@ -43,7 +43,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli import pipeline
     from misc_cli.console import Console
-    from misc_cli.io.read import read_answer_columns, read_pairs
+    from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, check_writable, write_all
     from misc_cli.report import queue_columns
@@ -57,7 +57,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     reading = options.read_options_from(parameters)
     with console.watching():
         columns = read_answer_columns(answers, reading).answers
-        gold = read_pairs(parameters["gold"]) if known else None
+        gold = read_known(parameters["gold"], reading).pairs if known else None
         outcome = pipeline.run(columns, settings, gold=gold, on_iteration=console.on_iteration)
     table = queue_columns(outcome, parameters["budget"])
     if places:

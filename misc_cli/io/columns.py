@@ -52,10 +52,21 @@ def _tiers(text: str) -> list[set[str]]:
 
 
 SYNONYMS = {"worker": _tiers(_WORKERS), "item": _tiers(_ITEMS), "label": _tiers(_LABELS)}
-TRUTH_SYNONYMS = {
-    "item": [*_tiers(_ITEMS), {"id"}],
-    "label": [*_tiers(_TRUE_LABELS), *_tiers(_LABELS)],
-}
+
+
+def _named_by(given: str | None) -> set[str]:
+    """A tier of what the user called a column, unless that was its position."""
+    return {normalise(given)} if given and not is_position(given) else set()
+
+
+def truth_synonyms(item: str | None = None, label: str | None = None) -> dict[str, list[set[str]]]:
+    """Names in a file of known labels, where `item` and `label` are what the answers call them."""
+    items, labels = (_named_by(name) for name in (item, label))
+    return {
+        "item": [items, *_tiers(_ITEMS), {"id"}],
+        "label": [*_tiers(_TRUE_LABELS), labels, *_tiers(_LABELS)],
+    }
+
 
 # Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
 _PREFIXED = {

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.evaluation import LabelTable
 from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.formats import detect, read_records
 from misc_cli.io.sniff import sniff
 from misc_cli.io.source import Source, open_source, refuse_nul
 from misc_cli.io.table import read_table
-from misc_cli.types import Floats, Names
+from misc_cli.types import Floats, LabelTable, Names
 
 CONFIDENCE = "confidence"
 PROBABILITY = "p_"
@@ -35,7 +34,7 @@ def read_labels(path: str) -> LabelTable:
         columns = read_table(source, given, synonyms).columns
     else:
         columns = read_records(source, format_name, given, synonyms).columns
-    items, labels = plain_column(columns["item"]), plain_column(columns["label"])
+    items, labels = _plain(columns["item"]), _plain(columns["label"])
     labelled = pc.not_equal(labels, "")
     numbers = {name: _numbers(source.name, name, columns[name], labelled) for name in given}
     return LabelTable(
@@ -47,7 +46,7 @@ def read_labels(path: str) -> LabelTable:
     )
 
 
-def plain_column(column: Any) -> Names:
+def _plain(column: Any) -> Names:
     """A dictionary column as plain text without the spaces around it."""
     text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return pc.utf8_trim_whitespace(text.cast(pa.string()))
@@ -69,7 +68,7 @@ def _names(source: Source, format_name: str) -> list[str]:
 
 def _numbers(file: str, name: str, column: Any, labelled: Any) -> Floats:
     try:
-        values: Floats = plain_column(column).filter(labelled).cast(pa.float64()).to_numpy()
+        values: Floats = _plain(column).filter(labelled).cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         raise InputError(f"{file}: column {name} holds something that is not a number") from None
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))

@@ -27,7 +27,7 @@ def manifest(
     *,
     command: Iterable[str],
     inputs: Iterable[Any],
-    known: Mapping[str, str | None],
+    known: Mapping[str, Any],
     outputs: Mapping[str, str],
     warnings: Iterable[str],
 ) -> dict[str, Any]:
@@ -46,10 +46,10 @@ def manifest(
             "calibrate": settings.calibrate,
             "time_budget": settings.time_budget,
             "threads": settings.threads or threads(),
-            **known,
         },
         "methods": outcome.methods.resolved,
         "inputs": [asdict(source) for source in inputs],
+        "known": {name: asdict(source) for name, source in known.items()},
         "counts": {
             "rows": encoding.n_rows,
             "empty": encoding.n_empty,

@@ -15,13 +15,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from misc_cli.encode import Answers
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.columns import ROLES, SYNONYMS, TRUTH_SYNONYMS, Parsed, is_position
+from misc_cli.io.columns import ROLES, SYNONYMS, Parsed, is_position, truth_synonyms
 from misc_cli.io.formats import FORMATS, detect, read_records
 from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
+from misc_cli.types import Answers
+
+FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,14 @@ class ReadResult:
     files: list[FileInfo]
 
 
+@dataclass(frozen=True)
+class Known:
+    """Items and their known labels: two text columns, dictionary-encoded."""
+
+    pairs: tuple[Any, Any]
+    file: FileInfo
+
+
 def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = None) -> ReadResult:
     """The answers of all files as one, in the order given; `-` is standard input.
 
@@ -84,23 +94,32 @@ def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = No
         raise ConfigError("standard input (-) can be read only once")
     parts, files = [], []
     for path in sources:
-        parsed, info = _read(path, options, SYNONYMS)
+        parsed, info = _read(open_source(path, options.encoding), options, SYNONYMS)
         parts.append(parsed.columns)
         files.append(info)
-    columns = [_joined([part[role] for part in parts]) for role in ROLES]
-    return ReadResult(Answers(*columns), files)
+    worker, item, label = (_joined([part[role] for part in parts]) for role in ROLES)
+    names = ", ".join(file.name for file in files)
+    return ReadResult(Answers(worker, item, label, names), files)
 
 
-def read_pairs(source: str, options: ReadOptions | None = None) -> tuple[Any, Any]:
-    """Items and their known labels (--truth, --gold): two text columns, dictionary-encoded."""
-    parsed, _ = _read(source, options or ReadOptions(), TRUTH_SYNONYMS)
-    return parsed.columns["item"], parsed.columns["label"]
+def read_known(source: str, answers: ReadOptions | None = None) -> Known:
+    """Known labels (--truth, --gold), read on their own terms.
+
+    Of the options for the answers beside them the encoding counts here too, and the delimiter and
+    the names of columns if the first row has them.
+    """
+    answers = answers or ReadOptions()
+    delimiter = delimiter_of(answers.delimiter)
+    opened = open_source(source, answers.encoding)
+    start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
+    own = ReadOptions(delimiter=delimiter if delimiter and delimiter.encode() in start else None)
+    parsed, info = _read(opened, own, truth_synonyms(answers.item_col, answers.label_col))
+    return Known((parsed.columns["item"], parsed.columns["label"]), info)
 
 
 def _read(
-    path: str, options: ReadOptions, synonyms: dict[str, list[set[str]]]
+    source: Source, options: ReadOptions, synonyms: dict[str, list[set[str]]]
 ) -> tuple[Parsed, FileInfo]:
-    source = open_source(path, options.encoding)
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
         format_name = options.format or detect(source)

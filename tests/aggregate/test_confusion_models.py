@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from misc_cli import registry
-from misc_cli.encode import Answers, encode
+from misc_cli.encode import encode
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.metrics import expected_error
-from misc_cli.types import Labels
+from misc_cli.types import Answers, Labels
 from tests.conftest import PAPER_SIX, SIX_MORE, Load
 
 # Table 2 of the paper, completer "pure", error in % on web, bm, rte, dog, temp, bluebirds.

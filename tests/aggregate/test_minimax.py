@@ -20,10 +20,10 @@ from misc_cli.aggregate.softmax_newton import (
     slot_derivatives,
     solve_batched,
 )
-from misc_cli.encode import Answers, encode
+from misc_cli.encode import encode
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.metrics import expected_error
-from misc_cli.types import Floats, Iteration, Labels
+from misc_cli.types import Answers, Floats, Iteration, Labels
 from misc_cli.votes import DenseVotes
 from tests.conftest import Load
 

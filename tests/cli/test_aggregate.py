@@ -135,6 +135,16 @@ def test_the_manifest_knows_the_input_as_sha256sum_does() -> None:
     assert run(["aggregate", "answers.csv", "-o", "labels.csv"]) == 0
     (source,) = manifest()["inputs"]
     assert source["sha256"] == hashlib.sha256(ANSWERS.encode()).hexdigest()
+    known = {"gold": "item,label\nq1,yes\n", "truth": "item,label\nq2,no\n"}
+    for name, content in known.items():
+        Path(f"{name}.csv").write_text(content)
+    words = ["--gold", "gold.csv", "--truth", "truth.csv", "-o", "labels.csv"]
+    assert run(["aggregate", "answers.csv", *words]) == 0
+    found = {name: (file["name"], file["sha256"]) for name, file in manifest()["known"].items()}
+    assert found == {
+        name: (f"{name}.csv", hashlib.sha256(content.encode()).hexdigest())
+        for name, content in known.items()
+    }
 
 
 def test_probabilities_and_details_stand_in_class_order() -> None:

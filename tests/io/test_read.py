@@ -16,7 +16,7 @@ import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError
 from misc_cli.io.columns import SYNONYMS
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_pairs
+from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
 
 ROWS = [("w1", "i1", "cat"), ("w2", "i1", "dog"), ("w1", "i2", "cat")]
 PLAIN = "worker,item,label\nw1,i1,cat\nw2,i1,dog\nw1,i2,cat\n"
@@ -278,8 +278,28 @@ def test_rows_longer_than_a_block(tmp_path: Path) -> None:
 def test_known_labels(tmp_path: Path, text: str) -> None:
     path = tmp_path / "truth.csv"
     path.write_text(text)
-    items, labels = read_pairs(str(path))
+    items, labels = read_known(str(path)).pairs
     assert (items.to_pylist(), labels.to_pylist()) == (["a", "b"], ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("item,label\na,é\nb,2\n", {"encoding": "latin-1"}),
+        ("item:label\na,x:é\nb:2\n".replace("a,x", "a"), {"delimiter": ":"}),
+        ("item,label\na,é\nb,2\n", {"delimiter": "pipe", "item_col": "2", "label_col": "3"}),
+        ("url,n,mood\na,7,é\nb,7,2\n", {"item_col": "URL", "label_col": "mood"}),
+        ("mood,truth,item\n7,é,a\n7,2,b\n", {"label_col": "mood"}),
+    ],
+    ids=["encoding", "delimiter", "not the answers' layout", "columns", "truth before names"],
+)
+def test_known_labels_beside_answers_that_needed_options(
+    tmp_path: Path, text: str, options: dict[str, str]
+) -> None:
+    path = tmp_path / "truth.csv"
+    path.write_bytes(text.encode(options.get("encoding", "utf-8")))
+    known = read_known(str(path), ReadOptions(**options))  # type: ignore[arg-type]
+    assert [column.to_pylist() for column in known.pairs] == [["a", "b"], ["é", "2"]]
 
 
 def test_the_documented_names_are_the_known_ones() -> None:

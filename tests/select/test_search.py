@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from misc_cli import registry
-from misc_cli.encode import Answers, encode, encode_gold
+from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import InputError
 from misc_cli.holdout import answers_of, folds, sample_items
 from misc_cli.metrics import calibration_error, expected_error
@@ -20,7 +20,7 @@ from misc_cli.select.search import calibration_of, search
 from misc_cli.select.trial import Method
 from misc_cli.settings import Settings
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-from misc_cli.types import Codes, Labels
+from misc_cli.types import Answers, Codes, Labels
 from misc_cli.votes import SparseVotes, thread_limit
 from tests.conftest import PAPER_SIX, Load
 
