@@ -16,6 +16,7 @@ from misc_cli import pipeline, registry
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
+from misc_cli.limits import check
 from misc_cli.report import label_columns, worker_columns
 from misc_cli.settings import Settings
 from misc_cli.types import Answers, OnIteration, ignore_iteration
@@ -149,6 +150,7 @@ def compare(
     from misc_cli.select.compare import compare as leaderboard
     from misc_cli.select.plan import pairs
 
+    check({"seed": seed, "time_budget": time_budget})
     labels = encode(_answers(answers)).labels
     pairs_of_truth = _pairs(truth)
     names = aggregators or [

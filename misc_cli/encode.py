@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.limits import DUPLICATES
 from misc_cli.types import Answers, Codes, Labels, Names
 from misc_cli.votes import SparseVotes
-
-DUPLICATES = ("last", "first", "error", "all")
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,8 @@ def encode(
     class_order: list[str] | None = None,
 ) -> Encoding:
     """Codes and vocabularies; `class_order` fixes the classes' order and may name unused ones."""
+    if duplicates not in DUPLICATES:
+        raise ConfigError(f"--duplicates {duplicates}: choose from {', '.join(DUPLICATES)}")
     with ThreadPoolExecutor(3) as pool:
         columns = pool.map(_factorize, (answers.worker, answers.item, answers.label))
         (worker, workers), (item, items), (label, classes) = columns
@@ -180,6 +181,8 @@ def _order_classes(
             )
         if len(set(class_order)) < len(class_order):
             raise ConfigError("--class-order names a class twice")
+        if not all(name.strip() for name in class_order):
+            raise ConfigError("--class-order has an empty name; a class needs one")
         ordered_names = list(class_order)
     else:
         ordered_names, numeric = order_names(found)

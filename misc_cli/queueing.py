@@ -12,7 +12,7 @@ can change the label, the first answer seems worthless although two or three wou
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
-from math import factorial, prod
+from math import comb, factorial, prod
 
 import numpy as np
 
@@ -30,11 +30,10 @@ def gain_per_answer(posteriors: Floats, crowd: Floats, look_ahead: int = LOOK_AH
     now = posteriors.max(axis=1)
     best = np.zeros(len(posteriors))
     for n_answers in range(1, look_ahead + 1):
-        likelihoods = _outcomes(crowd, n_answers)
-        if n_answers > 1 and len(likelihoods) > MAX_OUTCOMES:
+        if n_answers > 1 and comb(crowd.shape[1] + n_answers - 1, n_answers) > MAX_OUTCOMES:
             break
         after = np.zeros(len(posteriors))
-        for likelihood in likelihoods:  # over multisets of answers, not over items
+        for likelihood in _outcomes(crowd, n_answers):  # over multisets of answers, not over items
             after += (posteriors * likelihood).max(axis=1)
         np.maximum(best, (after - now) / n_answers, out=best)
     return best

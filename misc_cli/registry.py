@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from misc_cli.errors import ConfigError
+from misc_cli.limits import flag
 
 AGGREGATORS: dict[str, str] = {
     "mv": "misc_cli.aggregate.majority:MajorityVote",
@@ -56,7 +57,7 @@ def load(kind: str, name: str) -> type[Any]:
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
     """The parameters of a method under a preset; `robust` is the class's own defaults."""
     method = load(kind, name)
-    defaults = {f.name: f.default for f in dataclasses.fields(method)}
+    defaults = {field.name: _default(field) for field in dataclasses.fields(method)}
     presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
     return {**defaults, **presets.get(preset, {})}
 
@@ -67,10 +68,17 @@ def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> An
     given = {key: value for key, value in overrides.items() if value is not None}
     for key in given:
         if key not in resolved:
-            flag = "--" + key.replace("_", "-")
-            known = ", ".join("--" + k.replace("_", "-") for k in resolved) or "none"
-            raise ConfigError(f"{flag} does not apply to {kind} {name}; it takes: {known}")
+            known = ", ".join(map(flag, resolved)) or "none"
+            raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
     return load(kind, name)(**{**resolved, **given})
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is dataclasses.MISSING:
+        raise ConfigError(f"the method's parameter {field.name} has no default; give it one")
+    return field.default
 
 
 def _table(kind: str) -> dict[str, str]:

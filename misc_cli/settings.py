@@ -11,6 +11,7 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.errors import ConfigError
+from misc_cli.limits import check, flag
 
 NO_COMPLETER = "none"
 AUTO = "auto"
@@ -89,6 +90,8 @@ def build(settings: Settings) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
+    own = {name: getattr(settings, name) for name in ("seed", "threads", "time_budget")}
+    check({**own, **given})
     chosen = _chosen(settings)
     fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in chosen.items()}
     given = {name: value for name, value in given.items() if value != AUTO or not _is_rank(name)}
@@ -156,7 +159,3 @@ def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Setting
     wanting = "completer" not in fields and name not in AGGREGATOR_ONLY
     hint = " (and there is no --completer)" if wanting else ""
     raise ConfigError(f"{flag(name)} does not apply here{hint}: {listing}")
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,6 +90,39 @@ def test_errors_and_warnings_are_the_librarys_own(answers: pd.DataFrame) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MiscWarning)
         assert not aggregate(answers, max_iter=1).converged
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"seed": -1},
+        {"seed": 1.5},
+        {"threads": 0},
+        {"time_budget": float("nan")},
+        {"duplicates": "newest"},
+        {"class_order": ["0", "", "1", "2"]},
+        {"class_prior": "flat"},
+        {"tol": -1.0},
+        {"tol": "small"},
+        {"max_iter": 0},
+        {"max_iter": 2.5},
+        {"shrinkage": float("inf")},
+        {"aggregator": "mmce-c", "regularization": float("nan")},
+        {"aggregator": "mmce-c", "center": "middle"},
+        {"completer": "tucker", "ranks": (0, 1, 1)},
+        {"completer": "tucker", "passes": 0},
+        {"completer": "tucker", "slice": "thin"},
+        {"completer": "lrtc", "rho": 0.0},
+        {"completer": "lrtc", "lrtc_weights": (1.0, 1.0, float("nan"))},
+        {"completer": "tenals", "observed": "some"},
+    ],
+    ids=repr,
+)
+def test_a_value_that_cannot_be_is_said_to_be_so(
+    answers: pd.DataFrame, bad: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=list(bad)[-1].replace("_", "-")):
+        aggregate(answers, **{"aggregator": "ds-em", **bad})
 
 
 def test_compare_ranks_methods_without_truth() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import itertools
+from numbers import Integral, Real
 from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,6 +21,7 @@ import misc_cli.votes as votes_module
 from misc_cli import registry
 from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.encode import encode
+from misc_cli.limits import LIMITS
 from misc_cli.mixing import mix
 from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS
 from misc_cli.tensor import LabelTensor
@@ -267,6 +270,28 @@ def test_every_parameter_has_a_flag_whose_help_says_its_default() -> None:
     del found["seed"]
     said = {flag.replace("-", "_"): row.default for flag, row in METHOD_OPTIONS.items()}
     assert said == {name: default_in_words(values) for name, values in found.items()}
+
+
+def test_flags_allow_what_the_python_functions_do() -> None:
+    """The ranges of the command line are those of `limits`, number by number."""
+    ranged = {}
+    for name, row in METHOD_OPTIONS.items():
+        if isinstance(row.type, click.IntRange | click.FloatRange):
+            kind = Integral if isinstance(row.type, click.IntRange) else Real
+            ranged[name.replace("-", "_")] = (kind, row.type.min, row.type.min_open)
+    own = {"seed", "threads", "time_budget"}
+    limits = {name: limit[:3] for name, limit in LIMITS.items() if name not in own}
+    assert ranged == limits
+
+
+def test_defaults_made_by_a_factory_are_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Other:
+        weights: list[float] = dataclasses.field(default_factory=lambda: [1.0])
+
+    monkeypatch.setattr(registry, "load", lambda kind, name: Other)
+    assert registry.settings("aggregator", "other") == {"weights": [1.0]}
+    assert registry.create("aggregator", "other") == Other([1.0])
 
 
 def in_words(value: Any) -> str:

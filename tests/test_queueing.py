@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -33,6 +34,18 @@ def test_two_answers_may_pay_where_one_cannot() -> None:
     posterior = [0.9, 0.05, 0.05]
     assert brute_force(posterior, 1) == pytest.approx(0.0)
     assert gain_per_answer(np.array([posterior]), CROWD)[0] > 0.0
+
+
+def test_many_classes_are_not_listed_in_all_their_combinations() -> None:
+    """A thousand classes have 500,500 pairs of answers: too many to look at, so none are made."""
+    tracemalloc.start()
+    try:
+        gains = gain_per_answer(np.full((1, 1000), 1e-3), np.eye(1000))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert gains == pytest.approx([0.999])
+    assert peak < 64 << 20
 
 
 def test_what_is_certain_gains_nothing() -> None:

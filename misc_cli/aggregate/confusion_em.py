@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from misc_cli.errors import ConfigError
 from misc_cli.solver import Step, clamp, iterate, normalise_scores
 from misc_cli.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.votes import map_in_order
@@ -57,6 +58,13 @@ def estimated_prior(class_sizes: Floats) -> Floats:
 CLASS_PRIORS: dict[str, EstimatePrior] = {"uniform": uniform_prior, "estimated": estimated_prior}
 
 
+def prior_rule(name: str) -> EstimatePrior:
+    """The rule of this name."""
+    if name not in CLASS_PRIORS:
+        raise ConfigError(f"--class-prior {name}: choose from {', '.join(CLASS_PRIORS)}")
+    return CLASS_PRIORS[name]
+
+
 def vote_fractions(labels: Labels) -> Floats:
     """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
     votes = labels.votes
@@ -97,7 +105,7 @@ def fit(
     on_iteration: OnIteration,
 ) -> Aggregation:
     """EM from vote fractions: `estimate` is the M-step, the E-step is the same for all."""
-    prior_of = CLASS_PRIORS[class_prior]
+    prior_of = prior_rule(class_prior)
 
     def step(state: State) -> Step[State]:
         model = estimate(state.counts)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import CLASS_PRIORS, vote_fractions
+from misc_cli.aggregate.confusion_em import prior_rule, vote_fractions
 from misc_cli.aggregate.minimax_forecast import Forecast
 from misc_cli.aggregate.minimax_steps import State, crowd_step, item_step, recentred, worker_step
 from misc_cli.aggregate.minimax_structure import Free, Ordinal, Structure
@@ -119,7 +119,7 @@ def _fit(
     worker_ridge = multiple * method.worker_regularization * votes.n_classes**2
     # mean answers per worker / mean answers per item = items / workers
     item_ridge = worker_ridge * method.item_regularization * votes.n_items / copies.sum()
-    prior_of = CLASS_PRIORS[method.class_prior]
+    prior_of = prior_rule(method.class_prior)
     centred = method.center == "crowd"
 
     def step(state: State) -> Step[State]:

@@ -149,11 +149,10 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     from misc_cli.io.write import is_special
 
     places: dict[str, Path] = {}
-    output = parameters["output"]
-    if output is not None and output != "-":
-        places["labels"] = Path(output)
-        if not is_special(places["labels"]):
-            path = places["labels"]
+    path = options.output_file(parameters["output"])
+    if path is not None:
+        places["labels"] = path
+        if not is_special(path):
             stem = path.name.removesuffix(".gz")
             stem = Path(stem).stem or stem
             places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")

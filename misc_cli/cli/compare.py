@@ -11,6 +11,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options
+from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.settings import NO_COMPLETER, Settings
 
@@ -61,7 +62,7 @@ misc compare answers.csv --json --time-budget 60s
     show_default=True,
     help="Of every method's parameters.",
 )
-@options.option("--seed", section=_WHAT, type=int, default=0, show_default=True, help="Of folds.")
+@options.option("--seed", section=_WHAT, type=SEED, default=0, show_default=True, help="Of folds.")
 @options.option(
     "--threads", section=_WHAT, type=click.IntRange(min=1), metavar="N", help="[default: all]"
 )
@@ -95,7 +96,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.votes import thread_limit
 
     console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
-    places = [Path(parameters["output"])] if parameters["output"] not in (None, "-") else []
+    output = options.output_file(parameters["output"])
+    places = [] if output is None else [output]
     known = [parameters["truth"]] if parameters["truth"] else []
     check_writable(places, [*answers, *known])
     reading = options.read_options_from(parameters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -51,16 +50,16 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
     if labels == truth == "-":
         raise ConfigError("standard input (-) can be read only once")
-    places = [Path(output)] if output not in (None, "-") else []
-    check_writable(places, [labels, truth])
+    place = options.output_file(output)
+    check_writable([] if place is None else [place], [labels, truth])
     known = read_known(truth)
     found = evaluate(read_labels(labels), *known.pairs)
     if as_json or (output or "").endswith(".json"):
         text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
     else:
         text = plain(tables(found))
-    if places:
-        write_all([Output(places[0], content(text.encode()))])
+    if place is not None:
+        write_all([Output(place, content(text.encode()))])
     elif as_json:
         click.echo(text, nl=False)
     else:

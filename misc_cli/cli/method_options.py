@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import click
 
 from misc_cli.cli.parameters import NumberOr, Numbers
+from misc_cli.limits import CHOICES
 
 AGGREGATOR = "Aggregator (each takes some of these)"
 COMPLETER = "Completer and loop (each completer takes some of these)"
 
 COUNT = click.IntRange(min=1)
+SEED = click.IntRange(min=0)
 WEIGHT = click.FloatRange(min=0.0)
 POSITIVE = click.FloatRange(min=0.0, min_open=True)
 
@@ -43,7 +45,7 @@ METHOD_OPTIONS: dict[str, Row] = {
     "max-iter": Row(AGGREGATOR, COUNT, "N", "Iterations at most.", "100; ebcc 500"),
     "class-prior": Row(
         AGGREGATOR,
-        click.Choice(["estimated", "uniform"]),
+        click.Choice(CHOICES["class_prior"]),
         "estimated|uniform",
         "How common the classes are taken to be.",
         "estimated; one-coin uniform",
@@ -68,7 +70,7 @@ METHOD_OPTIONS: dict[str, Row] = {
     ),
     "center": Row(
         AGGREGATOR,
-        click.Choice(["crowd", "zero"]),
+        click.Choice(CHOICES["center"]),
         "crowd|zero",
         "mmce: what a worker is shrunk towards.",
         "crowd",
@@ -102,7 +104,7 @@ METHOD_OPTIONS: dict[str, Row] = {
     ),
     "observed": Row(
         COMPLETER,
-        click.Choice(["fibres", "ones"]),
+        click.Choice(CHOICES["observed"]),
         "fibres|ones",
         "tenals, lrtc: the entries that count as seen.",
         "fibres",
@@ -114,14 +116,14 @@ METHOD_OPTIONS: dict[str, Row] = {
     "passes": Row(COMPLETER, COUNT, "N", "Passes of the complete ⇄ slice loop at most.", "3"),
     "slice": Row(
         COMPLETER,
-        click.Choice(["soft", "hard"]),
+        click.Choice(CHOICES["slice"]),
         "soft|hard",
         "What goes back into the loop: the completed slice as it is, or binarised.",
         "soft",
     ),
     "final": Row(
         COMPLETER,
-        click.Choice(["answers", "completed"]),
+        click.Choice(CHOICES["final"]),
         "answers|completed",
         "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
         "answers",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from misc_cli import registry
 from misc_cli.cli import startup
-from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS
+from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
+from misc_cli.limits import DUPLICATES
 from misc_cli.settings import NO_COMPLETER, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -77,6 +79,11 @@ def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=Option, section=section, **settings)
 
 
+def output_file(given: str | None) -> Path | None:
+    """The file that an output option names; None is stdout, which "-" means too."""
+    return None if given in (None, "-") else Path(given)
+
+
 def answers_argument() -> Callable[[F], F]:
     return click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
 
@@ -112,7 +119,7 @@ def reading() -> Callable[[F], F]:
         option(
             "--duplicates",
             section=part,
-            type=click.Choice(["last", "first", "error", "all"]),
+            type=click.Choice(DUPLICATES),
             default=DEFAULTS.duplicates,
             show_default=True,
             help="Which answer counts when a worker contradicts itself on an item.",
@@ -159,7 +166,7 @@ def methods() -> Callable[[F], F]:
         option(
             "--seed",
             section=part,
-            type=int,
+            type=SEED,
             default=DEFAULTS.seed,
             show_default=True,
             help="Of every random start.",

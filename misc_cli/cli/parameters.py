@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -88,6 +89,6 @@ class Duration(ParamType):
             seconds = float(value[:-1]) * unit if unit else float(value)
         except ValueError:
             seconds = -1.0
-        if not seconds > 0:
+        if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time such as 60s, 5m or 1h", param, ctx)
         return seconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -49,10 +48,9 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.report import queue_columns
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    output = parameters["output"]
-    places = [Path(output)] if output not in (None, "-") else []
+    place = options.output_file(parameters["output"])
     known = [parameters["gold"]] if parameters["gold"] else []
-    check_writable(places, [*answers, *known])
+    check_writable([] if place is None else [place], [*answers, *known])
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
     with console.watching():
@@ -60,8 +58,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         gold = read_known(parameters["gold"], reading).pairs if known else None
         outcome = pipeline.run(columns, settings, gold=gold, on_iteration=console.on_iteration)
     table = queue_columns(outcome, parameters["budget"])
-    if places:
-        write_all([Output(places[0], lambda stream: write_table(table, stream, places[0].name))])
+    if place is not None:
+        write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
     else:
         write_table(table, sys.stdout.buffer)
         sys.stdout.flush()

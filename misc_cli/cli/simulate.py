@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.cli.parameters import Names
 from misc_cli.errors import ConfigError
 
 _CROWD = "Crowd"
 _OUTPUT = "Output"
-_COUNT = click.IntRange(min=1)
 
 EXAMPLES = """
 misc simulate -o answers.csv --truth truth.csv
@@ -36,9 +35,9 @@ def _mix(text: str | None) -> dict[str, float] | None:
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.option("--workers", section=_CROWD, type=_COUNT, metavar="N", help="[default: 100]")
-@options.option("--items", section=_CROWD, type=_COUNT, metavar="N", help="[default: 1000]")
-@options.option("--classes", section=_CROWD, type=_COUNT, metavar="N", help="[default: 4]")
+@options.option("--workers", section=_CROWD, type=COUNT, metavar="N", help="[default: 100]")
+@options.option("--items", section=_CROWD, type=COUNT, metavar="N", help="[default: 1000]")
+@options.option("--classes", section=_CROWD, type=COUNT, metavar="N", help="[default: 4]")
 @options.option(
     "--class-names",
     section=_CROWD,
@@ -80,7 +79,7 @@ def _mix(text: str | None) -> dict[str, float] | None:
     metavar="X",
     help="How unevenly workers share the work; 0 is evenly.",
 )
-@options.option("--seed", section=_CROWD, type=int, metavar="N", help="[default: 0]")
+@options.option("--seed", section=_CROWD, type=SEED, metavar="N", help="[default: 0]")
 @options.option(
     "-o", "--output", section=_OUTPUT, metavar="FILE", help="Answers [default: stdout]."
 )
@@ -95,22 +94,23 @@ def command(**parameters: Any) -> None:
     from misc_cli.io.write import Output, check_writable, write_all
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
-    output, truth = parameters.pop("output"), parameters.pop("truth")
+    if parameters["truth"] == "-":
+        raise ConfigError("--truth -: stdout is for the answers; name a file")
+    output, truth = (options.output_file(parameters.pop(name)) for name in ("output", "truth"))
     names = parameters.pop("class_names")
     parameters["classes"] = _n_classes(parameters["classes"], names)
     parameters["mix"] = _mix(parameters["mix"])
     given = {name: value for name, value in parameters.items() if value is not None}
     settings = Simulation(**given)
-    places = [Path(name) for name in (output, truth) if name not in (None, "-")]
-    check_writable(places, [])
+    check_writable([path for path in (output, truth) if path is not None], [])
     crowd = simulate(settings)
     tables = [(output, answer_columns(crowd, names)), (truth, truth_columns(crowd, names))]
     write_all(
-        Output(Path(name), partial(write_table, table, name=name))
-        for name, table in tables
-        if name not in (None, "-")
+        Output(path, partial(write_table, table, name=path.name))
+        for path, table in tables
+        if path is not None
     )
-    if output in (None, "-"):
+    if output is None:
         write_table(tables[0][1], sys.stdout.buffer)
         sys.stdout.flush()
 

@@ -9,6 +9,7 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
+from misc_cli.limits import flag
 from misc_cli.select.trial import Method
 from misc_cli.settings import Settings, build
 from misc_cli.types import Aggregator, Labels
@@ -52,8 +53,8 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
         methods.append(Method(name, registry.create("aggregator", name, under, **resolved)))
     unknown = options.keys() - used
     if unknown:
-        flag = "--" + sorted(unknown)[0].replace("_", "-")
-        raise ConfigError(f"{flag} applies to none of {', '.join(names)}; name an --aggregator")
+        first = flag(min(unknown))
+        raise ConfigError(f"{first} applies to none of {', '.join(names)}; name an --aggregator")
     return methods
 
 

@@ -38,6 +38,8 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
         ["--ranks", "--completer"],
     ),
     "ranks that are none": (GOOD, ["--ranks", "1,a"], ["--ranks", "3 whole numbers"]),
+    "negative seed": (GOOD, ["--seed", "-1"], ["--seed", "x>=0"]),
+    "nameless class": (GOOD, ["--class-order", "x,,y"], ["--class-order", "empty name"]),
     "negative tolerance": (GOOD, ["--tol", "-1"], ["--tol"]),
     "gate without truth": (GOOD, ["--fail-if", "error>5"], ["--truth"]),
     "gate on no truth": (
