@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy
+
 from misc_cli import datasets, registry
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import ConfigError
@@ -26,12 +28,11 @@ from misc_cli.fitting import fit
 from misc_cli.io.read import read_answer_columns, read_known
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import mix
-from misc_cli.settings import Settings, build
+from misc_cli.settings import NO_COMPLETER, Settings, build
 from misc_cli.types import Aggregation, Codes, Labels, ignore_iteration
 from misc_cli.version import __version__
 
-PURE = "none"
-COMPLETERS = (PURE, "lrtc", "tenals", "tucker")
+COMPLETERS = (NO_COMPLETER, "lrtc", "tenals", "tucker")
 AGGREGATORS = ("mv", "ds-em", "ds-mf", "mmce-c", "mmce-o")
 PRESET = "paper"
 
@@ -140,7 +141,7 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     """The error of a cell in per cent."""
     labels, truth = load(folder)
     initial = pure(folder, options.get("start", cell.aggregator))
-    if cell.completer == PURE:
+    if cell.completer == NO_COMPLETER:
         return 100 * expected_error(initial.posteriors, truth)
     # the same way as `misc aggregate --preset paper --completer … --ranks …`
     methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
@@ -165,12 +166,15 @@ class Done:
 
 
 class Memory:
-    """Cells that are done, one JSON object a line; a line cut short by a crash is skipped."""
+    """Cells that are done, one JSON object a line; a line cut short by a crash is skipped.
 
-    def __init__(self, path: Path | None) -> None:
+    `fresh` forgets what is there and still remembers what comes: a later line counts.
+    """
+
+    def __init__(self, path: Path | None, fresh: bool = False) -> None:
         self.path = path
         self.done: dict[str, Done] = {}
-        if path is not None and path.is_file():
+        if path is not None and path.is_file() and not fresh:
             for line in path.read_text("utf-8").splitlines():
                 try:
                     entry = json.loads(line)
@@ -227,7 +231,7 @@ def reproduce(
             memory.add(key, Done(error, time.perf_counter() - started, options), cell)
         done = memory.done[key]
         result = Result(cell, paper[cell], done.error, done.options, done.seconds)
-        if auto and cell.completer != PURE:
+        if auto and cell.completer != NO_COMPLETER:
             key = _key(here, cell, "auto")
             if key not in memory.done:
                 started = time.perf_counter()
@@ -261,23 +265,12 @@ def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
 
 @cache
 def _code() -> bytes:
-    """The source of everything between the answers and the error."""
+    """The source of everything but what talks to the user, and the versions of what computes."""
     package = Path(__file__).parent
-    parts = ("aggregate", "complete", "select")
-    files = [path for part in parts for path in package.glob(f"{part}/*.py")]
-    core = (
-        "fitting",
-        "holdout",
-        "encode",
-        "metrics",
-        "mixing",
-        "registry",
-        "solver",
-        "tensor",
-        "votes",
-    )
-    files += [package / f"{name}.py" for name in core]
-    return b"\0".join(path.read_bytes() for path in sorted(files, key=os.fspath))
+    talking = {package / "console.py", *package.glob("cli/*.py")}
+    files = sorted(set(package.rglob("*.py")) - talking)
+    versions = f"numpy {np.__version__} scipy {scipy.__version__}".encode()
+    return b"\0".join([versions, *(path.read_bytes() for path in files)])
 
 
 def _data(name: str) -> str:

@@ -2,10 +2,12 @@
 
 Three strategies on the same answers:
 
-    pure      the aggregator alone
-    default   + tucker with the ranks and passes that a user gets who sets none; no truth used
-    best      + tucker with the best of `RANKS` × 1..`PASSES` passes, picked with the truth: a bound
-              on what any choice of ranks among them can reach, not something a user can have
+    pure            the aggregator alone
+    rule of thumb   + tucker with ranks by the data's size alone, `PASSES` passes, judged as the
+                    paper does (the completed labels); no truth used. A user who sets nothing gets
+                    ranks that hidden answers choose, and judges the answers in the end
+    best            + tucker with the best of `RANKS` × 1..`PASSES` passes, picked with the truth:
+                    a bound on what any choice of ranks among them can reach
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ RANKS = (
     (15, 16, 2),
 )
 PASSES = 4
-DASHES = {"pure": "7 4", "default": "", "best": "2 3"}
+RULE_OF_THUMB = "rule of thumb"
+DASHES = {"pure": "7 4", RULE_OF_THUMB: "", "best": "2 3"}
 STRATEGIES = tuple(DASHES)
 TITLES = {
     "spread": "Wrong answers spread over all workers",
@@ -112,13 +115,13 @@ def _errors(labels: Labels, truth: Codes, aggregator: Aggregator) -> dict[str, f
 
     return {
         "pure": 100 * expected_error(pure, truth),
-        "default": along(Tucker())[-1],
+        RULE_OF_THUMB: along(Tucker())[-1],
         "best": min(error for ranks in RANKS for error in along(Tucker(ranks))),
     }
 
 
 def panels(points: Sequence[Point]) -> list[Panel]:
-    """One panel per noise: pure dashed, mixed with default ranks solid, with the best dotted."""
+    """One panel per noise: pure dashed, mixed by rule of thumb solid, at its best dotted."""
     drawn = []
     for noise in dict.fromkeys(point.noise for point in points):
         own = [point for point in points if point.noise == noise]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from misc_cli import registry, reproduce
+from misc_cli import datasets, registry, reproduce
 from misc_cli.errors import ConfigError
 from misc_cli.reproduce import Cell, Memory, choose, paper_table, shipped_cells
 from misc_cli.search_ranks import search
@@ -17,7 +18,7 @@ from tests.conftest import Load, dataset_folder
 def test_the_table_is_whole() -> None:
     table = paper_table()
     assert len(table) == 120
-    assert list(table) == sorted(table, key=list(table).index)
+    assert list(dict.fromkeys(cell.dataset for cell in table)) == list(datasets.registry())
     assert set(choose()) == set(table)
     assert table[Cell("web", "tucker", "mmce-o")] == 5.24
     assert table[Cell("bluebirds", "none", "mv")] == 24.07
@@ -58,6 +59,16 @@ def test_a_cell_that_is_done_is_not_done_again(
     monkeypatch.setattr(reproduce, "_code", lambda: b"another version")
     list(reproduce.reproduce(cells, folder=folder, memory=Memory(path)))
     assert ran == [cells[1], *cells]
+
+
+def test_what_decides_a_cell_is_in_its_key() -> None:
+    package = Path(reproduce.__file__).parent
+    code = reproduce._code()
+    deciding = ("settings.py", "types.py", "memory.py", "io/read.py", "aggregate/majority.py")
+    assert all((package / name).read_bytes() in code for name in deciding)
+    assert b"numpy " + np.__version__.encode() in code
+    for name in ("console.py", "cli/options.py"):
+        assert (package / name).read_bytes() not in code
 
 
 def test_every_mixed_cell_has_settings_that_its_methods_take() -> None:

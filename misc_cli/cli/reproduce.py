@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, reproduce_tables
+from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.errors import ConfigError, ConvergenceWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from misc_cli.console import Console
-    from misc_cli.reproduce import Result
-    from misc_cli.sparse_noisy import Point
     from misc_cli.text_table import Table
 
 EXPERIMENTS = ("sparse-noisy",)
@@ -72,12 +68,12 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 @options.option(
     "--trials",
     section=_CELLS,
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=250,
     show_default=True,
     help="Of --search, per cell at most.",
 )
-@options.option("--seed", section=_CELLS, type=int, default=0, help="Of --search [default: 0].")
+@options.option("--seed", section=_CELLS, type=SEED, default=0, help="Of --search [default: 0].")
 @options.option(
     "--experiment",
     section=_EXPERIMENT,
@@ -94,7 +90,7 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 @options.option(
     "--seeds",
     section=_EXPERIMENT,
-    type=click.IntRange(min=1),
+    type=COUNT,
     default=5,
     show_default=True,
     help="How many times over.",
@@ -105,7 +101,7 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 @options.option(
     "--threads",
     section=_OUTPUT,
-    type=click.IntRange(min=1),
+    type=COUNT,
     metavar="N",
     help="Never changes a result.",
 )
@@ -122,14 +118,14 @@ def command(**parameters: Any) -> None:
     from misc_cli.votes import thread_limit
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    for name in ("output", "plot"):
-        parameters[name] = None if parameters[name] is None else Path(parameters[name])
-    plot = parameters["plot"]
+    plot = None if parameters["plot"] is None else Path(parameters["plot"])
+    output = options.output_file(parameters["output"])
+    parameters |= {"plot": plot, "output": output}
     if plot is not None and parameters["experiment"] is None:
         raise ConfigError("--plot belongs to --experiment")
     if plot is not None and plot.suffix.lower() != ".svg":
         raise ConfigError(f"--plot {plot}: the picture is an SVG; give a name that ends in .svg")
-    check_writable([path for path in (parameters["output"], plot) if path is not None], [])
+    check_writable([path for path in (output, plot) if path is not None], [])
     parameters["folder"] = None if parameters["folder"] is None else Path(parameters["folder"])
     with console.watching(), thread_limit(parameters.pop("threads")), warnings.catch_warnings():
         # The paper's settings stop at a fixed number of iterations, converged or not.
@@ -145,7 +141,7 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
     )
     for name in dict.fromkeys(cell.dataset for cell in cells):
         datasets.locate(name, parameters["folder"])  # before an hour's work, not after
-    memory = reproduce.Memory(None if parameters["fresh"] else reproduce.default_memory())
+    memory = reproduce.Memory(reproduce.default_memory(), fresh=parameters["fresh"])
     results = []
     with console.bar(len(cells)) as step:
         found = reproduce.reproduce(
@@ -159,7 +155,11 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
         for result in found:
             results.append(result)
             step(" ".join(vars(result.cell).values()))
-    _finish(parameters, result_tables(results), result_columns(results))
+    _finish(
+        parameters,
+        reproduce_tables.of_results(results),
+        reproduce_tables.columns_of_results(results),
+    )
 
 
 def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
@@ -188,7 +188,11 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
     if parameters["plot"] is not None:
         drawing = plot.line_chart(sparse_noisy.panels(points))
         write_all([Output(parameters["plot"], content(drawing.encode()))])
-    _finish(parameters, point_tables(points), point_columns(points))
+    _finish(
+        parameters,
+        reproduce_tables.of_points(points),
+        reproduce_tables.columns_of_points(points),
+    )
 
 
 def _finish(parameters: dict[str, Any], tables: list[Table], columns: dict[str, Any]) -> None:
@@ -204,102 +208,3 @@ def _finish(parameters: dict[str, Any], tables: list[Table], columns: dict[str, 
         click.echo(markdown(tables), nl=False)
     else:
         print_tables(tables)
-
-
-def result_tables(results: Sequence[Result]) -> list[Table]:
-    """One table per dataset, rows by completer: ours, then the paper's."""
-    from misc_cli.datasets import get
-    from misc_cli.reproduce import PURE
-    from misc_cli.text_table import Table
-
-    aggregators = list(dict.fromkeys(result.cell.aggregator for result in results))
-    shown = []
-    for name in dict.fromkeys(result.cell.dataset for result in results):
-        rows = []
-        own = [result for result in results if result.cell.dataset == name]
-        for completer in dict.fromkeys(result.cell.completer for result in own):
-            line = [result for result in own if result.cell.completer == completer]
-            rows.append(
-                ("pure" if completer == PURE else completer, "ours", [r.ours for r in line])
-            )
-            if any(r.auto is not None for r in line):
-                rows.append(
-                    ("", "auto", [float("nan") if r.auto is None else r.auto for r in line])
-                )
-            rows.append(("", "paper", [r.paper for r in line]))
-        size = get(name)
-        title = f"{name}: {size.workers} workers, {size.items} items, {size.classes} classes"
-        cells = [
-            (first, which, *(f"{value:.2f}" for value in values)) for first, which, values in rows
-        ]
-        shown.append(Table(title, ("error, %", "", *aggregators), cells, left=2))
-    return [*shown, Table("Ours against the paper's", notes=verdicts(results))]
-
-
-def verdicts(results: Sequence[Result]) -> list[str]:
-    """How many cells of each completer are at the paper's figure or below, how far the others."""
-    from misc_cli.reproduce import PURE
-
-    lines = []
-    for completer in dict.fromkeys(result.cell.completer for result in results):
-        own = [result for result in results if result.cell.completer == completer]
-        reached = sum(result.reached for result in own)
-        worst = max(own, key=lambda result: result.ours - result.paper)
-        line = f"{'pure' if completer == PURE else completer}: {reached} of {len(own)} at or below"
-        if not worst.reached:
-            cell = f"{worst.cell.dataset} {worst.cell.aggregator}"
-            line += f", the others at most {worst.ours - worst.paper:.2f} points above ({cell})"
-        lines.append(line)
-    return lines
-
-
-def result_columns(results: Sequence[Result]) -> dict[str, Any]:
-    import numpy as np
-    import pyarrow as pa
-
-    names = ("dataset", "completer", "aggregator")
-    texts = {name: pa.array([getattr(r.cell, name) for r in results]) for name in names}
-    judged = any(r.auto is not None for r in results)
-    auto = np.array([float("nan") if r.auto is None else r.auto for r in results])
-    return {
-        **texts,
-        "paper": np.array([r.paper for r in results]),
-        "ours": np.array([r.ours for r in results]),
-        **({"auto": auto} if judged else {}),
-        "seconds": np.array([r.seconds for r in results]),
-        "options": pa.array([json.dumps(dict(r.options)) for r in results]),
-    }
-
-
-def point_tables(points: Sequence[Point]) -> list[Table]:
-    """One table per noise: mean ± standard deviation over the seeds."""
-    from misc_cli.sparse_noisy import TITLES
-    from misc_cli.text_table import Table
-
-    rates = list(dict.fromkeys(point.error_rate for point in points))
-    header = ("error, %", "", *(f"{100 * rate:.1f}" for rate in rates))
-    shown = []
-    for noise in dict.fromkeys(point.noise for point in points):
-        own = [point for point in points if point.noise == noise]
-        rows = []
-        for key in dict.fromkeys((point.aggregator, point.strategy) for point in own):
-            curve = [p for p in own if (p.aggregator, p.strategy) == key]
-            how = "pure" if key[1] == "pure" else f"tucker, {key[1]}"
-            rows.append((key[0], how, *(f"{p.mean:.1f} ± {p.deviation:.1f}" for p in curve)))
-        shown.append(Table(TITLES[noise], header, rows, left=2))
-    return shown
-
-
-def point_columns(points: Sequence[Point]) -> dict[str, Any]:
-    import numpy as np
-    import pyarrow as pa
-
-    names = ("noise", "aggregator", "strategy")
-    texts = {name: pa.array([getattr(point, name) for point in points]) for name in names}
-    return {
-        **texts,
-        "error_rate": np.array([100 * point.error_rate for point in points]),
-        "mean": np.array([point.mean for point in points]),
-        "deviation": np.array([point.deviation for point in points]),
-        "seeds": np.array([len(point.errors) for point in points]),
-    }
