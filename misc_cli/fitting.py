@@ -10,7 +10,16 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.errors import MiscWarning
-from misc_cli.settings import AUTO_COMPLETER, BASELINE, LOOP_OPTIONS, Methods, Settings
+from misc_cli.limits import flag
+from misc_cli.settings import (
+    AUTO,
+    BASELINE,
+    LOOP_OPTIONS,
+    NO_COMPLETER,
+    RANK_OPTIONS,
+    Methods,
+    Settings,
+)
 from misc_cli.types import Aggregation, Labels, OnIteration
 
 # Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
@@ -37,27 +46,32 @@ def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIt
     if methods.automatic:
         if labels.votes.n_votes >= MIN_ANSWERS:
             return _searched(labels, settings, methods, on_iteration)
-        methods, selection = _too_few_to_choose(settings, methods)
+        methods, selection = _too_few_to_choose(labels, settings, methods)
     found = replace(_fixed(labels, methods, on_iteration), selection=selection)
-    # Posteriors of completed labels rest on invented answers: real ones cannot calibrate them.
-    invented = found.loop is not None and found.loop["settings"]["final"] == "completed"
-    pure = found.loop is None
-    plain = pure and not getattr(methods.aggregator, "calibratable", True)
-    if invented or plain or not settings.calibrate:
-        return found
-    return _calibrated(found, labels, settings, methods)
+    return _calibrated(found, labels, settings, methods) if settings.calibrate else found
 
 
-def _too_few_to_choose(settings: Settings, methods: Methods) -> tuple[Methods, dict[str, Any]]:
-    """The baseline in place of a choice, completion only where its ranks are given."""
-    name = BASELINE if methods.aggregator is None else settings.aggregator
-    aggregator = methods.aggregator or registry.create(
-        "aggregator", name, settings.preset, **methods.roster_options
-    )
-    completer = None if methods.search_ranks else methods.completer
-    why = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
-    settled = replace(methods, aggregator=aggregator, completer=completer)
-    return settled, {"chosen": [name], "why": why}
+def _too_few_to_choose(
+    labels: Labels, settings: Settings, methods: Methods
+) -> tuple[Methods, dict[str, Any]]:
+    """The baseline in place of a choice, and no completion: its ranks would be a guess."""
+    from misc_cli.select.plan import roster
+
+    few = f"fewer than {MIN_ANSWERS:,} answers"
+    if settings.completer not in (None, NO_COMPLETER, AUTO):
+        rank = next(name for name in RANK_OPTIONS if name in methods.resolved["completer"])
+        warnings.warn(
+            f"--completer {settings.completer} is not used: {few} cannot choose its rank; "
+            f"give {flag(rank)}",
+            MiscWarning,
+            stacklevel=3,
+        )
+    name, aggregator = settings.aggregator, methods.aggregator
+    if aggregator is None:
+        first = roster(labels, settings.preset, methods.roster_options, settings.seed)[0]
+        name, aggregator = first.name, first.aggregator
+    settled = replace(methods, names={"aggregator": name}, aggregator=aggregator, completer=None)
+    return settled, {"chosen": [name], "why": f"{few} cannot tell methods apart"}
 
 
 def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -91,13 +105,15 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
     from misc_cli.select.search import calibration_of
     from misc_cli.select.trial import Method
 
-    name, aggregator = settings.aggregator, methods.aggregator
+    name, aggregator = methods.names["aggregator"], methods.aggregator
     if methods.completer is None or found.loop is None:
         method = Method(name, aggregator)
     else:
         made = (found.loop["passes"],)
         method = Method.looped(name, aggregator, methods.completer, methods.loop, made)
     calibration = calibration_of(method, labels, settings.seed)
+    if calibration is None:
+        return found
     posteriors = calibration(found.aggregation.posteriors, labels.gold)
     aggregation = replace(found.aggregation, posteriors=posteriors)
     return replace(found, aggregation=aggregation, calibration=asdict(calibration))
@@ -115,23 +131,20 @@ def _searched(
         pure = plan.roster(labels, preset, methods.roster_options, seed)
         final = registry.create("aggregator", BASELINE, preset)
     else:
-        pure = [Method(settings.aggregator, methods.aggregator)]
+        pure = [Method(methods.names["aggregator"], methods.aggregator)]
         final = methods.aggregator
     completed: list[Method] = []
     if methods.completer is not None:
-        name = settings.completer_name if settings.completer else AUTO_COMPLETER
-        completed = plan.completions(
-            labels, name, methods.completer, final, methods.loop, methods.search_ranks
-        )
+        name = methods.names["completer"]
+        completed = plan.completions(labels, name, methods.completer, final, methods.loop)
     found = search(
         labels,
         pure,
         completed,
         calibrate=settings.calibrate,
-        forced=not methods.search_ranks,
         seed=seed,
         time_budget=settings.time_budget,
         on_iteration=on_iteration,
     )
-    calibration = asdict(found.calibration) if settings.calibrate else None
+    calibration = None if found.calibration is None else asdict(found.calibration)
     return Fit(found.aggregation, selection=found.selection, calibration=calibration)

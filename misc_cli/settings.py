@@ -15,7 +15,7 @@ from misc_cli.limits import check, flag
 
 NO_COMPLETER = "none"
 AUTO = "auto"
-# What an automatic completer tries, and what aggregates the completed labels of an automatic run.
+# What an automatic completer tries, and what an automatic run builds completion on.
 AUTO_COMPLETER = "tucker"
 BASELINE = "ds-em"
 # The parameter that is a completer's rank: chosen by held-out answers unless it is given.
@@ -67,11 +67,13 @@ class Settings:
 class Methods:
     """The chosen methods, built, and every parameter they ended up with.
 
-    `loop` holds the arguments of `mixing.mix` that were given or that the preset sets.
-    `aggregator` is None if it is to be chosen, with `roster_options` for those it is chosen from;
-    `search_ranks` says that the completer's rank is to be chosen.
+    `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
+    arguments of `mixing.mix` that were given or that the preset sets. `aggregator` is None if it is
+    to be chosen, with `roster_options` for those it is chosen from; `search_ranks` says that the
+    completer's rank is to be chosen.
     """
 
+    names: dict[str, str]
     aggregator: Any
     completer: Any | None
     loop: dict[str, Any]
@@ -92,67 +94,75 @@ def build(settings: Settings) -> Methods:
     given = {name: value for name, value in settings.options.items() if value is not None}
     own = {name: getattr(settings, name) for name in ("seed", "threads", "time_budget")}
     check({**own, **given})
-    chosen = _chosen(settings)
-    fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in chosen.items()}
-    given = {name: value for name, value in given.items() if value != AUTO or not _is_rank(name)}
+    to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
+    names = _names(settings)
+    fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in names.items()}
+    search = any(
+        name in RANK_OPTIONS and (name in to_choose or name not in given)
+        for name in fields.get("completer", {})
+    )
+    if "completer" in names and "aggregator" not in names and not search:
+        # Hidden answers choose pure methods and whether to complete at all. Who settles the
+        # completer has decided that, and gets it with the aggregator that completion builds on.
+        names["aggregator"] = BASELINE
+        fields["aggregator"] = registry.settings("aggregator", BASELINE, settings.preset)
     shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
     for name, value in given.items():
-        shares[_owner(name, fields, settings)][name] = value
+        owner = _owner(name, names, fields)
+        if name not in to_choose:
+            shares[owner][name] = value
     for kind in fields:
         if "seed" in fields[kind]:
             shares[kind]["seed"] = settings.seed
     built = {
         kind: registry.create(kind, name, settings.preset, **shares[kind])
-        for kind, name in chosen.items()
+        for kind, name in names.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     starter = shares["loop"].get("start")
     if starter is not None:
-        shares["loop"]["start"] = registry.create("aggregator", starter, settings.preset)
-        own = registry.settings("aggregator", starter, settings.preset)
-        resolved["start"] = {"aggregator": starter, **own}
-    search = _ranked(fields) and not any(_is_rank(name) for name in given)
+        parameters = registry.settings("aggregator", starter, settings.preset)
+        if "seed" in parameters:
+            parameters["seed"] = settings.seed
+        shares["loop"]["start"] = registry.create(
+            "aggregator", starter, settings.preset, **parameters
+        )
+        resolved["start"] = {"aggregator": starter, **parameters}
     asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
     return Methods(
+        names,
         built.get("aggregator"),
         built.get("completer"),
         loop={LOOP_OPTIONS[name]: value for name, value in asked.items()},
         resolved=resolved,
-        roster_options={} if "aggregator" in chosen else shares["aggregator"],
+        roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
     )
 
 
-def _chosen(settings: Settings) -> dict[str, str]:
+def _names(settings: Settings) -> dict[str, str]:
     """The methods that are named, by kind; an automatic completer is one that may be declined."""
-    chosen = {}
+    names = {}
     if settings.aggregator != AUTO:
-        chosen["aggregator"] = settings.aggregator
+        names["aggregator"] = settings.aggregator
     completer = settings.completer_name
     if completer != NO_COMPLETER:
-        chosen["completer"] = AUTO_COMPLETER if completer == AUTO else completer
-    return chosen
+        names["completer"] = AUTO_COMPLETER if completer == AUTO else completer
+    return names
 
 
-def _ranked(fields: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(_is_rank(name) for name in fields.get("completer", {}))
-
-
-def _is_rank(name: str) -> bool:
-    return name in RANK_OPTIONS
-
-
-def _owner(name: str, fields: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
+def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]) -> str:
+    """The kind of method that takes an option, or "loop"."""
     kinds = ("aggregator",) if name in AGGREGATOR_ONLY else ("aggregator", "completer")
     for kind in kinds:
         if name in fields.get(kind, {}):
             return kind
     if name in LOOP_OPTIONS and "completer" in fields:
         return "loop"
-    if "aggregator" not in fields and name not in LOOP_OPTIONS and not _is_rank(name):
+    if "aggregator" not in fields and name not in (*LOOP_OPTIONS, *RANK_OPTIONS):
         return "aggregator"  # the roster sees to it that one of its methods takes it
     takes = {
-        f"{kind} {getattr(settings, kind)}": ", ".join(map(flag, own)) or "no options"
+        f"{kind} {names[kind]}": ", ".join(map(flag, own)) or "no options"
         for kind, own in fields.items()
     }
     listing = "; ".join(f"{method} takes {options}" for method, options in takes.items())

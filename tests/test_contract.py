@@ -23,7 +23,8 @@ from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.encode import encode
 from misc_cli.limits import LIMITS
 from misc_cli.mixing import mix
-from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS
+from misc_cli.select import plan
+from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS, RANK_OPTIONS
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Answers, Codes, Iteration, Labels
 from misc_cli.votes import SparseVotes, thread_limit
@@ -267,6 +268,11 @@ def test_every_parameter_has_a_flag_whose_help_says_its_default() -> None:
     for name, argument in LOOP_OPTIONS.items():
         found[name] = {in_words(loop[argument].default): []}
     found["start"] = {"as --aggregator": []}
+    chosen = "where hidden answers choose the rank"
+    found["passes"][f"{' or '.join(map(str, plan.PASSES))} {chosen}"] = []
+    found["final"][f"{plan.FINAL} {chosen}"] = []
+    for name in RANK_OPTIONS:
+        found[name] = {"hidden answers choose": []}
     del found["seed"]
     said = {flag.replace("-", "_"): row.default for flag, row in METHOD_OPTIONS.items()}
     assert said == {name: default_in_words(values) for name, values in found.items()}
@@ -303,7 +309,9 @@ def in_words(value: Any) -> str:
 def default_in_words(values: dict[str, list[str]]) -> str:
     """The most common value, then the others and whose they are."""
     common = max(values, key=lambda value: len(values[value]))
-    others = (f"{', '.join(who)} {value}" for value, who in values.items() if value != common)
+    others = (
+        f"{', '.join(who)} {value}".strip() for value, who in values.items() if value != common
+    )
     return "; ".join([common, *others])
 
 

@@ -85,11 +85,11 @@ METHOD_OPTIONS: dict[str, Row] = {
         Numbers(int, "auto", count=3),
         "R1,R2,R3|auto",
         "tucker: ranks of the worker, item and class modes.",
-        "by size",
+        "hidden answers choose",
     ),
     "initial-rank": Row(COMPLETER, COUNT, "R0", "tucker: rank of the first HOSVD.", "by size"),
     "sweeps": Row(COMPLETER, COUNT, "N", "tucker: HOOI sweeps per pass at most.", "3"),
-    "cp-rank": Row(COMPLETER, COUNT, "R", "tenals: number of components.", "by size"),
+    "cp-rank": Row(COMPLETER, COUNT, "R", "tenals: number of components.", "hidden answers choose"),
     "ridge": Row(COMPLETER, WEIGHT, "X", "tenals: weight of the factors' squares.", "1"),
     "lrtc-weights": Row(
         COMPLETER,
@@ -113,7 +113,13 @@ METHOD_OPTIONS: dict[str, Row] = {
         COMPLETER, WEIGHT, "X", "tenals, lrtc: stop when the fit gains less.", "0.0001"
     ),
     "completer-max-iter": Row(COMPLETER, COUNT, "N", "tenals, lrtc: iterations per pass.", "200"),
-    "passes": Row(COMPLETER, COUNT, "N", "Passes of the complete ⇄ slice loop at most.", "3"),
+    "passes": Row(
+        COMPLETER,
+        COUNT,
+        "N",
+        "Passes of the complete ⇄ slice loop at most.",
+        "3; 4 or 6 where hidden answers choose the rank",
+    ),
     "slice": Row(
         COMPLETER,
         click.Choice(CHOICES["slice"]),
@@ -126,7 +132,7 @@ METHOD_OPTIONS: dict[str, Row] = {
         click.Choice(CHOICES["final"]),
         "answers|completed",
         "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
-        "answers",
+        "answers; completed where hidden answers choose the rank",
     ),
     "start": Row(
         COMPLETER,

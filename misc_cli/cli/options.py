@@ -15,7 +15,7 @@ from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
 from misc_cli.limits import DUPLICATES
-from misc_cli.settings import NO_COMPLETER, Settings
+from misc_cli.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULTS = Settings()
@@ -146,14 +146,16 @@ def methods() -> Callable[[F], F]:
             default=DEFAULTS.aggregator,
             show_default=True,
             metavar="NAME",
-            help=f"auto (held-out answers choose), {aggregators}.",
+            help=f"auto (hidden answers choose; {BASELINE} if a completer and its rank are given), "
+            f"{aggregators}.",
         ),
         option(
             "--completer",
             section=part,
             default=DEFAULTS.completer,
             metavar="NAME",
-            help=f"auto, {completers} [default: auto with --aggregator auto, else none].",
+            help=f"auto ({AUTO_COMPLETER} where hidden answers approve), {completers} "
+            "[default: auto with --aggregator auto, else none].",
         ),
         option(
             "--preset",

@@ -19,7 +19,7 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels
     rows = [
-        ("method", f"{_method(outcome, settings)}, preset {settings.preset}"),
+        ("method", f"{_method(outcome)}, preset {settings.preset}"),
         (
             "answers",
             f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
@@ -58,14 +58,13 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
     return rows
 
 
-def _method(outcome: Outcome, settings: Settings) -> str:
+def _method(outcome: Outcome) -> str:
     """What made the labels, by name."""
     if outcome.selection is not None:
         chosen = outcome.selection["chosen"]
         return str(chosen[0]) if len(chosen) == 1 else f"mean of {', '.join(chosen)}"
-    if outcome.methods.completer is None:
-        return settings.aggregator
-    return f"{settings.completer_name} + {settings.aggregator}"
+    names = outcome.methods.names
+    return " + ".join(names[kind] for kind in ("completer", "aggregator") if kind in names)
 
 
 def _count(number: float, noun: str) -> str:

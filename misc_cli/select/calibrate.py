@@ -5,7 +5,8 @@
 T, the temperature, softens (or sharpens) all posteriors alike (Guo et al. 2017 fit it on truth; we
 have none). d, the doubt, is the share of items on which the answers say nothing of use: without it
 the few that are certain and wrong would ask for a temperature that robs all others. Both maximise
-the held-out log-likelihood of answers. The order of the classes, and so the label, stays.
+the held-out log-likelihood of answers. The order of the classes stays, and but
+for near ties so does the label.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
 from misc_cli.limits import flag
 from misc_cli.select.trial import Method
-from misc_cli.settings import Settings, build
+from misc_cli.settings import RANK_OPTIONS, Settings, build
 from misc_cli.types import Aggregator, Labels
 
 # Methods that fail on different data, each under the preset that makes it differ from the others:
@@ -35,6 +35,8 @@ WORKER_RANKS = (2, 3, 5, 7, 10, 14)
 CP_RANKS = (1, 2, 4, 8)
 # After two passes the slice still moves; after six it no longer gains.
 PASSES = (4, 6)
+# What forecasts decide is the paper's last step: it gains more where it gains at all.
+FINAL = "completed"
 
 
 def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
@@ -59,37 +61,24 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
 
 
 def completions(
-    labels: Labels,
-    name: str,
-    completer: Any,
-    aggregator: Aggregator,
-    loop: Mapping[str, Any],
-    search_ranks: bool = True,
+    labels: Labels, name: str, completer: Any, aggregator: Aggregator, loop: Mapping[str, Any]
 ) -> list[Method]:
     """One method per rank of a completer; each is judged after several numbers of passes."""
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
-    if search_ranks and shape[0] * shape[1] > MAX_COMPLETED_CELLS:
+    if shape[0] * shape[1] > MAX_COMPLETED_CELLS:
         return []
-    field = rank_field(completer) if search_ranks else None
-    ranks = tucker_ranks(shape) if field == "ranks" else CP_RANKS if field == "cp_rank" else (None,)
-    passes = PASSES if search_ranks and "passes" not in loop else ()
-    # What forecasts decide here is the paper's last step: it gains more where it gains at all.
-    loop = {"final": "completed", **loop}
+    field = next(field for field in RANK_OPTIONS if hasattr(completer, field))
+    ranks: Sequence[Any] = tucker_ranks(shape) if field == "ranks" else CP_RANKS
     return [
         Method.looped(
             _name(name, rank),
             aggregator,
-            completer if field is None else replace(completer, **{field: rank}),
-            loop,
-            passes,
+            replace(completer, **{field: rank}),
+            {"final": FINAL, **loop},
+            () if "passes" in loop else PASSES,
         )
         for rank in ranks
     ]
-
-
-def rank_field(completer: Any) -> str | None:
-    """The completer's parameter that counts as its rank, if it has one."""
-    return next((field for field in ("ranks", "cp_rank") if hasattr(completer, field)), None)
 
 
 def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
@@ -106,9 +95,7 @@ def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _name(completer: str, rank: int | Sequence[int] | None) -> str:
-    if rank is None:
-        return completer
+def _name(completer: str, rank: int | Sequence[int]) -> str:
     numbers = rank if isinstance(rank, Sequence) else [rank]
     return f"{completer}({','.join(map(str, numbers))})"
 

@@ -6,8 +6,8 @@
    by the labels it would write. If the best is not significantly ahead of that pure method, or is
    behind a plain majority vote, completion is not used; else all candidates that cannot be told
    apart from the best vote.
-3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones, a vote
-   of completed candidates is its own confidence.
+3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones; majority
+   vote and a vote of completed candidates are their own confidence.
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ WORTH_A_PROCESS = 4_000
 
 @dataclass(frozen=True)
 class Found:
-    """The result and how it was come by; `selection` goes into run.json as it is."""
+    """The result and how it was come by; `selection` goes into run.json as it is.
+
+    `calibration` is what the posteriors were softened by, None if they are raw.
+    """
 
     aggregation: Aggregation
     members: list[Candidate]
     scores: list[Score]
-    calibration: Calibration
+    calibration: Calibration | None
     selection: dict[str, Any] = field(default_factory=dict)
 
 
@@ -152,12 +155,11 @@ def search(
     completed: Sequence[Method] = (),
     *,
     calibrate: bool = True,
-    forced: bool = False,
     seed: int = 0,
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Found:
-    """The best we know how to give of these methods. `forced` takes completion without asking."""
+    """The best we know how to give of these methods."""
     work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
     if not work.folds:  # every item has a single answer, and that is never hidden
         return _unjudged(work, pure[0])
@@ -171,17 +173,15 @@ def search(
     if completed:
         first = scores[0]
         tried = work.score(completed, first.posteriors)
-        votes = _voters(tried, first.views["hard"], work.majority, forced)
+        votes = _voters(tried, first.views["hard"], work.majority)
         reasons["completed"] = table(tried, votes, "hard", first.views["hard"])
         scores += tried
         if votes:
             chosen = votes
             initial = work.fit([first.candidate], None)[0].posteriors
     candidates = [score.candidate for score in chosen]
-    # The share of the votes is a completed result's confidence: hidden answers cannot calibrate
-    # labels that rest on invented ones (on web: calibration error 0.03 as it is, 0.25 tempered).
-    raw = not calibrate or initial is not None
-    calibration = Calibration() if raw else work.calibration(chosen)
+    tempered = calibrate and any(candidate.method.calibratable for candidate in candidates)
+    calibration = work.calibration(chosen) if tempered else None
     result = _mean(labels, work.fit(candidates, initial), calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
     reasons["why"] = why(reasons, completed)
@@ -191,17 +191,18 @@ def search(
 def _unjudged(work: Search, first: Method) -> Found:
     members = work.fit([Candidate(first)], None)
     selection = {"chosen": [first.name], "why": "items with one answer each leave none to hide"}
-    unchanged = Calibration()
-    result = _mean(work.labels, members, unchanged)
-    return Found(result, [Candidate(first)], [], unchanged, selection)
+    result = _mean(work.labels, members, None)
+    return Found(result, [Candidate(first)], [], None, selection)
 
 
-def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration:
+def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration | None:
     """The calibration of one method, fitted on as few folds as give enough hidden answers.
 
-    A method that calls itself slow is tried on fewer answers, so that the calibration does not
-    take longer than the fit.
+    None if the method is not to be calibrated, or if there is nothing to calibrate it on. One that
+    calls itself slow is tried on fewer answers: the calibration should not outlast the fit.
     """
+    if not method.calibratable:
+        return None
     slow = any(getattr(part, "slow", False) for part in (method.aggregator, method.completer))
     sample = SLOW_SAMPLE_ANSWERS if slow else SAMPLE_ANSWERS
     size = min(labels.votes.n_votes, sample) * HIDDEN_SHARE
@@ -209,12 +210,12 @@ def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration
     n_folds = 2 if slow else int(np.clip(enough, 2, MAX_CALIBRATION_FOLDS))
     work = Search(labels, seed=seed, n_folds=n_folds, sample_answers=sample)
     if not work.folds:
-        return Calibration()
+        return None
     return work.score([method])[-1].calibration
 
 
-def _voters(tried: Sequence[Score], pure: Floats, majority: Floats, forced: bool) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of `pure` or `forced`.
+def _voters(tried: Sequence[Score], pure: Floats, majority: Floats) -> list[Score]:
+    """All that cannot be told apart from the best, if that is ahead of `pure`.
 
     It must not be behind a plain majority vote either: where one class dominates, the hard view
     favours labels that follow the votes, and being ahead of `pure` proves nothing.
@@ -223,15 +224,17 @@ def _voters(tried: Sequence[Score], pure: Floats, majority: Floats, forced: bool
         return []
     hard = [score.views["hard"] for score in tried]
     top = max(hard, key=lambda values: float(values.mean()))
-    if not forced and (lead(top, pure) < SIGNIFICANT or lead(top, majority) <= 0.0):
+    if lead(top, pure) < SIGNIFICANT or lead(top, majority) <= 0.0:
         return []
     return [tried[at] for at in indistinguishable(hard)]
 
 
-def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration) -> Aggregation:
+def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration | None) -> Aggregation:
     """The mean posteriors, calibrated; a single member keeps everything else it knows."""
     fitted = [member.aggregation for member in members]
-    posteriors = calibration(np.mean([f.posteriors for f in fitted], axis=0), labels.gold)
+    posteriors: Floats = np.mean([f.posteriors for f in fitted], axis=0)
+    if calibration is not None:
+        posteriors = calibration(posteriors, labels.gold)
     if len(fitted) == 1:
         return replace(fitted[0], posteriors=posteriors)
     return Aggregation(

@@ -66,6 +66,17 @@ class Method:
         rest = {argument: value for argument, value in loop.items() if argument != "passes"}
         return cls(name, aggregator, completer, passes or (loop.get("passes", PASSES),), **rest)
 
+    @property
+    def calibratable(self) -> bool:
+        """Not if its posteriors mean something already, nor if they rest on invented answers.
+
+        Hidden answers cannot calibrate labels of completed ones (on web the calibration error of
+        a vote of completed candidates is 0.03 as it is, 0.25 tempered).
+        """
+        if self.completer is None:
+            return getattr(self.aggregator, "calibratable", True)
+        return self.final != "completed"
+
 
 @dataclass(frozen=True)
 class Candidate:

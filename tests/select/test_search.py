@@ -103,7 +103,9 @@ def test_calibration_lowers_the_calibration_error_without_looking_at_truth(
     labels, truth = dataset(name)
     chosen = method("ds-em")
     raw = chosen.aggregator(labels).posteriors
-    calibrated = calibration_of(chosen, labels)(raw)
+    calibration = calibration_of(chosen, labels)
+    assert calibration is not None
+    calibrated = calibration(raw)
     right = raw.argmax(axis=1) == truth
     before, after = (calibration_error(p.max(axis=1), right) for p in (raw, calibrated))
     assert after < 0.8 * before

@@ -1,0 +1,94 @@
+"""What is fitted under which options: given methods as given, the rest by choice; what is raw."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.pipeline import Outcome, run
+from misc_cli.settings import Settings, build
+from misc_cli.simulate import Simulation, answer_columns, simulate
+from misc_cli.types import Answers
+
+CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
+
+
+def fitted(crowd: Simulation = CROWD, /, **given: object) -> Outcome:
+    """A run on a simulated crowd: fields of Settings, and options of methods."""
+    own = {name: given.pop(name) for name in ("aggregator", "completer") if name in given}
+    settings = Settings(**own, options=given)  # type: ignore[arg-type]
+    return run(Answers(**answer_columns(simulate(crowd), ["a", "b", "c"])), settings)
+
+
+def few(**given: object) -> Outcome:
+    return fitted(replace(CROWD, items=50), **given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"ranks": (3, 6, 3)}, {"completer": "tucker", "ranks": (3, 6, 3)}, {"completer": "lrtc"}],
+    ids=["ranks", "tucker", "lrtc"],
+)
+def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, object]) -> None:
+    """The automatic aggregator is then the baseline, and all else as if that were named."""
+    found = fitted(**given)
+    named = fitted(**{"completer": "tucker", **given}, aggregator="ds-em")
+    assert found.selection is None
+    assert found.loop is not None
+    assert found.loop["settings"] == named.loop["settings"]  # type: ignore[index]
+    assert found.loop["settings"]["final"] == "answers"
+    assert found.methods.names["aggregator"] == "ds-em"
+    assert found.calibration == named.calibration
+    assert found.aggregation.posteriors.tobytes() == named.aggregation.posteriors.tobytes()
+
+
+def test_majority_vote_and_completed_labels_stay_raw() -> None:
+    alone = fitted(aggregator="mv")
+    declined = fitted(aggregator="mv", completer="tucker", passes=1)
+    assert declined.selection is not None
+    assert declined.selection["chosen"] == ["mv"]
+    np.testing.assert_array_equal(declined.aggregation.posteriors, alone.aggregation.posteriors)
+    settled = {"aggregator": "ds-em", "completer": "tucker", "ranks": (3, 6, 3), "passes": 1}
+    completed = fitted(**settled, final="completed")
+    single = fitted(replace(CROWD, items=1_200, answers_per_item=1))
+    raw = [alone, declined, completed, single]
+    assert [outcome.calibration for outcome in raw] == [None] * 4
+    assert fitted(**settled).calibration is not None
+
+
+def test_few_answers_take_the_options_that_many_take() -> None:
+    assert few(restarts=3).selection is not None
+    assert few(max_iter=3, tol=0.0).aggregation.iterations == 3
+    with pytest.raises(ConfigError, match="--rho applies to none of ds-em"):
+        few(rho=2.0)
+
+
+def test_few_answers_cannot_choose_a_rank_and_say_so() -> None:
+    with pytest.warns(MiscWarning, match=r"--completer tenals is not used: .* give --cp-rank"):
+        outcome = few(completer="tenals")
+    assert outcome.loop is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert few(completer="auto").loop is None
+        assert few(completer="tenals", cp_rank=2).loop is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Settings(aggregator="ds-em", options={"ranks": "auto"}), r"--ranks .* no --completer"),
+        (Settings(options={"cp_rank": 2}), "--cp-rank .* completer tucker takes --ranks"),
+        (Settings(completer="lrtc", options={"ranks": "auto"}), "--ranks does not apply here"),
+        (
+            Settings(completer="lrtc", options={"shrinkage": 1.0, "subtypes": 2}),
+            "--subtypes .* aggregator ds-em takes",
+        ),
+    ],
+)
+def test_an_option_that_nobody_takes_is_refused(given: Settings, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        build(given)
