@@ -31,7 +31,12 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "class left out": (GOOD, ["--class-order", "x"], ["--class-order", "y"]),
     "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "ds-em"]),
     "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "tucker"]),
-    "flag of another method": (GOOD, ["--subtypes", "3"], ["--subtypes", "ds-em", "--shrinkage"]),
+    "flag of another method": (
+        GOOD,
+        ["--aggregator", "ds-em", "--subtypes", "3"],
+        ["--subtypes", "ds-em", "--shrinkage"],
+    ),
+    "flag of no automatic method": (GOOD, ["--rho", "2"], ["--rho", "none of ds-em", "one-coin"]),
     "ranks without completer": (
         GOOD,
         ["--aggregator", "mv", "--ranks", "1,1,1"],
