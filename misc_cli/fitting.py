@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -11,10 +10,10 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.errors import MiscWarning
 from misc_cli.limits import flag
+from misc_cli.loop import LOOP_OPTIONS, Loop
 from misc_cli.settings import (
     AUTO,
     BASELINE,
-    LOOP_OPTIONS,
     NO_COMPLETER,
     RANK_OPTIONS,
     Methods,
@@ -80,18 +79,11 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         return Fit(methods.aggregator(labels, on_iteration))
     from misc_cli.mixing import mix
 
-    defaults = inspect.signature(mix).parameters
-    loop = {name: defaults[name].default for name in LOOP_OPTIONS.values()} | methods.loop
-    mixture = mix(labels, methods.completer, methods.aggregator, **loop, on_iteration=on_iteration)
-    if mixture.merged:
-        warnings.warn(
-            f"the completed matrix is larger than --max-cells: {mixture.n_completed_workers:,} "
-            f"workers were grouped into {mixture.columns:,}",
-            MiscWarning,
-            stacklevel=3,
-        )
+    loop = Loop(**methods.loop)
+    mixture = mix(labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration)
     ended = {
-        "settings": {name: value for name, value in loop.items() if name != "starter"},
+        # whose result started the loop stands among the methods, by name
+        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
         "ranks": mixture.ranks,
         "passes": mixture.passes,
         "converged": mixture.converged,
@@ -109,8 +101,8 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
     if methods.completer is None or found.loop is None:
         method = Method(name, aggregator)
     else:
-        made = (found.loop["passes"],)
-        method = Method.looped(name, aggregator, methods.completer, methods.loop, made)
+        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
+        method = Method(name, aggregator, methods.completer, loop)
     calibration = calibration_of(method, labels, settings.seed)
     if calibration is None:
         return found

@@ -4,7 +4,7 @@
 
 The first slice is the pure aggregation, one class per item. What goes back in afterwards is the
 completed slice as it is, real-valued: made hard again at every pass, the dense slice outweighs the
-sparse workers and the loop stays where its first pass left it (`slice_mode="hard"` does that).
+sparse workers and the loop stays where its first pass left it (`--slice hard` does that).
 
 The last step is a choice (`final`). "completed" is the paper's: the aggregator runs on the
 completed label matrix. That takes every invented label for an independent answer and errs with it.
@@ -19,6 +19,7 @@ over twelve public datasets, ranks by rule of thumb, three passes:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +29,8 @@ import numpy as np
 from misc_cli import memory
 from misc_cli.aggregate.with_prior import judge_answers, own_confusions
 from misc_cli.complete.label_matrix import completed_matrix
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.loop import DEFAULT_LOOP, Loop
 from misc_cli.solver import Step, clamp, iterate
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import (
@@ -45,11 +47,8 @@ from misc_cli.types import (
 )
 from misc_cli.votes import SparseVotes
 
-PASSES = 3
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
-# One byte per cell: 1 GiB of completed labels, and about ten seconds per pass over them.
-MAX_CELLS = 1 << 30
 FINALS = ("answers", "completed")
 
 
@@ -92,44 +91,34 @@ class Mixture:
     n_completed_workers: int = 0
     ranks: tuple[int, ...] | None = None
 
-    @property
-    def merged(self) -> bool:
-        return self.columns < self.n_completed_workers
-
 
 def mix(
     labels: Labels,
     completer: Completer | None,
     aggregator: Aggregator,
+    loop: Loop = DEFAULT_LOOP,
     *,
-    passes: int = PASSES,
-    slice_mode: str = "soft",
-    final: str = "answers",
     tol: float = SLICE_TOLERANCE,
-    max_cells: int = MAX_CELLS,
-    starter: Aggregator | None = None,
     initial: Aggregation | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Mixture:
     """Any completer with any aggregator; without a completer the pure aggregation.
 
-    `passes` is the most that are made, `tol` stops earlier if the slice stops evolving (0: never).
-    The first slice is the pure result of `starter`, by default of the aggregator itself; `initial`
-    is that result where the caller has it already. `max_cells` bounds the completed label matrix,
-    which only `final="completed"` holds.
+    `tol` stops before `loop.passes` are made if the slice stops evolving (0: never). `initial` is
+    the pure result that fills the first slice, where the caller has it already.
     """
     if completer is None:
         initial = initial or aggregator(labels, on_iteration)
         return Mixture(initial, initial)
-    if passes < 1:
-        raise ConfigError(f"--passes {passes}: at least one pass is needed")
-    if final not in FINALS:
-        raise ConfigError(f"--final {final}: choose {' or '.join(FINALS)}")
-    _check_memory(labels, completer, max_cells if final == "completed" else 0)
-    initial = initial or (starter or aggregator)(labels, stamped(on_iteration, 0))
+    if loop.passes < 1:
+        raise ConfigError(f"--passes {loop.passes}: at least one pass is needed")
+    if loop.final not in FINALS:
+        raise ConfigError(f"--final {loop.final}: choose {' or '.join(FINALS)}")
+    check_memory(labels, completer, loop)
+    initial = initial or (loop.start or aggregator)(labels, stamped(on_iteration, 0))
 
     def step(before: Pass) -> Step[Pass]:
-        after = advance(before, completer, slice_mode, on_iteration)
+        after = advance(before, completer, loop.slice, on_iteration)
         extra = {"flipped": after.flipped}
         return Step(after, after.change, posteriors=after.slice, extra=extra)
 
@@ -138,12 +127,12 @@ def mix(
         start(labels, initial.posteriors),
         stage="pass",
         tol=tol,
-        max_iter=passes,
+        max_iter=loop.passes,
         on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
         warn=False,
     )
     end = solution.state
-    aggregation, columns = _finish(end, aggregator, final, max_cells, on_iteration)
+    aggregation, columns = _finish(end, aggregator, loop.final, loop.max_cells, on_iteration)
     return Mixture(
         aggregation,
         initial,
@@ -171,7 +160,7 @@ def start(labels: Labels, posteriors: Floats, tensor: LabelTensor | None = None)
 def advance(
     before: Pass,
     completer: Completer,
-    slice_mode: str = "soft",
+    slice_mode: str = Loop.slice,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Pass:
     """One pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
@@ -202,7 +191,7 @@ def trajectory(
     first: Pass,
     completer: Completer,
     passes: int,
-    slice_mode: str = "soft",
+    slice_mode: str = Loop.slice,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Iterator[Pass]:
     """Every pass in turn, so that one run gives the candidates of all numbers of passes."""
@@ -216,8 +205,8 @@ def aggregate_pass(
     after: Pass,
     aggregator: Aggregator,
     *,
-    final: str = "answers",
-    max_cells: int = MAX_CELLS,
+    final: str = Loop.final,
+    max_cells: int = Loop.max_cells,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Aggregation:
     """The last step from where the loop stands after this pass."""
@@ -245,6 +234,13 @@ def _finish(
     completed = completed_matrix(
         after.completion, after.tensor.shape, max_cells=max_cells, gold=labels.gold
     )
+    if completed.columns < after.tensor.shape[0]:
+        warnings.warn(
+            f"the completed matrix is larger than --max-cells: {after.tensor.shape[0]:,} workers "
+            f"were grouped into {completed.columns:,}",
+            MiscWarning,
+            stacklevel=4,
+        )
     found = aggregator(replace(labels, votes=completed.votes), observe)
     # The completed columns are not the workers: these are judged by what they really answered.
     own = replace(found, confusions=own_confusions(labels, found.posteriors), predictor=None)
@@ -266,8 +262,9 @@ def _ask(completer: Completer, question: str, shape: tuple[int, int, int]) -> An
     return None if method is None else method(shape)
 
 
-def _check_memory(labels: Labels, completer: Completer, max_cells: int) -> None:
-    """Add up what the run will hold before it holds any of it."""
+def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
+    """Add up what the loop will hold before it holds any of it."""
+    max_cells = loop.max_cells if loop.final == "completed" else 0
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     slices = 8 * 6 * labels.n_items * labels.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize

@@ -26,6 +26,7 @@ from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import ConfigError
 from misc_cli.fitting import fit
 from misc_cli.io.read import read_answer_columns, read_known
+from misc_cli.loop import Loop
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import mix
 from misc_cli.settings import NO_COMPLETER, Settings, build
@@ -145,8 +146,8 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
         return 100 * expected_error(initial.posteriors, truth)
     # the same way as `misc aggregate --preset paper --completer … --ranks …`
     methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
-    loop = methods.loop
-    mixture = mix(labels, methods.completer, methods.aggregator, initial=initial, **loop)
+    loop = Loop(**methods.loop)
+    mixture = mix(labels, methods.completer, methods.aggregator, loop, initial=initial)
     return 100 * expected_error(mixture.aggregation.posteriors, truth)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.errors import ConfigError
 from misc_cli.limits import check, flag
+from misc_cli.loop import LOOP_OPTIONS, Loop
 
 NO_COMPLETER = "none"
 AUTO = "auto"
@@ -20,16 +21,6 @@ AUTO_COMPLETER = "tucker"
 BASELINE = "ds-em"
 # The parameter that is a completer's rank: chosen by held-out answers unless it is given.
 RANK_OPTIONS = ("ranks", "cp_rank")
-
-# Parameters of the complete ⇄ slice loop, by flag: the argument of `mixing.mix` they set.
-LOOP_OPTIONS = {
-    "passes": "passes",
-    "slice": "slice_mode",
-    "final": "final",
-    "start": "starter",
-    "max_cells": "max_cells",
-}
-LOOP_PRESETS: dict[str, dict[str, Any]] = {"paper": {"final": "completed"}}
 
 # These two words mean the aggregator's stopping rule even where a completer has one of its own.
 AGGREGATOR_ONLY = ("tol", "max_iter")
@@ -68,7 +59,7 @@ class Methods:
     """The chosen methods, built, and every parameter they ended up with.
 
     `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
-    arguments of `mixing.mix` that were given or that the preset sets. `aggregator` is None if it is
+    fields of `Loop` that were given or that the preset sets. `aggregator` is None if it is
     to be chosen, with `roster_options` for those it is chosen from; `search_ranks` says that the
     completer's rank is to be chosen.
     """
@@ -128,12 +119,11 @@ def build(settings: Settings) -> Methods:
             "aggregator", starter, settings.preset, **parameters
         )
         resolved["start"] = {"aggregator": starter, **parameters}
-    asked = {**LOOP_PRESETS.get(settings.preset, {}), **shares["loop"]}
     return Methods(
         names,
         built.get("aggregator"),
         built.get("completer"),
-        loop={LOOP_OPTIONS[name]: value for name, value in asked.items()},
+        loop={**Loop.presets.get(settings.preset, {}), **shares["loop"]},
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,

@@ -6,7 +6,6 @@ A new method gets these tests by its line in the registry.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import itertools
 from numbers import Integral, Real
 from typing import Any
@@ -22,9 +21,10 @@ from misc_cli import registry
 from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.encode import encode
 from misc_cli.limits import LIMITS
+from misc_cli.loop import Loop
 from misc_cli.mixing import mix
 from misc_cli.select import plan
-from misc_cli.settings import AGGREGATOR_ONLY, LOOP_OPTIONS, RANK_OPTIONS
+from misc_cli.settings import AGGREGATOR_ONLY, RANK_OPTIONS
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Answers, Codes, Iteration, Labels
 from misc_cli.votes import SparseVotes, thread_limit
@@ -247,7 +247,7 @@ def test_the_loop_runs_with_every_completer(completer: str, preset: str, aggrega
         dataclasses.replace(labels, gold=gold),
         registry.create("completer", completer, preset),
         registry.create("aggregator", aggregator, preset),
-        passes=2,
+        Loop(passes=2),
     )
     posteriors = mixture.aggregation.posteriors
     np.testing.assert_allclose(posteriors.sum(axis=1), 1.0, atol=1e-9)
@@ -264,9 +264,8 @@ def test_every_parameter_has_a_flag_whose_help_says_its_default() -> None:
             for name, value in registry.settings(kind, method).items():
                 if not (kind == "completer" and name in AGGREGATOR_ONLY):
                     found.setdefault(name, {}).setdefault(in_words(value), []).append(method)
-    loop = inspect.signature(mix).parameters
-    for name, argument in LOOP_OPTIONS.items():
-        found[name] = {in_words(loop[argument].default): []}
+    for field in dataclasses.fields(Loop):
+        found[field.name] = {in_words(field.default): []}
     found["start"] = {"as --aggregator": []}
     chosen = "where hidden answers choose the rank"
     found["passes"][f"{' or '.join(map(str, plan.PASSES))} {chosen}"] = []

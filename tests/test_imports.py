@@ -25,7 +25,17 @@ FORBIDDEN = {
     "pipeline": {"cli", "console", "io", "api"},
     "api": {"cli", "console"},
 }
-LAZY = ["__init__", "__main__", "registry", "errors", "settings", "gates", "console", "version"]
+LAZY = [
+    "__init__",
+    "__main__",
+    "registry",
+    "errors",
+    "settings",
+    "loop",
+    "gates",
+    "console",
+    "version",
+]
 
 
 def imported(path: Path, *, top_level: bool = False) -> Iterator[str]:

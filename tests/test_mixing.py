@@ -13,7 +13,8 @@ from misc_cli import memory, registry
 from misc_cli.aggregate.with_prior import judge_answers
 from misc_cli.complete.label_matrix import completed_matrix, group_directions
 from misc_cli.complete.tucker import Tucker
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.loop import Loop
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import FINALS, aggregate_pass, mix, start, trajectory
 from misc_cli.types import Iteration, Labels
@@ -56,7 +57,7 @@ def test_the_papers_figures(
     labels, truth = dataset(name)
     method = registry.create("aggregator", aggregator, "paper")
     completer = registry.create("completer", "tucker", "paper", ranks=ranks)
-    found = mix(labels, completer, method, passes=passes, final="completed").aggregation
+    found = mix(labels, completer, method, Loop(passes=passes, final="completed")).aggregation
     assert 100 * expected_error(found.posteriors, truth) <= at_most
 
 
@@ -66,7 +67,7 @@ def test_a_hard_slice_freezes_the_loop_on_web(dataset: Load) -> None:
     labels, truth = dataset("web")
     method = registry.create("aggregator", "ds-em", "paper")
     completer = Tucker((10, 40, 5))
-    found = mix(labels, completer, method, passes=6, slice_mode="hard", final="completed")
+    found = mix(labels, completer, method, Loop(passes=6, slice="hard", final="completed"))
     assert 100 * expected_error(found.aggregation.posteriors, truth) > 14
 
 
@@ -122,7 +123,7 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
 ) -> None:
     labels = small_labels()
     method = registry.create("aggregator", aggregator)
-    found = mix(labels, Tucker((3, 6, 3)), method, final=final).aggregation
+    found = mix(labels, Tucker((3, 6, 3)), method, Loop(final=final)).aggregation
     np.testing.assert_allclose(found.posteriors.sum(axis=1), 1.0)
     assert found.confusions.shape == (labels.n_workers, 3, 3)
     np.testing.assert_allclose(found.confusions.sum(axis=2), 1.0)
@@ -131,7 +132,7 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
 def test_another_aggregator_can_fill_the_first_slice() -> None:
     labels, completer = small_labels(), Tucker((3, 6, 3))
     majority, other = (registry.create("aggregator", name) for name in ("mv", "ds-em"))
-    found = mix(labels, completer, majority, starter=other, passes=1, tol=0)
+    found = mix(labels, completer, majority, Loop(start=other, passes=1), tol=0)
     again = next(trajectory(start(labels, other(labels).posteriors), completer, 1))
     np.testing.assert_array_equal(found.initial.posteriors, other(labels).posteriors)
     np.testing.assert_array_equal(found.slice, again.slice)
@@ -142,7 +143,7 @@ def test_one_trajectory_gives_every_number_of_passes() -> None:
     method = registry.create("aggregator", "ds-em")
     first = start(labels, method(labels).posteriors)
     for after, final in product(trajectory(first, completer, passes=3), FINALS):
-        alone = mix(labels, completer, method, passes=after.number, final=final, tol=0)
+        alone = mix(labels, completer, method, Loop(passes=after.number, final=final), tol=0)
         np.testing.assert_array_equal(after.slice, alone.slice)
         again = aggregate_pass(after, method, final=final)
         np.testing.assert_array_equal(again.posteriors, alone.aggregation.posteriors)
@@ -154,7 +155,7 @@ def test_gold_stays_known_in_slice_and_posteriors(final: str) -> None:
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[[3, 8]] = [2, 0]
     method = registry.create("aggregator", "ds-em")
-    found = mix(replace(labels, gold=gold), Tucker((3, 6, 3)), method, final=final)
+    found = mix(replace(labels, gold=gold), Tucker((3, 6, 3)), method, Loop(final=final))
     assert found.slice is not None
     for rows in (found.slice, found.aggregation.posteriors):
         np.testing.assert_array_equal(rows[[3, 8]], np.eye(3)[[2, 0]])
@@ -165,7 +166,7 @@ def test_diagnostics_say_stage_pass_and_what_moved(final: str, stage: str) -> No
     lines: list[Iteration] = []
     method = registry.create("aggregator", "ds-em")
     completer = Tucker((3, 6, 3))
-    mix(small_labels(), completer, method, passes=2, final=final, on_iteration=lines.append)
+    mix(small_labels(), completer, method, Loop(passes=2, final=final), on_iteration=lines.append)
     stages = [(line.pass_number, line.stage) for line in lines]
     order = list(dict.fromkeys(stages))
     assert order == [
@@ -184,7 +185,7 @@ def test_diagnostics_say_stage_pass_and_what_moved(final: str, stage: str) -> No
 def test_stops_when_the_slice_stops_evolving() -> None:
     """Workers who agree on everything: the completed slice is the slice."""
     labels = Labels(votes_of([[1, 2, 1, 2]] * 3, 2), None, None, None)
-    found = mix(labels, Tucker((1, 2, 2)), registry.create("aggregator", "mv"), passes=20)
+    found = mix(labels, Tucker((1, 2, 2)), registry.create("aggregator", "mv"), Loop(passes=20))
     assert found.passes == 1
     assert found.converged
     assert found.aggregation.posteriors.argmax(axis=1).tolist() == [0, 1, 0, 1]
@@ -198,9 +199,9 @@ def test_workers_of_one_direction_merge_exactly() -> None:
     for aggregator in ("mv", "ds-em"):
         method = registry.create("aggregator", aggregator, "paper")
         completer, budget = Tucker((3, 6, 3)), 5 * labels.n_items
-        exact = mix(labels, completer, method, final="completed")
-        merged = mix(labels, completer, method, final="completed", max_cells=budget)
-        assert merged.merged
+        exact = mix(labels, completer, method, Loop(final="completed"))
+        with pytest.warns(MiscWarning, match="13 workers were grouped into 5"):
+            merged = mix(labels, completer, method, Loop(final="completed", max_cells=budget))
         assert (merged.columns, exact.columns) == (5, 13)
         np.testing.assert_allclose(
             merged.aggregation.posteriors, exact.aggregation.posteriors, atol=1e-6
@@ -222,7 +223,7 @@ def test_more_workers_than_fit_become_the_nearest_prototypes() -> None:
 def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, method = small_labels(), registry.create("aggregator", "mv")
     with pytest.raises(ConfigError, match="give at least 80"):
-        mix(labels, Tucker((3, 6, 3)), method, final="completed", max_cells=79)
+        mix(labels, Tucker((3, 6, 3)), method, Loop(final="completed", max_cells=79))
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match=r"GiB are free; lower --ranks"):
         mix(labels, Tucker((3, 6, 3)), method)

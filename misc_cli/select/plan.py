@@ -10,6 +10,7 @@ from misc_cli import registry
 from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
 from misc_cli.limits import flag
+from misc_cli.loop import Loop
 from misc_cli.select.trial import Method
 from misc_cli.settings import RANK_OPTIONS, Settings, build
 from misc_cli.types import Aggregator, Labels
@@ -70,11 +71,11 @@ def completions(
     field = next(field for field in RANK_OPTIONS if hasattr(completer, field))
     ranks: Sequence[Any] = tucker_ranks(shape) if field == "ranks" else CP_RANKS
     return [
-        Method.looped(
+        Method(
             _name(name, rank),
             aggregator,
             replace(completer, **{field: rank}),
-            {"final": FINAL, **loop},
+            Loop(**{"final": FINAL, **loop}),
             () if "passes" in loop else PASSES,
         )
         for rank in ranks
@@ -112,8 +113,11 @@ def pairs(
             methods.append(
                 Method(aggregator, built.aggregator)
                 if built.completer is None
-                else Method.looped(
-                    f"{completer} + {aggregator}", built.aggregator, built.completer, built.loop
+                else Method(
+                    f"{completer} + {aggregator}",
+                    built.aggregator,
+                    built.completer,
+                    Loop(**built.loop),
                 )
             )
     return methods

@@ -114,7 +114,7 @@ class Search:
         """The chosen candidates on all answers, in order."""
 
         def attempt(member: Candidate) -> Trial:
-            method = replace(member.method, passes=(member.passes,) if member.passes else ())
+            method = replace(member.method, judged_after=(member.passes,))
             return try_method(method, self.labels, None, initial)[-1]
 
         big = self.labels.votes.n_votes >= WORTH_A_PROCESS

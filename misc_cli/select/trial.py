@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
 from misc_cli.holdout import FLOOR, Hidden, log_score
-from misc_cli.mixing import MAX_CELLS, PASSES, aggregate_pass, harden, start, trajectory
+from misc_cli.loop import DEFAULT_LOOP, Loop
+from misc_cli.mixing import aggregate_pass, check_memory, harden, start, trajectory
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
 from misc_cli.types import (
     Aggregation,
@@ -47,24 +47,12 @@ class Method:
     name: str
     aggregator: Aggregator
     completer: Completer | None = None
-    passes: tuple[int, ...] = ()
-    slice_mode: str = "soft"
-    final: str = "answers"
-    max_cells: int = MAX_CELLS
-    starter: Aggregator | None = None
+    loop: Loop = DEFAULT_LOOP
+    judged_after: tuple[int, ...] = ()
 
-    @classmethod
-    def looped(
-        cls,
-        name: str,
-        aggregator: Aggregator,
-        completer: Completer,
-        loop: Mapping[str, Any],
-        passes: tuple[int, ...] = (),
-    ) -> Method:
-        """One from the arguments of `mixing.mix`, judged after `passes`, else once at its end."""
-        rest = {argument: value for argument, value in loop.items() if argument != "passes"}
-        return cls(name, aggregator, completer, passes or (loop.get("passes", PASSES),), **rest)
+    @property
+    def passes(self) -> tuple[int, ...]:
+        return self.judged_after or (self.loop.passes,)
 
     @property
     def calibratable(self) -> bool:
@@ -75,7 +63,7 @@ class Method:
         """
         if self.completer is None:
             return getattr(self.aggregator, "calibratable", True)
-        return self.final != "completed"
+        return self.loop.final != "completed"
 
 
 @dataclass(frozen=True)
@@ -120,22 +108,18 @@ def fits(
     if method.completer is None:
         yield Candidate(method), method.aggregator(labels, on_iteration)
         return
-    if initial is None or method.starter is not None:
-        initial = (method.starter or method.aggregator)(labels, on_iteration).posteriors
-    walk = trajectory(
-        start(labels, initial),
-        method.completer,
-        max(method.passes),
-        method.slice_mode,
-        on_iteration,
-    )
-    for after in walk:
+    loop = method.loop
+    check_memory(labels, method.completer, loop)
+    if initial is None or loop.start is not None:
+        initial = (loop.start or method.aggregator)(labels, on_iteration).posteriors
+    first = start(labels, initial)
+    for after in trajectory(first, method.completer, max(method.passes), loop.slice, on_iteration):
         if after.number in method.passes:
             found = aggregate_pass(
                 after,
                 method.aggregator,
-                final=method.final,
-                max_cells=method.max_cells,
+                final=loop.final,
+                max_cells=loop.max_cells,
                 on_iteration=on_iteration,
             )
             yield Candidate(method, after.number), found

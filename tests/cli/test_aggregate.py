@@ -295,7 +295,7 @@ def test_a_completer_runs_and_the_manifest_says_how() -> None:
     assert found["methods"]["start"] == {"aggregator": "mv"}
     assert found["methods"]["completer"]["ranks"] == [2, 4, 3]
     assert found["loop"]["settings"]["passes"] == 2
-    assert found["loop"]["settings"]["slice_mode"] == "hard"
+    assert found["loop"]["settings"]["slice"] == "hard"
     assert found["loop"]["passes"] <= 2
     confidences = np.array([float(row["confidence"]) for row in rows("labels.csv")])
     assert ((confidences > 1 / 3) & (confidences <= 1)).all()
