@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from misc_cli.version import __version__
 
+TYPE_CHECKING = False  # as typing has it, without the time that takes: Ctrl-C may come at once
 if TYPE_CHECKING:
+    from typing import Any
+
     from misc_cli.api import Result, aggregate, compare, read_answers
 
 __all__ = ["Result", "__version__", "aggregate", "compare", "read_answers"]

@@ -1,28 +1,35 @@
-"""Where a process starts and ends: every exit code is decided here and nowhere else."""
+"""Where a process starts and ends: every exit code is decided here and nowhere else.
+
+Nothing is imported at the top but what Python has loaded anyway: an interrupt during any other
+import is caught.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
 
 # Our own blocks of items use the cores. A BLAS that also does would only get in the way, and its
 # sums could depend on the number of threads. Set before anything loads numpy.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-EXIT_TERMINATED = 128 + signal.SIGTERM
+EXIT_TERMINATED = 128 + 15  # as a shell reports SIGTERM
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        words = list(sys.argv[1:] if arguments is None else arguments)
         from misc_cli.cli import startup
 
         startup.own_process = True
+        startup.forgive_stdout()
         code = run(words)
     except KeyboardInterrupt:
         code = _interrupted()
@@ -31,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
+    import signal
+
     import click
 
     from misc_cli.cli import misc

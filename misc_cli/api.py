@@ -188,7 +188,7 @@ def _pairs(given: pd.DataFrame | Path | None) -> pipeline.Pairs | None:
     if given is None:
         return None
     if not isinstance(given, pd.DataFrame):
-        return read_known(fspath(given)).pairs
+        return read_known(_name(given)).pairs
     item, label = _columns(given, ("item", "label"))
     return item, label
 
@@ -209,9 +209,15 @@ def _text(column: pd.Series[Any]) -> Any:
 
 
 def _names(sources: Path | Sequence[Path]) -> list[str]:
-    if isinstance(sources, str | PathLike):
-        return [fspath(sources)]
-    return [fspath(source) for source in sources]
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        return [_name(source) for source in sources]
+    return [_name(sources)]
+
+
+def _name(source: Any) -> str:
+    if isinstance(source, str | PathLike):
+        return fspath(source)
+    raise InputError(f"{source!r:.60} is neither a DataFrame nor the path of a file")
 
 
 def _frame(columns: dict[str, Any]) -> pd.DataFrame:

@@ -123,6 +123,8 @@ class Console:
 
 def print_tables(tables: Sequence[Table]) -> None:
     """Results on stdout: styled on a terminal, plain text anywhere else."""
+    if sys.stdout is None:  # closed by the caller, who wants only the file
+        return
     if not sys.stdout.isatty():
         from misc_cli.text_table import plain
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from misc_cli.errors import ConfigError
 from misc_cli.metrics import tied_classes
 from misc_cli.types import Codes, Floats
 
@@ -29,6 +30,11 @@ class Decision:
 
 def decide(posteriors: Floats) -> Decision:
     """The top class of each row of `posteriors`, (n_items, n_classes)."""
+    if not np.isfinite(posteriors).all():
+        raise ConfigError(
+            "the method came to probabilities that are not finite numbers; "
+            "bring its parameters closer to their defaults"
+        )
     tied = tied_classes(posteriors)
     # argmax of the mask, not of the posteriors: rounding noise must not choose among equals
     label = tied.argmax(axis=1).astype(np.int32)

@@ -1,6 +1,7 @@
 """`--fail-if`: conditions on a finished run, for scripts that must not go on with a poor result.
 
-Grammar:  METRIC OP VALUE      OP is < <= > >= = !=      spaces are free, a % after VALUE too
+Grammar:  METRIC OP VALUE      OP is < <= > >= = !=      spaces are free
+A % may follow the value of a metric that is one; on any other it would be read in two ways.
 A condition that cannot be judged (an error without truth) is an error, never a pass.
 """
 
@@ -36,6 +37,8 @@ METRICS: dict[str, str] = {
     "warnings": "",
 }
 
+PERCENTAGES = ("error", "density")
+
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
@@ -45,7 +48,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "=": operator.eq,
 }
-_GATE = re.compile(r"\s*([a-z-]+)\s*(<=|>=|!=|==|<|>|=)\s*(\S+?)\s*%?\s*")
+_GATE = re.compile(r"\s*([a-z-]+)\s*(<=|>=|!=|==|<|>|=)\s*(\S+?)\s*(%?)\s*")
 _TRUE_FALSE = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
@@ -72,10 +75,15 @@ def parse_gate(text: str) -> Gate:
     match = _GATE.fullmatch(text.lower().replace("_", "-"))
     if match is None:
         raise ConfigError(f"--fail-if {text!r}: write METRIC OP VALUE, such as confidence<0.9")
-    metric, symbol, value = match.groups()
+    metric, symbol, value, percent = match.groups()
     if metric not in METRICS:
         raise ConfigError(
             f"--fail-if {text!r}: no metric {metric!r}; there are {', '.join(METRICS)}"
+        )
+    if percent and metric not in PERCENTAGES:
+        raise ConfigError(
+            f"--fail-if {text!r}: only {' and '.join(PERCENTAGES)} are in %; "
+            f"{metric} is compared with a plain number"
         )
     if (metric == "converged") != (value in _TRUE_FALSE):
         wanted = "true or false" if metric == "converged" else "a number"

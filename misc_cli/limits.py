@@ -34,7 +34,7 @@ class Limit(NamedTuple):
     said: str
 
     def allows(self, value: Any) -> bool:
-        fits = isinstance(value, self.kind)
+        fits = isinstance(value, self.kind) and not isinstance(value, bool)
         return fits and bool(value > self.least if self.excluded else value >= self.least)
 
 
@@ -71,6 +71,13 @@ LIMITS: dict[str, Limit] = {
 }
 
 
+# Parameters that are several numbers: how many, of what kind, and the word that may stand instead.
+SEVERAL: dict[str, tuple[int, type, str | None]] = {
+    "ranks": (3, Integral, "auto"),
+    "lrtc_weights": (3, Real, None),
+}
+
+
 def flag(name: str) -> str:
     """A parameter as the command line spells it."""
     return "--" + name.replace("_", "-")
@@ -85,6 +92,13 @@ def check(given: Mapping[str, Any]) -> None:
         words = CHOICES.get(name)
         if words is not None and value is not None and value not in words:
             raise ConfigError(f"{flag(name)} {value}: choose {' or '.join(words)}")
+        if name in SEVERAL and value is not None:
+            count, kind, word = SEVERAL[name]
+            fits = len(parts) == count and all(isinstance(part, kind) for part in parts)
+            if not fits and (word is None or value != word):
+                numbers = "whole numbers" if kind is Integral else "numbers"
+                instead = "" if word is None else f", or {word}"
+                raise ConfigError(f"{flag(name)} {value}: give {count} {numbers}{instead}")
         limit = LIMITS.get(name)
         if limit is not None and value is not None and not limit.allows(value):
             raise ConfigError(f"{flag(name)} {value}: give {limit.said}")

@@ -109,7 +109,12 @@ def test_errors_and_warnings_are_the_librarys_own(answers: pd.DataFrame) -> None
         {"shrinkage": float("inf")},
         {"aggregator": "mmce-c", "regularization": float("nan")},
         {"aggregator": "mmce-c", "center": "middle"},
+        {"max_iter": True},
         {"completer": "tucker", "ranks": (0, 1, 1)},
+        {"completer": "tucker", "ranks": (1, 1)},
+        {"completer": "tucker", "ranks": (1.5, 1, 1)},
+        {"completer": "tucker", "ranks": "many"},
+        {"completer": "lrtc", "lrtc_weights": (1.0, 1.0)},
         {"completer": "tucker", "passes": 0},
         {"completer": "tucker", "slice": "thin"},
         {"completer": "lrtc", "rho": 0.0},
@@ -123,6 +128,13 @@ def test_a_value_that_cannot_be_is_said_to_be_so(
 ) -> None:
     with pytest.raises(ConfigError, match=list(bad)[-1].replace("_", "-")):
         aggregate(answers, **{"aggregator": "ds-em", **bad})
+
+
+@pytest.mark.parametrize("role", ["answers", "gold", "truth"])
+@pytest.mark.parametrize("given", [{"item": ["0"]}, 5, [5]], ids=repr)
+def test_what_is_no_table_and_no_path(answers: pd.DataFrame, role: str, given: Any) -> None:
+    with pytest.raises(InputError, match="neither a DataFrame nor the path"):
+        aggregate(**{"answers": answers, "aggregator": "mv", role: given})
 
 
 def test_compare_ranks_methods_without_truth() -> None:

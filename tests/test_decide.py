@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.stats import entropy as scipy_entropy
 
 from misc_cli.decide import decide, entropy
+from misc_cli.errors import MiscError
 
 
 def test_labels_confidence_ties_and_runners_up() -> None:
@@ -30,6 +32,12 @@ def test_a_single_class_has_no_runner_up() -> None:
     found = decide(np.ones((2, 1)))
     assert found.runner_up.tolist() == [-1, -1]
     assert not found.tied.any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_no_label_comes_of_what_is_no_number(bad: float) -> None:
+    with pytest.raises(MiscError, match="not finite"):
+        decide(np.array([[0.5, 0.5], [bad, 0.0]]))
 
 
 def test_entropy_is_scipys() -> None:

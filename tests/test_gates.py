@@ -7,7 +7,13 @@ import pytest
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.gates import parse_gate
 
-FIGURES = {"confidence": 0.9, "converged": False, "ties": 3, "lowest-confidence": 0.4}
+FIGURES = {
+    "confidence": 0.9,
+    "density": 3.5,
+    "converged": False,
+    "ties": 3,
+    "lowest-confidence": 0.4,
+}
 
 
 @pytest.mark.parametrize(
@@ -23,7 +29,8 @@ FIGURES = {"confidence": 0.9, "converged": False, "ties": 3, "lowest-confidence"
         ("ties >= 4", False),
         ("ties=3", True),
         ("lowest_confidence<0.5", True),
-        ("confidence>5%", False),
+        ("density>5%", False),
+        ("density < 5 %", True),
     ],
 )
 def test_conditions(text: str, trips: bool) -> None:
@@ -48,6 +55,8 @@ def test_what_a_run_does_not_know_cannot_be_passed() -> None:
         "ties=true",
         "ties<nan",
         "ties>inf",
+        "confidence<50%",
+        "ties > 5 %",
     ],
 )
 def test_nonsense_is_refused(text: str) -> None:

@@ -109,6 +109,13 @@ def test_help_loads_nothing_numeric(words: list[str]) -> None:
     assert not loaded_by(*words) & NUMERIC
 
 
+def test_nothing_is_loaded_before_an_interrupt_is_caught() -> None:
+    script = "import sys, misc_cli.__main__\nprint(*sys.modules)"
+    command = [sys.executable, "-S", "-c", script]  # without what an environment's .pth files load
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    assert not set(done.stdout.split()) & {"typing", "signal", "click", "collections.abc"}
+
+
 def test_every_commands_help_loads_nothing_numeric() -> None:
     from misc_cli.cli import COMMANDS
 

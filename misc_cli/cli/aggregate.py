@@ -162,8 +162,6 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
             places[name] = Path(parameters[name])
-    if "labels" not in places and sys.stdout is None:
-        raise ConfigError("stdout is closed; name a file with -o")
     return places
 
 

@@ -61,7 +61,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     if place is not None:
         write_all([Output(place, content(text.encode()))])
     elif as_json:
-        click.echo(text, nl=False)
+        options.write_stdout(text.encode())
     else:
         print_tables(tables(found))
 

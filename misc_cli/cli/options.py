@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +15,7 @@ from misc_cli.cli import startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
+from misc_cli.errors import ConfigError
 from misc_cli.limits import DUPLICATES
 from misc_cli.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
@@ -81,7 +83,17 @@ def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
 
 def output_file(given: str | None) -> Path | None:
     """The file that an output option names; None is stdout, which "-" means too."""
-    return None if given in (None, "-") else Path(given)
+    if given is not None and given != "-":
+        return Path(given)
+    if sys.stdout is None:
+        raise ConfigError("stdout is closed; name a file with -o")
+    return None
+
+
+def write_stdout(data: bytes) -> None:
+    """Data is UTF-8 whatever the locale of the terminal."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
 
 
 def answers_argument() -> Callable[[F], F]:

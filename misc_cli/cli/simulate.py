@@ -96,7 +96,9 @@ def command(**parameters: Any) -> None:
 
     if parameters["truth"] == "-":
         raise ConfigError("--truth -: stdout is for the answers; name a file")
-    output, truth = (options.output_file(parameters.pop(name)) for name in ("output", "truth"))
+    output = options.output_file(parameters.pop("output"))
+    truth = parameters.pop("truth")
+    truth = None if truth is None else options.output_file(truth)
     names = parameters.pop("class_names")
     parameters["classes"] = _n_classes(parameters["classes"], names)
     parameters["mix"] = _mix(parameters["mix"])

@@ -1,11 +1,8 @@
-"""What makes a short run short: importing less.
-
-pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
-command line hands it none, so in a process of our own those 0.3 s are spared.
-"""
+"""What a process of our own does first."""
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Any
 
@@ -21,8 +18,21 @@ class _NoPandas:
             raise ModuleNotFoundError("pandas is not needed here", name=name)
 
 
+def forgive_stdout() -> None:
+    """Help and tables on a stdout that is not UTF-8: what it cannot spell becomes a question mark.
+
+    Data (labels, JSON) goes out as bytes of UTF-8 and is not touched by this.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
 def load_arrow() -> None:
-    """Import pyarrow and let it look for pandas in vain; whoever asks later still finds it."""
+    """Import pyarrow and let it look for pandas in vain; whoever asks later still finds it.
+
+    pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
+    command line hands it none, so in a process of our own those 0.3 s are spared.
+    """
     if not own_process or "pandas" in sys.modules:
         return
     import pyarrow as pa

@@ -73,7 +73,7 @@ class Source:
 def open_source(path: str, encoding: str | None = None) -> Source:
     """Read one input, `-` for standard input; memory-mapped where it is a plain file."""
     name = "<stdin>" if path == STDIN else path
-    stored = sys.stdin.buffer.read() if path == STDIN else _map(path)
+    stored = _stdin() if path == STDIN else _map(path)
     raw = pa.py_buffer(stored)
     content = _unpack(name, raw)
     if starts_with(content, b"PK\x03\x04"):
@@ -128,6 +128,12 @@ def refuse_undecodable(source: Source) -> None:
             f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
             "give its encoding, for example --encoding latin-1"
         ) from None
+
+
+def _stdin() -> bytes:
+    if sys.stdin is None:
+        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
+    return sys.stdin.buffer.read()
 
 
 def _map(path: str) -> bytes | mmap.mmap:

@@ -40,8 +40,10 @@ def content(whole: bytes) -> Write:
 def write_all(outputs: Iterable[Output]) -> None:
     """Write every output under a temporary name, then rename them all."""
     staged: list[tuple[Path, Path]] = []
+    place: Path | None = None
     try:
         for output in outputs:
+            place = output.path
             if is_special(output.path):
                 with output.path.open("wb") as stream:
                     output.write(stream)
@@ -49,15 +51,13 @@ def write_all(outputs: Iterable[Output]) -> None:
                 staged.append(_stage(output))
         with _undisturbed():
             while staged:
-                temporary, final = staged[0]
-                temporary.replace(final)
+                temporary, place = staged[0]
+                temporary.replace(place)
                 staged.pop(0)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise InputError(
-            f"cannot write {error.filename or 'the output'}: {error.strerror}"
-        ) from None
+        raise InputError(f"cannot write {place}: {error.strerror or error}") from None
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)

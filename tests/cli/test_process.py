@@ -129,7 +129,7 @@ def test_a_full_disk_is_said_in_one_line(answers: Path, words: list[str]) -> Non
             [*MISC, "aggregate", "answers.csv", *words], stdout=full, stderr=-1, check=False
         )
     assert done.returncode == 2
-    assert b"No space left" in done.stderr
+    assert f"{words[1] if words else 'output'}: No space left".encode() in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 
@@ -137,10 +137,56 @@ def test_closed_streams_are_no_reason_to_fall_over(answers: Path) -> None:
     misc = f"'{sys.executable}' -m misc_cli aggregate"
     cases = {f"{misc} answers.csv >&-": 2, f"{misc} answers.csv -o l.csv >&-": 0}
     cases[f"{misc} nowhere.csv 2>&-"] = 2
+    cases[f"{misc} - -o l.csv <&-"] = 2
+    cases[f"{misc.replace('aggregate', 'queue')} answers.csv >&-"] = 2
+    cases[f"{misc.replace('aggregate', 'simulate')} -o s.csv >&-"] = 0
     for line, code in cases.items():
         done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (code, b""), line
+        assert b"defect" not in done.stderr
     assert Path("l.csv").exists()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_terminal_that_is_not_utf8_gets_what_it_can_show(
+    answers: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("labels.csv").write_text("item,label\ni1,žluť\n")
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    for words in (["aggregate", "--help"], ["datasets", "list"]):
+        subprocess.run([*MISC, *words], capture_output=True, check=True)
+    same = ["evaluate", "labels.csv", "labels.csv"]
+    table = subprocess.run([*MISC, *same], capture_output=True, check=True).stdout
+    assert b"?lu?" in table
+    Path("short.csv").write_text("worker,item,label\nw1,i1,žluť\n")
+    for words in ([*same, "--json"], ["aggregate", "short.csv", "-q"]):
+        found = subprocess.run([*MISC, *words], capture_output=True, check=True)
+        assert "žluť" in found.stdout.decode(), "data is UTF-8 everywhere"
+
+
+# An interrupt in the middle of an import, whatever its name.
+HASTY = """
+import os, signal, sys
+
+class Interrupt:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == sys.argv[1]:
+            sys.meta_path.remove(Interrupt)
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt)
+from misc_cli.__main__ import main
+main(["--help"])
+"""
+
+
+@pytest.mark.parametrize("module", ["misc_cli.cli", "click", "misc_cli.errors"])
+def test_an_interrupt_during_the_imports_is_one_line(answers: Path, module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HASTY, module], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "misc: interrupted\n")
 
 
 def test_misc_alone_shows_its_help(answers: Path) -> None:
@@ -156,7 +202,7 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
         ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
         done = subprocess.run(
-            [*MISC, "aggregate", "answers.csv"],
+            [*MISC, "aggregate", "answers.csv", "--aggregator", "mv"],
             stdout=subprocess.PIPE,
             stderr=theirs,
             env=environment,
