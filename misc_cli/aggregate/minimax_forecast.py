@@ -51,9 +51,8 @@ class Forecast:
 
     def _logits(self, parameters: Floats, segments: Codes, c: int) -> Floats:
         """(n_classes, n) logits of these segments where the truth is c."""
-        picked = parameters[:, segments]
-        slots = Slots(np.arange(len(segments)), np.full(len(segments), c), len(segments))
-        return self.structure.logits(self.structure.owned(picked, slots), slots)
+        slots = Slots(segments.astype(np.int64), np.full(len(segments), c), parameters.shape[1])
+        return self.structure.logits(self.structure.owned(parameters, slots), slots)
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -7,6 +7,9 @@ block by block. Notation as there; α_w = crowd + workers[w] where workers are c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise, starmap
+from operator import add
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +18,12 @@ from misc_cli.aggregate.minimax_structure import Index, Slots, Structure
 from misc_cli.aggregate.softmax_newton import Derivatives, maximise, slot_derivatives, sum_by
 from misc_cli.solver import normalise_scores
 from misc_cli.types import Floats, Labels
-from misc_cli.votes import Votes, map_in_order
+from misc_cli.votes import Rows, Votes, map_in_order
 
 # A class less likely than this pulls on α and β by less than they are solved to.
 NEGLIGIBLE = 1e-6
+# Numbers to hold at a time: curvatures grow with the square of the classes (or their cube).
+PART = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,28 @@ def pairs_of(block: sp.csr_array, posteriors: Floats) -> Pairs:
     return Pairs(workers, targets, item_slots, weights, Slots(items, classes, len(posteriors)))
 
 
+def parts_of(
+    block: sp.csr_array, rows: Rows, posteriors: Floats, per_slot: int
+) -> list[tuple[Rows, sp.csr_array]]:
+    """A block's items and votes in parts of some `PART` numbers each; few classes: all in one.
+
+    `per_slot` is how many numbers a slot takes beside its pairs, which take n_classes each.
+    """
+    n_classes = posteriors.shape[1]
+    n_slots = (posteriors[rows] > NEGLIGIBLE) @ np.ones(n_classes)
+    numbers = np.cumsum(n_slots * (per_slot + n_classes * np.diff(block.indptr)))
+    cuts = np.searchsorted(numbers, np.arange(PART, numbers[-1], PART))
+    if len(cuts) == 0:
+        return [(rows, block)]
+    edges = np.unique([0, *cuts, block.shape[0]]).tolist()
+    return [(slice(rows.start + a, rows.start + b), block[a:b]) for a, b in pairwise(edges)]
+
+
+def _curvature_numbers(structure: Structure) -> int:
+    """What a slot's curvature takes, by logit and by parameter."""
+    return structure.n_classes**2 + len(structure.zeros(1)) ** 2
+
+
 @dataclass(frozen=True)
 class State:
     """`posteriors` and `items` are buffers that each round rewrites block by block."""
@@ -61,28 +88,40 @@ class State:
 
 
 def worker_step(votes: Votes, structure: Structure, state: State, ridge: Floats) -> Floats:
-    """α of all workers at once, given the rest."""
-    slots = Slots.every(votes.n_workers, votes.n_classes)
-    crowd = np.tile(logit_table(structure, state.crowd), votes.n_workers)
-    start = structure.owned(state.workers, slots)
-    by_problem = np.repeat(ridge, start.shape[1] // votes.n_workers)
+    """α of all workers, given the rest: a team of workers at a time, mostly one team."""
+    n_workers, n_classes = votes.n_workers, votes.n_classes
+    size = max(1, PART // (n_classes * _curvature_numbers(structure)))
+    teams = [slice(first, min(first + size, n_workers)) for first in range(0, n_workers, size)]
+    solved = [_solve_team(votes, structure, state, ridge[team], team) for team in teams]
+    return np.concatenate(solved, axis=1)
+
+
+def _solve_team(
+    votes: Votes, structure: Structure, state: State, ridge: Floats, team: Rows
+) -> Floats:
+    slots = Slots.every(len(ridge), votes.n_classes)
+    crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
+    start = structure.owned(state.workers[:, team], slots)
+    by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
 
     def derivatives(owned: Floats) -> Derivatives:
         table = structure.logits(owned, slots) + crowd
-        return structure.pull_back(_worker_derivatives(votes, structure, state, table), slots)
+        by_slot = _answer_derivatives(votes, structure, state, table, team, table.shape[1])
+        return structure.pull_back(by_slot, slots)
 
     return structure.stored(maximise(derivatives, start, by_problem), slots)
 
 
 def crowd_step(votes: Votes, structure: Structure, state: State, ridge: float) -> Floats:
-    """What all workers share, given the rest: the same sums, added up over workers."""
-    slots = Slots.every(1, votes.n_classes)
+    """What all workers share, given the rest: the same sums, over all workers at once."""
+    n_workers, n_classes = votes.n_workers, votes.n_classes
+    slots, everyone = Slots.every(1, n_classes), slice(0, n_workers)
     workers = logit_table(structure, state.workers)
 
     def derivatives(owned: Floats) -> Derivatives:
-        table = workers + np.tile(structure.logits(owned, slots), votes.n_workers)
-        each = _worker_derivatives(votes, structure, state, table)
-        return structure.pull_back(each.folded(votes.n_workers), slots)
+        table = workers + np.tile(structure.logits(owned, slots), n_workers)
+        by_slot = _answer_derivatives(votes, structure, state, table, everyone, n_classes)
+        return structure.pull_back(by_slot, slots)
 
     start = structure.owned(state.crowd, slots)
     return structure.stored(maximise(derivatives, start, ridge), slots)
@@ -96,25 +135,31 @@ def recentred(state: State, copies: Floats) -> State:
     return replace(state, crowd=state.crowd + shift, workers=state.workers - shift)
 
 
-def _worker_derivatives(
-    votes: Votes, structure: Structure, state: State, table: Floats
+def _answer_derivatives(
+    votes: Votes, structure: Structure, state: State, table: Floats, team: Rows, n_slots: int
 ) -> Derivatives:
-    """By worker slot, given each worker's logits `table` (n_classes, n_workers * n_classes)."""
+    """By slot, given the logits `table` (n_classes, n_team * n_classes) of a team of workers.
 
-    def kernel(rows: slice) -> Derivatives:
-        pairs = pairs_of(votes.block(rows), state.posteriors[rows])
-        at = pairs.workers * votes.n_classes + pairs.slots.classes[pairs.item_slots]
-        items = structure.owned(state.items[:, rows], pairs.slots)
-        offsets = structure.logits(items, pairs.slots)
+    n_slots is the table's length, or n_classes: then slots are the classes, summed over workers.
+    """
+    n_classes = votes.n_classes
+    columns = slice(team.start * n_classes, team.stop * n_classes)
+
+    def of_part(part: Rows, block: sp.csr_array) -> Derivatives:
+        pairs = pairs_of(block, state.posteriors[part])
+        at = pairs.workers * n_classes + pairs.slots.classes[pairs.item_slots]
+        items = structure.owned(state.items[:, part], pairs.slots)
         logits = np.take(table, at, axis=1)
-        logits += np.take(offsets, pairs.item_slots, axis=1)
-        return slot_derivatives(logits, pairs.targets, pairs.weights, at, table.shape[1])
+        logits += np.take(structure.logits(items, pairs.slots), pairs.item_slots, axis=1)
+        slots = at if n_slots == table.shape[1] else at % n_classes
+        return slot_derivatives(logits, pairs.targets, pairs.weights, slots, n_slots)
 
-    partials = map_in_order(kernel, votes.blocks)
-    total = next(partials)
-    for partial in partials:
-        total += partial
-    return total
+    def kernel(rows: Rows) -> Derivatives:
+        block = votes.block(rows)
+        block = block if table.shape[1] == block.shape[1] else block[:, columns]
+        return reduce(add, starmap(of_part, parts_of(block, rows, state.posteriors, n_classes)))
+
+    return reduce(add, map_in_order(kernel, votes.blocks))
 
 
 def logit_table(structure: Structure, parameters: Floats) -> Floats:
@@ -131,39 +176,53 @@ def item_step(
 ) -> tuple[float, float]:
     """β of all items given α and Q, then Q; rewrites both. Returns (evidence, max |ΔQ|)."""
     votes, gold = labels.votes, labels.gold
-    n_classes = votes.n_classes
     table = logit_table(structure, state.workers + state.crowd)
     log_prior = np.log(state.class_prior)
 
-    def kernel(rows: slice) -> tuple[float, float]:
-        block, before = votes.block(rows), state.posteriors[rows]
-        pairs = pairs_of(block, before)
-        slots = pairs.slots
-        at = pairs.workers * n_classes + slots.classes[pairs.item_slots]
-        offsets = np.take(table, at, axis=1)
-
-        def derivatives(owned: Floats) -> Derivatives:
-            logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
-            logits += offsets
-            by_slot = slot_derivatives(
-                logits, pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes)
-            )
-            return structure.pull_back(by_slot, slots)
-
-        start = structure.owned(state.items[:, rows], slots)
-        state.items[:, rows] = structure.stored(maximise(derivatives, start, ridge), slots)
-
-        scores = _scores(block, table, structure, state.items[:, rows]) + log_prior
-        log_normalisers = normalise_scores(scores, None if gold is None else gold[rows])
-        change = float(np.abs(scores - before).max(initial=0.0))
-        state.posteriors[rows] = scores
-        return float(log_normalisers.sum()), change
+    def kernel(rows: Rows) -> tuple[float, float]:
+        evidence = change = 0.0
+        per_slot = _curvature_numbers(structure)
+        for part, block in parts_of(votes.block(rows), rows, state.posteriors, per_slot):
+            before, items = state.posteriors[part], state.items[:, part]
+            items[:] = _solve_items(block, before, items, structure, table, ridge)
+            scores = _scores(block, table, structure, items) + log_prior
+            log_normalisers = normalise_scores(scores, None if gold is None else gold[part])
+            evidence += float(log_normalisers.sum())
+            change = max(change, float(np.abs(scores - before).max(initial=0.0)))
+            before[:] = scores
+        return evidence, change
 
     evidence = change = 0.0
     for partial, partial_change in map_in_order(kernel, votes.blocks):
         evidence += partial
         change = max(change, partial_change)
     return evidence, change
+
+
+def _solve_items(
+    block: sp.csr_array,
+    posteriors: Floats,
+    items: Floats,
+    structure: Structure,
+    table: Floats,
+    ridge: float,
+) -> Floats:
+    """β of these items from where they are (`items`), given the workers' logits `table`."""
+    pairs = pairs_of(block, posteriors)
+    slots = pairs.slots
+    at = pairs.workers * structure.n_classes + slots.classes[pairs.item_slots]
+    offsets = np.take(table, at, axis=1)
+
+    def derivatives(owned: Floats) -> Derivatives:
+        logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
+        logits += offsets
+        by_slot = slot_derivatives(
+            logits, pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes)
+        )
+        return structure.pull_back(by_slot, slots)
+
+    start = structure.owned(items, slots)
+    return structure.stored(maximise(derivatives, start, ridge), slots)
 
 
 def _scores(block: sp.csr_array, table: Floats, structure: Structure, items: Floats) -> Floats:

@@ -26,6 +26,7 @@ Integers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 # Newton doubles the digits: a last step of 1e-3 leaves an error near 1e-6.
 STEP_TOL = 1e-3
 MAX_STEPS = 25
+LAPACK_FROM = 16  # measured: a tie at 14, six times faster at 50
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,6 @@ class Derivatives:
             self.value + other.value,
             self.gradient + other.gradient,
             self.curvature + other.curvature,
-        )
-
-    def folded(self, times: int) -> Derivatives:
-        """Every `times` equal stretches of problems taken as one: their sum."""
-        return Derivatives(
-            self.value.reshape(times, -1).sum(axis=0),
-            self.gradient.reshape(len(self.gradient), times, -1).sum(axis=1),
-            self.curvature.reshape(*self.curvature.shape[:2], times, -1).sum(axis=2),
         )
 
 
@@ -89,9 +82,12 @@ def slot_derivatives(
 def solve_batched(matrices: Floats, right_sides: Floats) -> Floats:
     """x with A x = b for n symmetric positive definite A, (d, d, n), and b, (d, n).
 
-    Gauss–Jordan without pivoting, d passes over all systems: LAPACK would be called once per
-    system, and for d below about ten that call costs more than the arithmetic.
+    Gauss–Jordan without pivoting, d passes over all systems: LAPACK is called once per system, and
+    for small d that call costs more than the arithmetic.
     """
+    if len(matrices) >= LAPACK_FROM:
+        by_system = np.linalg.solve(matrices.transpose(2, 0, 1), right_sides.T[:, :, None])
+        return np.ascontiguousarray(by_system[:, :, 0].T)
     work, solution = matrices.copy(), right_sides.copy()
     for j in range(len(work)):
         inverse = 1.0 / work[j, j]
