@@ -22,13 +22,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import prior_rule, vote_fractions
+from misc_cli import memory
+from misc_cli.aggregate.confusion_em import EstimatePrior, prior_rule, vote_fractions
 from misc_cli.aggregate.minimax_forecast import Forecast
 from misc_cli.aggregate.minimax_steps import State, crowd_step, item_step, recentred, worker_step
 from misc_cli.aggregate.minimax_structure import Free, Ordinal, Structure
 from misc_cli.aggregate.validation import best_by_held_out_answers
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate
+from misc_cli.solver import Solution, Step, iterate
 from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.votes import DenseVotes, Votes
 
@@ -70,13 +71,13 @@ class MinimaxEntropy:
     def __post_init__(self) -> None:
         if self.center not in CENTERS:
             raise ConfigError(f"--center is {' or '.join(CENTERS)}, not {self.center!r}")
-        if isinstance(self.regularization, str):
-            if self.regularization != "auto":
-                raise ConfigError(f"--regularization {self.regularization!r}: a number or auto")
-            return
-        weights = (self.regularization, self.worker_regularization, self.item_regularization)
-        if min(weights) <= 0:
-            raise ConfigError("mmce's regularization weights must be above 0")
+        weights = [self.worker_regularization, self.item_regularization]
+        if not isinstance(self.regularization, str):
+            weights.append(self.regularization)
+        elif self.regularization != "auto":
+            raise ConfigError(f"--regularization {self.regularization!r}: a number or auto")
+        if not all(0 < weight < np.inf for weight in weights):
+            raise ConfigError("mmce's regularization weights must be above 0 and finite")
 
     def structure(self, labels: Labels) -> Structure:
         return Free(labels.n_classes)
@@ -108,6 +109,30 @@ class OrdinalMinimaxEntropy(MinimaxEntropy):
         return Ordinal(labels.n_classes)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """λ_w and λ_i, and how many workers each column of the votes stands for, (n_workers,)."""
+
+    worker_ridge: float
+    item_ridge: float
+    copies: Floats
+
+    @classmethod
+    def of(cls, method: MinimaxEntropy, multiple: float, votes: Votes) -> Weights:
+        copies = _copies(votes)
+        worker_ridge = multiple * method.worker_regularization * votes.n_classes**2
+        # mean answers per worker / mean answers per item = items / workers
+        ratio = method.item_regularization * votes.n_items / copies.sum()
+        return cls(worker_ridge, worker_ridge * ratio, copies)
+
+    def penalty(self, state: State) -> float:
+        """λ_w/2 ‖α‖² + λ_i/2 ‖β‖², a merged worker once per copy."""
+        penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
+        penalty += self.worker_ridge * float(_squares(state.crowd).sum())
+        penalty += self.item_ridge * float(_squares(state.items).sum())
+        return 0.5 * penalty
+
+
 def _fit(
     method: MinimaxEntropy,
     structure: Structure,
@@ -115,35 +140,23 @@ def _fit(
     labels: Labels,
     on_iteration: OnIteration,
 ) -> Aggregation:
-    votes, copies = labels.votes, _copies(labels.votes)
-    worker_ridge = multiple * method.worker_regularization * votes.n_classes**2
-    # mean answers per worker / mean answers per item = items / workers
-    item_ridge = worker_ridge * method.item_regularization * votes.n_items / copies.sum()
+    weights = Weights.of(method, multiple, labels.votes)
     prior_of = prior_rule(method.class_prior)
-    centred = method.center == "crowd"
 
     def step(state: State) -> Step[State]:
-        workers = worker_step(votes, structure, state, worker_ridge * copies)
-        state = replace(state, workers=workers)
-        if centred:
-            state = recentred(state, copies)
+        ridges = weights.worker_ridge * weights.copies
+        state = replace(state, workers=worker_step(labels.votes, structure, state, ridges))
+        if method.center == "crowd":
+            state = recentred(state, weights.copies)
         state = replace(state, class_prior=prior_of(state.posteriors.sum(axis=0)))
-        evidence, change = item_step(labels, structure, state, item_ridge)
-        penalty = worker_ridge * float(copies @ _squares(state.workers))
-        penalty += worker_ridge * float(_squares(state.crowd).sum())
-        penalty += item_ridge * float(_squares(state.items).sum())
-        return Step(state, change, evidence - 0.5 * penalty, posteriors=state.posteriors)
+        evidence, change = item_step(labels, structure, state, weights.item_ridge)
+        objective = evidence - weights.penalty(state)
+        return Step(state, change, objective, posteriors=state.posteriors)
 
-    posteriors = vote_fractions(labels)
-    start = State(
-        posteriors,
-        structure.zeros(1),
-        structure.zeros(votes.n_workers),
-        structure.zeros(votes.n_items),
-        prior_of(posteriors.sum(axis=0)),
-    )
-    if centred:
-        start = replace(start, crowd=crowd_step(votes, structure, start, worker_ridge))
+    start = _start(labels, structure, prior_of)
+    if method.center == "crowd":
+        crowd = crowd_step(labels.votes, structure, start, weights.worker_ridge)
+        start = replace(start, crowd=crowd)
     solution = iterate(
         step,
         start,
@@ -152,6 +165,29 @@ def _fit(
         max_iter=method.max_iter,
         on_iteration=on_iteration,
     )
+    return _aggregation(structure, solution)
+
+
+def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> State:
+    """Vote fractions, and parameters that change nothing."""
+    n_workers, n_items = labels.n_workers, labels.n_items
+    memory.require(
+        8 * structure.zeros(1).size * (n_items + 3 * n_workers),
+        f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
+        "classes",
+        "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
+    )
+    posteriors = vote_fractions(labels)
+    return State(
+        posteriors,
+        structure.zeros(1),
+        structure.zeros(n_workers),
+        structure.zeros(n_items),
+        prior_of(posteriors.sum(axis=0)),
+    )
+
+
+def _aggregation(structure: Structure, solution: Solution[State]) -> Aggregation:
     end = solution.state
     forecast = Forecast(structure, end.posteriors, end.workers + end.crowd, end.items)
     return Aggregation(

@@ -132,39 +132,18 @@ class Descent:
 
     def step(self, state: State) -> Step[State]:
         """M_n from X (eq. 13), then X from the M_n (eq. 14)."""
-        x, alpha, threshold = state.x, self.weights, state.threshold
-        settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
-        guesses = (state.by_workers, state.by_items)
-        spectra = [
-            leading_spectrum(
-                unfolding, threshold, guess, self.generator, settled, self.method.completer_cells
-            )
-            if weight > 0
-            else empty_spectrum(unfolding)
-            for unfolding, guess, weight in zip(x.unfoldings(), guesses, alpha[:2], strict=True)
-        ]
-        squares, rotation = np.linalg.eigh(x.class_gram(state.filled))
+        threshold, spectra = state.threshold, self._spectra(state)
+        squares, rotation = np.linalg.eigh(state.x.class_gram(state.filled))
         class_values = np.sqrt(np.maximum(squares, 0.0))
         class_map = (rotation * _shrunk(class_values, threshold)) @ rotation.T
-
-        drop = DROP * threshold
-        near = _thresholded(spectra[0], threshold, alpha[0]).plus(
-            x.near.recoloured(alpha[2] * class_map), drop
-        )
-        far = _thresholded(spectra[1], threshold, alpha[1]).plus(
-            x.far.recoloured(alpha[2] * class_map), drop
-        )
-        from_classes = alpha[2] * class_map @ x.corrections
-        smoothed = LowRankPlusSparse(near, far, from_classes, self.fibres)
+        smoothed = self._smoothed(state, spectra, class_map)
         filled = smoothed.low_rank_on_fibres()
-        corrections = np.where(self.known, self.targets - filled, from_classes)
+        corrections = np.where(self.known, self.targets - filled, smoothed.corrections)
 
         # Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²) at the new M_n, from singular values alone
-        values = [spectra[0].values, spectra[1].values, class_values]
+        values = [*(spectrum.values for spectrum in spectra), class_values]
         total = float(squares.sum())
-        parts = [_envelope(each, threshold, total) for each in values]
-        objective = float(alpha @ parts)
-        residual = np.square(np.where(self.known, self.targets - filled - from_classes, 0.0))
+        objective = float(self.weights @ [_envelope(each, threshold, total) for each in values])
         change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
         done = change < EASY * self.method.completer_tol and threshold > self.target
         updated = State(
@@ -177,14 +156,46 @@ class Descent:
             np.inf if done else objective,
             change,
         )
-        extra = {
-            "rho": 1.0 / threshold,
-            "residual": float(np.sqrt(residual.sum() / self.scale)),
-            "rank_workers": near.rank,
-            "rank_items": far.rank,
-        }
         # a threshold on its way down is never the end
-        return Step(updated, 1.0 if threshold > self.target else change, objective, extra=extra)
+        moved = 1.0 if threshold > self.target else change
+        return Step(updated, moved, objective, extra=self._figures(updated, threshold))
+
+    def _spectra(self, state: State) -> list[Spectrum]:
+        """X's singular values by workers and by items, as far as they count."""
+        settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
+        limits = settled, self.method.completer_cells
+        sides = zip(
+            state.x.unfoldings(), (state.by_workers, state.by_items), self.weights[:2], strict=True
+        )
+        return [
+            leading_spectrum(unfolding, state.threshold, guess, self.generator, *limits)
+            if weight > 0
+            else empty_spectrum(unfolding)
+            for unfolding, guess, weight in sides
+        ]
+
+    def _smoothed(
+        self, state: State, spectra: list[Spectrum], class_map: Floats
+    ) -> LowRankPlusSparse:
+        """Σ_n α_n M_n; M_3 is X times `class_map`, (n_classes, n_classes)."""
+        x, alpha, threshold = state.x, self.weights, state.threshold
+        near, far = (
+            _thresholded(spectrum, threshold, weight).plus(
+                part.recoloured(alpha[2] * class_map), DROP * threshold
+            )
+            for spectrum, weight, part in zip(spectra, alpha[:2], (x.near, x.far), strict=True)
+        )
+        return LowRankPlusSparse(near, far, alpha[2] * class_map @ x.corrections, self.fibres)
+
+    def _figures(self, after: State, threshold: float) -> dict[str, float | int | str | None]:
+        smoothed = after.smoothed
+        missed = np.where(self.known, self.targets - after.filled - smoothed.corrections, 0.0)
+        return {
+            "rho": 1.0 / threshold,
+            "residual": float(np.sqrt(np.square(missed).sum() / self.scale)),
+            "rank_workers": smoothed.near.rank,
+            "rank_items": smoothed.far.rank,
+        }
 
 
 def _thresholded(spectrum: Spectrum, threshold: float, weight: float) -> LowRank:

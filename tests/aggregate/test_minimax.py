@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,8 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
-from misc_cli import registry
+from misc_cli import memory, registry
+from misc_cli.aggregate import minimax_steps
 from misc_cli.aggregate.confusion_em import vote_fractions
 from misc_cli.aggregate.minimax import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregate.minimax_structure import Free, Ordinal, Slots, Structure
@@ -24,7 +27,7 @@ from misc_cli.encode import encode
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.metrics import expected_error
 from misc_cli.types import Answers, Floats, Iteration, Labels
-from misc_cli.votes import DenseVotes
+from misc_cli.votes import DenseVotes, thread_limit
 from tests.conftest import Load
 
 N_CLASSES, N_SEGMENTS, N_PAIRS = 3, 2, 40
@@ -108,14 +111,15 @@ def test_the_optimum_is_scipys(structure: Structure, ridge: float) -> None:
     np.testing.assert_allclose(found.ravel(), reference.x, atol=2e-5)
 
 
-def test_batched_solve_is_lapacks() -> None:
+@pytest.mark.parametrize("size", [6, 20])
+def test_batched_solve_is_lapacks(size: int) -> None:
     random = np.random.default_rng(0)
-    factor = random.normal(size=(50, 6, 6))
-    matrices = factor @ factor.transpose(0, 2, 1) + 0.1 * np.eye(6)
-    right = random.normal(size=(50, 6))
+    factor = random.normal(size=(50, size, size))
+    matrices = factor @ factor.transpose(0, 2, 1) + 0.1 * np.eye(size)
+    right = random.normal(size=(50, size))
     expected = np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
     found = solve_batched(matrices.transpose(1, 2, 0), right.T)
-    np.testing.assert_allclose(found.T, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.T, expected, rtol=1e-8, atol=1e-8)
 
 
 def test_ordinal_spans_the_designs_four_blocks_at_the_same_penalty() -> None:
@@ -237,6 +241,47 @@ def test_a_merged_worker_counts_as_its_copies(method: type[MinimaxEntropy]) -> N
         for votes in (copied, merged)
     ]
     np.testing.assert_allclose(results[0].posteriors, results[1].posteriors, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", [MinimaxEntropy, OrdinalMinimaxEntropy])
+def test_teams_of_workers_and_parts_of_items_do_not_matter(
+    method: type[MinimaxEntropy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = simulated(n_workers=9, n_items=60, n_classes=4)
+    whole = method(max_iter=4, tol=0)(labels)
+    monkeypatch.setattr(minimax_steps, "PART", 300)
+    in_parts = method(max_iter=4, tol=0)(labels)
+    np.testing.assert_allclose(in_parts.posteriors, whole.posteriors, atol=1e-5)
+    np.testing.assert_allclose(in_parts.confusions, whole.confusions, atol=1e-5)
+    assert in_parts.objective == pytest.approx(whole.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("method", [MinimaxEntropy, OrdinalMinimaxEntropy])
+def test_many_classes_take_no_more_than_parameters_and_parts(
+    method: type[MinimaxEntropy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A curvature for each of 30 · 20 worker slots would be 240 thousand numbers, times copies."""
+    n_classes, part = 20, 1 << 14
+    labels = simulated(n_workers=30, n_items=60, n_classes=n_classes)
+    monkeypatch.setattr(minimax_steps, "PART", part)
+    parameters = method().structure(labels).zeros(labels.n_items + 3 * labels.n_workers).size
+    tracemalloc.start()
+    with thread_limit(1):
+        method(max_iter=1, tol=0)(labels)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * (parameters + 10 * part)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * parameters - 1)
+    with pytest.raises(ConfigError, match="in 20 classes needs about"):
+        method()(labels)
+
+
+@pytest.mark.parametrize("field", ["regularization", "worker_regularization"])
+@pytest.mark.parametrize("weight", [0.0, float("nan"), float("inf")])
+def test_weights_that_cannot_be(field: str, weight: float) -> None:
+    given: dict[str, Any] = {"regularization": "auto", field: weight}
+    with pytest.raises(ConfigError, match="above 0 and finite"):
+        MinimaxEntropy(**given)
 
 
 def test_ordinal_asks_for_an_order() -> None:
