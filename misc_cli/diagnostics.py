@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from misc_cli.metrics import expected_error
@@ -20,19 +21,25 @@ class Recorder:
         self.truth = truth
         self.forward = forward
 
-    def __call__(self, iteration: Iteration) -> None:
-        record: Record = {
-            "stage": iteration.stage,
-            "pass": iteration.pass_number,
-            "iteration": iteration.iteration,
-            "objective": iteration.objective,
-            "change": iteration.change,
-            "seconds": round(iteration.seconds, 6),
-            **iteration.extra,
-        }
+    def judged(self, iteration: Iteration) -> Iteration:
+        """The line without its posteriors and with the error they make, where truth is known."""
+        extra = dict(iteration.extra)
         if self.truth is not None and iteration.posteriors is not None:
-            record["error"] = round(100.0 * expected_error(iteration.posteriors, self.truth), 6)
-        self.records.append(record)
+            extra["error"] = round(100.0 * expected_error(iteration.posteriors, self.truth), 6)
+        return replace(iteration, posteriors=None, extra=extra)
+
+    def __call__(self, iteration: Iteration) -> None:
+        self.records.append(
+            {
+                "stage": iteration.stage,
+                "pass": iteration.pass_number,
+                "iteration": iteration.iteration,
+                "objective": iteration.objective,
+                "change": iteration.change,
+                "seconds": round(iteration.seconds, 6),
+                **self.judged(iteration).extra,
+            }
+        )
         self.forward(iteration)
 
 

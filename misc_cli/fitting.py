@@ -19,7 +19,7 @@ from misc_cli.settings import (
     Methods,
     Settings,
 )
-from misc_cli.types import Aggregation, Labels, OnIteration
+from misc_cli.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
 
 # Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
 MIN_ANSWERS = 1_000
@@ -39,12 +39,21 @@ class Fit:
     calibration: Mapping[str, float] | None = None
 
 
-def fit(labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration) -> Fit:
-    """Everything between encoding and deciding."""
+def fit(
+    labels: Labels,
+    settings: Settings,
+    methods: Methods,
+    on_iteration: OnIteration,
+    lighten: Lighten = without_posteriors,
+) -> Fit:
+    """Everything between encoding and deciding.
+
+    `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in.
+    """
     selection = None
     if methods.automatic:
         if labels.votes.n_votes >= MIN_ANSWERS:
-            return _searched(labels, settings, methods, on_iteration)
+            return _searched(labels, settings, methods, on_iteration, lighten)
         methods, selection = _too_few_to_choose(labels, settings, methods)
     found = replace(_fixed(labels, methods, on_iteration), selection=selection)
     return _calibrated(found, labels, settings, methods) if settings.calibrate else found
@@ -54,7 +63,9 @@ def _too_few_to_choose(
     labels: Labels, settings: Settings, methods: Methods
 ) -> tuple[Methods, dict[str, Any]]:
     """The baseline in place of a choice, and no completion: its ranks would be a guess."""
+    from misc_cli.select.leaderboard import parameters
     from misc_cli.select.plan import roster
+    from misc_cli.select.trial import Method
 
     few = f"fewer than {MIN_ANSWERS:,} answers"
     if settings.completer not in (None, NO_COMPLETER, AUTO):
@@ -65,12 +76,14 @@ def _too_few_to_choose(
             MiscWarning,
             stacklevel=3,
         )
-    name, aggregator = settings.aggregator, methods.aggregator
-    if aggregator is None:
+    if methods.aggregator is None:
         first = roster(labels, settings.preset, methods.roster_options, settings.seed)[0]
-        name, aggregator = first.name, first.aggregator
-    settled = replace(methods, names={"aggregator": name}, aggregator=aggregator, completer=None)
-    return settled, {"chosen": [name], "why": f"{few} cannot tell methods apart"}
+    else:
+        first = Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)
+    names = {"aggregator": first.name}
+    settled = replace(methods, names=names, aggregator=first.aggregator, completer=None)
+    why = f"{few} cannot tell methods apart"
+    return settled, {"chosen": [first.name], "why": why, "methods": parameters([first])}
 
 
 def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -112,7 +125,11 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
 
 
 def _searched(
-    labels: Labels, settings: Settings, methods: Methods, on_iteration: OnIteration
+    labels: Labels,
+    settings: Settings,
+    methods: Methods,
+    on_iteration: OnIteration,
+    lighten: Lighten,
 ) -> Fit:
     from misc_cli.select import plan
     from misc_cli.select.search import search
@@ -123,12 +140,12 @@ def _searched(
         pure = plan.roster(labels, preset, methods.roster_options, seed)
         final = registry.create("aggregator", BASELINE, preset)
     else:
-        pure = [Method(methods.names["aggregator"], methods.aggregator)]
+        pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
         final = methods.aggregator
     completed: list[Method] = []
     if methods.completer is not None:
         name = methods.names["completer"]
-        completed = plan.completions(labels, name, methods.completer, final, methods.loop)
+        completed = plan.completions(labels, name, methods.completer, final, methods.loop, preset)
     found = search(
         labels,
         pure,
@@ -137,6 +154,7 @@ def _searched(
         seed=seed,
         time_budget=settings.time_budget,
         on_iteration=on_iteration,
+        lighten=lighten,
     )
     calibration = None if found.calibration is None else asdict(found.calibration)
     return Fit(found.aggregation, selection=found.selection, calibration=calibration)

@@ -90,7 +90,7 @@ def run(
     _warn_of_little(encoding)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
-        found = fit(labels, settings, methods, recorder)
+        found = fit(labels, settings, methods, recorder, recorder.judged)
     aggregation = found.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)

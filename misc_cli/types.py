@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -93,10 +93,16 @@ class Iteration:
 
 
 OnIteration = Callable[[Iteration], None]
+Lighten = Callable[[Iteration], Iteration]
 
 
 def ignore_iteration(_: Iteration) -> None:
     """The observer of a run that nobody watches."""
+
+
+def without_posteriors(iteration: Iteration) -> Iteration:
+    """A line that is light enough to keep, or to send to another process."""
+    return replace(iteration, posteriors=None)
 
 
 class Predictor(Protocol):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli import memory
+from misc_cli.diagnostics import strict
+from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 from misc_cli.pipeline import Outcome, run
 from misc_cli.settings import Settings, build
-from misc_cli.simulate import Simulation, answer_columns, simulate
+from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 from misc_cli.types import Answers
 
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
@@ -21,7 +24,13 @@ def fitted(crowd: Simulation = CROWD, /, **given: object) -> Outcome:
     """A run on a simulated crowd: fields of Settings, and options of methods."""
     own = {name: given.pop(name) for name in ("aggregator", "completer") if name in given}
     settings = Settings(**own, options=given)  # type: ignore[arg-type]
-    return run(Answers(**answer_columns(simulate(crowd), ["a", "b", "c"])), settings)
+    answers = Answers(**answer_columns(simulate(crowd), ["a", "b", "c"]))
+    return run(answers, settings, truth=truth_of(crowd))
+
+
+def truth_of(crowd: Simulation) -> tuple[object, object]:
+    known = truth_columns(simulate(crowd), ["a", "b", "c"])
+    return known["item"], known["label"]
 
 
 def few(**given: object) -> Outcome:
@@ -92,3 +101,44 @@ def test_few_answers_cannot_choose_a_rank_and_say_so() -> None:
 def test_an_option_that_nobody_takes_is_refused(given: Settings, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         build(given)
+
+
+def test_an_automatic_run_complains_as_a_named_one_does() -> None:
+    """Of its last fit, not of its trials, and in processes of its own as well."""
+    for crowd in (CROWD, replace(CROWD, items=1_200)):
+        with pytest.warns(ConvergenceWarning) as caught:
+            fitted(crowd, max_iter=2, completer="none")
+        said = [str(warning.message) for warning in caught]
+        assert len(said) == len(set(said))
+        assert all("did not converge in 2 iterations" in text for text in said)
+
+
+def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("misc_cli.select.search.SIGNIFICANT", -100.0)  # completion is taken
+    monkeypatch.setattr("misc_cli.select.search.lead", lambda *_: 1.0)
+    named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1}
+    with pytest.warns(MiscWarning, match="31 workers were grouped into"):
+        outcome = fitted(**named, max_cells=300 * 20)
+    assert outcome.calibration is None
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    with pytest.raises(ConfigError, match="GiB are free; lower --ranks"):
+        fitted(**named)
+
+
+def test_an_automatic_run_records_its_methods_and_its_error() -> None:
+    outcome = fitted(tol=0.01)
+    assert outcome.selection is not None
+    methods = outcome.selection["methods"]
+    assert set(outcome.selection["chosen"]) <= set(methods)
+    assert (methods["ds-em"]["preset"], methods["ds-mf"]["preset"]) == ("robust", "paper")
+    assert methods["ebcc"]["aggregator"]["restarts"] == 8
+    assert methods["mmce-c"]["aggregator"]["tol"] == 0.01
+    assert methods["tucker(2,4,3)"]["completer"]["ranks"] == (2, 4, 3)
+    assert methods["tucker(2,4,3)"]["loop"]["final"] == "completed"
+    last = {str(record["candidate"]): record for record in outcome.records if record["change"]}
+    assert list(last) == outcome.selection["chosen"]
+    assert all(0.0 <= record["error"] < 40.0 for record in last.values())
+    json.dumps(strict(outcome.selection), allow_nan=False)
+    assert few().selection["methods"]["ds-em"]["preset"] == "robust"  # type: ignore[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,16 @@ def table(
         for score, value in zip(scores, values, strict=True)
     ]
     return sorted(rows, key=lambda row: -row["score"])
+
+
+def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
+    """Every method's preset and parameters as they ended up, by name, for run.json."""
+    resolved = {}
+    for method in methods:
+        own = asdict(method)
+        kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
+        resolved[method.name] = {key: own[key] for key in kept if key != "name"}
+    return resolved
 
 
 def why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:

@@ -53,7 +53,8 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
         used |= given.keys()
         own = {"seed": seed, "restarts": RESTARTS}
         resolved = {key: value for key, value in own.items() if key in fields} | given
-        methods.append(Method(name, registry.create("aggregator", name, under, **resolved)))
+        made = registry.create("aggregator", name, under, **resolved)
+        methods.append(Method(name, made, preset=under))
     unknown = options.keys() - used
     if unknown:
         first = flag(min(unknown))
@@ -62,9 +63,17 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
 
 
 def completions(
-    labels: Labels, name: str, completer: Any, aggregator: Aggregator, loop: Mapping[str, Any]
+    labels: Labels,
+    name: str,
+    completer: Any,
+    aggregator: Aggregator,
+    loop: Mapping[str, Any],
+    preset: str = Settings.preset,
 ) -> list[Method]:
-    """One method per rank of a completer; each is judged after several numbers of passes."""
+    """One method per rank of a completer; each is judged after several numbers of passes.
+
+    `loop` holds what is given of its parameters; the methods were made under `preset`.
+    """
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     if shape[0] * shape[1] > MAX_COMPLETED_CELLS:
         return []
@@ -77,6 +86,7 @@ def completions(
             replace(completer, **{field: rank}),
             Loop(**{"final": FINAL, **loop}),
             () if "passes" in loop else PASSES,
+            preset,
         )
         for rank in ranks
     ]
@@ -111,13 +121,14 @@ def pairs(
             settings = Settings(preset, completer, aggregator, seed=seed)
             built = build(settings)
             methods.append(
-                Method(aggregator, built.aggregator)
+                Method(aggregator, built.aggregator, preset=preset)
                 if built.completer is None
                 else Method(
                     f"{completer} + {aggregator}",
                     built.aggregator,
                     built.completer,
                     Loop(**built.loop),
+                    preset=preset,
                 )
             )
     return methods

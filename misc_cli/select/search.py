@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +23,7 @@ from misc_cli.aggregate.confusion_em import vote_fractions
 from misc_cli.holdout import Hidden, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
-from misc_cli.select.leaderboard import Score, joined, table, why
+from misc_cli.select.leaderboard import Score, joined, parameters, table, why
 from misc_cli.select.processes import Deadline, run_all
 from misc_cli.select.trial import (
     Candidate,
@@ -33,7 +34,16 @@ from misc_cli.select.trial import (
     hard_score,
     try_method,
 )
-from misc_cli.types import Aggregation, Floats, Iteration, Labels, OnIteration, ignore_iteration
+from misc_cli.types import (
+    Aggregation,
+    Floats,
+    Iteration,
+    Labels,
+    Lighten,
+    OnIteration,
+    ignore_iteration,
+    without_posteriors,
+)
 
 N_FOLDS = 3
 HIDDEN_SHARE = 0.1
@@ -74,11 +84,13 @@ class Search:
         seed: int = 0,
         time_budget: float | None = None,
         on_iteration: OnIteration = ignore_iteration,
+        lighten: Lighten = without_posteriors,
         n_folds: int = N_FOLDS,
         sample_answers: int = SAMPLE_ANSWERS,
     ) -> None:
         self.labels = labels
         self.on_iteration = on_iteration
+        self.lighten = lighten
         self.deadline = Deadline(time_budget)
         self.sample = sample_items(labels, sample_answers, seed)
         self.folds: list[Fold] = list(folds(self.sample, n_folds, HIDDEN_SHARE, seed))
@@ -111,11 +123,11 @@ class Search:
         return scores
 
     def fit(self, members: Sequence[Candidate], initial: Floats | None) -> list[Trial]:
-        """The chosen candidates on all answers, in order."""
+        """The chosen candidates on all answers, in order; what several complain of is said once."""
 
         def attempt(member: Candidate) -> Trial:
             method = replace(member.method, judged_after=(member.passes,))
-            return try_method(method, self.labels, None, initial)[-1]
+            return try_method(method, self.labels, None, initial, self.lighten)[-1]
 
         big = self.labels.votes.n_votes >= WORTH_A_PROCESS
         fitted = []
@@ -125,6 +137,8 @@ class Search:
             for iteration in trial.records:
                 extra = {**iteration.extra, "candidate": trial.candidate.name}
                 self.on_iteration(replace(iteration, extra=extra))
+        for text, category in dict.fromkeys(said for trial in fitted for said in trial.warnings):
+            warnings.warn(text, category, stacklevel=3)
         return fitted
 
     @property
@@ -158,9 +172,12 @@ def search(
     seed: int = 0,
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
+    lighten: Lighten = without_posteriors,
 ) -> Found:
     """The best we know how to give of these methods."""
-    work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
+    work = Search(
+        labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration, lighten=lighten
+    )
     if not work.folds:  # every item has a single answer, and that is never hidden
         return _unjudged(work, pure[0])
     scores = work.score(pure)
@@ -185,12 +202,17 @@ def search(
     result = _mean(labels, work.fit(candidates, initial), calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
     reasons["why"] = why(reasons, completed)
+    reasons["methods"] = parameters([*pure, *completed])
     return Found(result, candidates, scores, calibration, reasons)
 
 
 def _unjudged(work: Search, first: Method) -> Found:
     members = work.fit([Candidate(first)], None)
-    selection = {"chosen": [first.name], "why": "items with one answer each leave none to hide"}
+    selection = {
+        "chosen": [first.name],
+        "why": "items with one answer each leave none to hide",
+        "methods": parameters([first]),
+    }
     result = _mean(work.labels, members, None)
     return Found(result, [Candidate(first)], [], None, selection)
 

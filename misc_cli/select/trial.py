@@ -19,10 +19,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
+from misc_cli.errors import MiscWarning
 from misc_cli.holdout import FLOOR, Hidden, log_score
 from misc_cli.loop import DEFAULT_LOOP, Loop
 from misc_cli.mixing import aggregate_pass, check_memory, harden, start, trajectory
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
+from misc_cli.settings import Settings
 from misc_cli.types import (
     Aggregation,
     Aggregator,
@@ -30,7 +32,10 @@ from misc_cli.types import (
     Floats,
     Iteration,
     Labels,
+    Lighten,
     OnIteration,
+    ignore_iteration,
+    without_posteriors,
 )
 
 # Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
@@ -42,13 +47,17 @@ CALIBRATION_SHRINKAGE = 0.3
 
 @dataclass(frozen=True)
 class Method:
-    """A pure aggregator, or a completer with the passes after which it is judged."""
+    """A pure aggregator, or a completer with the passes after which it is judged.
+
+    `preset` is only what the parameters were made under, for the record.
+    """
 
     name: str
     aggregator: Aggregator
     completer: Completer | None = None
     loop: Loop = DEFAULT_LOOP
     judged_after: tuple[int, ...] = ()
+    preset: str = Settings.preset
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -86,7 +95,8 @@ class Trial:
     aggregation   without its predictor, which would drag the whole model between processes
     views         name → (n_hidden,) log scores; empty when nothing was hidden
     surface       (len(TEMPERATURES), len(DOUBTS)): summed log score of calibrated posteriors
-    records       the iterations, without posteriors
+    records       the iterations, lightened; of the last fit only
+    warnings      what that fit complained of, text and category
     """
 
     candidate: Candidate
@@ -94,6 +104,7 @@ class Trial:
     views: dict[str, Floats]
     surface: Floats
     records: list[Iteration]
+    warnings: list[tuple[str, type[Warning]]]
     seconds: float
 
     @property
@@ -126,26 +137,35 @@ def fits(
 
 
 def try_method(
-    method: Method, labels: Labels, hidden: Hidden | None, initial: Floats | None = None
+    method: Method,
+    labels: Labels,
+    hidden: Hidden | None,
+    initial: Floats | None = None,
+    lighten: Lighten = without_posteriors,
 ) -> list[Trial]:
     """All candidates of a method on one fold; without `hidden`, on everything."""
+    last = hidden is None
     trials = []
     records: list[Iteration] = []
     started = time.perf_counter()
 
     def record(iteration: Iteration) -> None:
-        records.append(replace(iteration, posteriors=None))
+        records.append(lighten(iteration))
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
-        for candidate, found in fits(method, labels, initial, record):
+    with warnings.catch_warnings(record=True) as caught:
+        if last:
+            warnings.simplefilter("always", MiscWarning)
+        else:
+            warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
+        for candidate, found in fits(method, labels, initial, record if last else ignore_iteration):
             views: dict[str, Floats] = {}
             surface = np.zeros((len(TEMPERATURES), len(DOUBTS)))
             if hidden is not None:
                 views, surface = _scores(labels, found, hidden)
             light = replace(found, predictor=None)
             spent = time.perf_counter() - started
-            trials.append(Trial(candidate, light, views, surface, list(records), spent))
+            said = [(str(warning.message), warning.category) for warning in caught]
+            trials.append(Trial(candidate, light, views, surface, list(records), said, spent))
     return trials
 
 
@@ -163,10 +183,11 @@ def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float = SHRINKA
 
 
 def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[str, Floats], Floats]:
-    rows = confusions_of(labels, found.posteriors)[hidden.workers]
+    said = confusions_of(labels, found.posteriors)[hidden.workers, :, hidden.classes]
+    soft = np.einsum("pc,pc->p", found.posteriors[hidden.items], said)
     views = {
         "own": log_score(found.predict(hidden.workers, hidden.items), hidden),
-        "soft": log_score(_forecast(found.posteriors[hidden.items], rows), hidden),
+        "soft": np.log(np.maximum(soft, FLOOR)),
         "hard": hard_score(labels, found.posteriors, hidden),
     }
     return views, calibration_surface(labels, found.posteriors, hidden)
@@ -177,18 +198,15 @@ def calibration_surface(labels: Labels, posteriors: Floats, hidden: Hidden) -> F
 
     Mixing in a share d of uniform posteriors mixes in the same share of their forecast.
     """
-    rows = confusions_of(labels, posteriors, CALIBRATION_SHRINKAGE)[hidden.workers]
+    # said[p, c]: how likely the hidden answer p is if its item is of class c
+    said = confusions_of(labels, posteriors, CALIBRATION_SHRINKAGE)[
+        hidden.workers, :, hidden.classes
+    ]
     of_items = posteriors[hidden.items]
-    answer = np.arange(len(hidden)), hidden.classes
-    ignorant = rows.mean(axis=1)[answer]
+    ignorant = said.mean(axis=1)
     surface = np.empty((len(TEMPERATURES), len(DOUBTS)))
     for at, temperature in enumerate(TEMPERATURES):
-        informed = _forecast(temper(of_items, temperature), rows)[answer]
+        informed = np.einsum("pc,pc->p", temper(of_items, temperature), said)
         mixed = (1.0 - DOUBTS) * informed[:, None] + DOUBTS * ignorant[:, None]
         surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
     return surface
-
-
-def _forecast(posteriors: Floats, rows: Floats) -> Floats:
-    forecast: Floats = np.einsum("pc,pck->pk", posteriors, rows)
-    return forecast

@@ -8,7 +8,7 @@ import pytest
 from misc_cli import registry
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import InputError
-from misc_cli.holdout import answers_of, folds, sample_items
+from misc_cli.holdout import answers_of, folds, log_score, sample_items
 from misc_cli.metrics import calibration_error, expected_error
 from misc_cli.pipeline import run
 from misc_cli.select import plan
@@ -17,7 +17,12 @@ from misc_cli.select.choose import indistinguishable, lead
 from misc_cli.select.compare import compare
 from misc_cli.select.processes import Deadline
 from misc_cli.select.search import calibration_of, search
-from misc_cli.select.trial import Method
+from misc_cli.select.trial import (
+    CALIBRATION_SHRINKAGE,
+    Method,
+    calibration_surface,
+    confusions_of,
+)
 from misc_cli.settings import Settings
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 from misc_cli.types import Answers, Codes, Labels
@@ -83,6 +88,21 @@ def test_calibration_keeps_the_order_the_ties_and_what_is_known() -> None:
     tempered = posteriors[0] ** 0.25 / (posteriors[0] ** 0.25).sum()
     assert soft[0] == pytest.approx(0.9 * tempered + 0.1 / 3)
     assert Calibration()(posteriors) == pytest.approx(posteriors)
+
+
+def test_the_surface_is_the_log_score_of_calibrated_posteriors() -> None:
+    """Against the whole forecast of every class, Σ_c posterior · confusion, cell by cell."""
+    labels, _ = simulated()
+    kept, hidden = next(folds(labels, 1, 0.1, seed=0))
+    posteriors = method("ds-em").aggregator(kept).posteriors
+    surface = calibration_surface(kept, posteriors, hidden)
+    confusions = confusions_of(kept, posteriors, CALIBRATION_SHRINKAGE)
+    for at, temperature in enumerate(TEMPERATURES[:3]):
+        for column, doubt in enumerate(DOUBTS):
+            soft = Calibration(temperature, doubt)(posteriors)
+            forecast = np.einsum("pc,pck->pk", soft[hidden.items], confusions[hidden.workers])
+            expected = log_score(forecast, hidden).sum()
+            assert surface[at, column] == pytest.approx(expected)
 
 
 def test_the_best_calibration_is_the_peak_of_the_surface_between_its_temperatures() -> None:
@@ -180,6 +200,7 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     assert expected_error(found.aggregation.posteriors, truth) <= pure + 0.003
 
 
+@pytest.mark.filterwarnings("default::misc_cli.errors.ConvergenceWarning")
 def test_automatic_ranks_halve_the_error_on_web(dataset: Load) -> None:
     labels, truth = dataset("web")
     chosen = method("ds-em", "paper")
