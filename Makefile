@@ -7,7 +7,7 @@ PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*'
 
 BENCH := benchmarks/.venv
 
-.PHONY: demo test check sample bench bench-quick bench-peerannot clean
+.PHONY: demo test test-peers check sample bench bench-quick bench-peerannot clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -16,6 +16,10 @@ demo: $(DEMO)/ready ## one label per item from the sample, with an error because
 
 test: $(DEV)/ready
 	$(DEV)/bin/python -m pytest -n 2
+
+test-peers: $(DEV)/ready ## optional: the test that compares with crowd-kit, which brings 250 MB
+	$(DEV)/bin/python $(PIP) -r benchmarks/requirements.txt
+	$(DEV)/bin/python -m pytest -k crowd_kit
 
 check: $(DEV)/ready
 	$(DEV)/bin/ruff check .
@@ -50,6 +54,7 @@ $(DEMO)/ready: $(DEMO)/bin/python $(PACKAGE)
 # The peers live in an environment of their own, with the package as a user would have it.
 $(BENCH)/ready: $(PACKAGE) benchmarks/requirements.txt
 	$(PYTHON) -m venv $(BENCH)
+	rm -rf build
 	$(BENCH)/bin/python $(PIP) . -r benchmarks/requirements.txt
 	touch $@
 

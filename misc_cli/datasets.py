@@ -87,8 +87,6 @@ def cache_folder() -> Path:
     """Where this user's copies live: the platform's cache folder."""
     if given := os.environ.get("XDG_CACHE_HOME"):
         root = Path(given)
-    elif sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     elif sys.platform == "darwin":
         root = Path.home() / "Library" / "Caches"
     else:

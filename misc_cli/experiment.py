@@ -3,7 +3,7 @@
 Answers are removed at random until the label matrix has the nonzero rate asked for, then right
 answers are replaced by wrong ones until the annotation error rate (the mean over workers of each
 worker's own error rate) is the one asked for. The paper does not say which answers it replaced, and
-everything hangs on it, so there are two ways:
+everything hangs on it, so there are three ways:
 
     spread    right answers at random, whoever gave them
     workers   one worker after the other, in random order, until every answer of theirs is wrong
@@ -12,36 +12,19 @@ everything hangs on it, so there are two ways:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.errors import ConfigError
+from misc_cli.holdout import Triplets, answers_of
 from misc_cli.types import Codes, Labels
 from misc_cli.votes import SparseVotes
 
 PAPER_NONZERO_RATE = 0.037
 PAPER_ERROR_RATES = (0.304, 0.416, 0.514, 0.609)
 NOISES = ("spread", "workers", "casual")
-
-Indices = npt.NDArray[np.intp]
-
-
-@dataclass(frozen=True)
-class Triplets:
-    """Answers as three code columns of equal length, sorted by item."""
-
-    worker: Codes
-    item: Codes
-    label: Codes
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    def take(self, rows: Indices) -> Triplets:
-        return Triplets(self.worker[rows], self.item[rows], self.label[rows])
 
 
 def degrade(
@@ -59,24 +42,18 @@ def degrade(
     """
     if noise not in NOISES:
         raise ConfigError(f"--noise {noise}: choose from {', '.join(NOISES)}")
-    answers = thin(triplets(labels), labels, nonzero_rate, random)
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    answers = thin(answers_of(votes), labels, nonzero_rate, random)
     answers = spoil(answers, truth, labels.n_classes, error_rate, noise, random)
     return with_answers(labels, answers)
 
 
-def triplets(labels: Labels) -> Triplets:
-    """Codes of every answer, item by item."""
-    matrix = sp.vstack([labels.votes.block(rows) for rows in labels.votes.blocks]).tocoo()
-    item, column = matrix.coords
-    worker, label = np.divmod(column, labels.n_classes)
-    return Triplets(worker.astype(np.int32), item.astype(np.int32), label.astype(np.int32))
-
-
 def with_answers(labels: Labels, answers: Triplets) -> Labels:
     """These answers under the same vocabularies."""
-    columns = answers.worker * labels.n_classes + answers.label
+    columns = answers.workers * labels.n_classes + answers.classes
     shape = (labels.n_items, labels.n_workers * labels.n_classes)
-    matrix = sp.csr_array((np.ones(len(answers)), (answers.item, columns)), shape=shape)
+    matrix = sp.csr_array((np.ones(len(answers)), (answers.items, columns)), shape=shape)
     matrix.sort_indices()
     return replace(labels, votes=SparseVotes(matrix, labels.n_workers, labels.n_classes))
 
@@ -92,7 +69,7 @@ def thin(
         )
     order = random.permutation(len(answers))
     needed = np.zeros(len(answers), dtype=bool)
-    for codes in (answers.item, answers.worker):
+    for codes in (answers.items, answers.workers):
         _, first = np.unique(codes[order], return_index=True)
         needed[order[first]] = True
     order = np.concatenate([order[needed[order]], order[~needed[order]]])
@@ -112,19 +89,20 @@ def spoil(
     random: np.random.Generator,
 ) -> Triplets:
     """Replace right answers by wrong ones until the mean worker error is as near as can be."""
-    judged = truth[answers.item] >= 0
-    right = judged & (answers.label == truth[answers.item])
-    answered = np.bincount(answers.worker[judged], minlength=int(answers.worker.max()) + 1)
+    judged = truth[answers.items] >= 0
+    right = judged & (answers.classes == truth[answers.items])
+    answered = np.bincount(answers.workers[judged], minlength=int(answers.workers.max()) + 1)
     n_judged_workers = int((answered > 0).sum())
     order = random.permutation(np.flatnonzero(right))
     if noise != "spread":
         turn = random.permutation(len(answered))
         if noise == "casual":  # ties between equally busy workers fall at random
             turn = np.argsort(np.lexsort((turn, answered)))
-        order = order[np.argsort(turn[answers.worker[order]], kind="stable")]
-    before = float((judged & ~right)[judged] @ (1.0 / answered[answers.worker[judged]]))
+        order = order[np.argsort(turn[answers.workers[order]], kind="stable")]
+    before = float((judged & ~right)[judged] @ (1.0 / answered[answers.workers[judged]]))
     # each answer spoilt adds its share of its worker's answers to the mean over workers
-    reached = np.cumsum(np.append(before, 1.0 / answered[answers.worker[order]])) / n_judged_workers
+    added = 1.0 / answered[answers.workers[order]]
+    reached = np.cumsum(np.append(before, added)) / n_judged_workers
     n_spoilt = int(np.abs(reached - error_rate).argmin())
     if n_spoilt == 0 and reached[0] > error_rate + 0.005:
         raise ConfigError(
@@ -132,6 +110,6 @@ def spoil(
         )
     spoilt = order[:n_spoilt]
     shift = random.integers(1, n_classes, size=len(order), dtype=np.int32)[:n_spoilt]
-    label = answers.label.copy()
+    label = answers.classes.copy()
     label[spoilt] = (label[spoilt] + shift) % n_classes
-    return Triplets(answers.worker, answers.item, label)
+    return Triplets(answers.workers, answers.items, label)

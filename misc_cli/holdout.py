@@ -16,8 +16,8 @@ FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything 
 
 
 @dataclass(frozen=True)
-class Hidden:
-    """Answers a fit has not seen, as codes, one per row."""
+class Triplets:
+    """Answers as codes, one per row."""
 
     workers: Codes
     items: Codes
@@ -26,17 +26,20 @@ class Hidden:
     def __len__(self) -> int:
         return len(self.items)
 
+    def take(self, rows: npt.NDArray[np.intp]) -> Triplets:
+        return Triplets(self.workers[rows], self.items[rows], self.classes[rows])
 
-def answers_of(votes: SparseVotes) -> Hidden:
+
+def answers_of(votes: SparseVotes) -> Triplets:
     """Every vote as codes, in the votes' own order."""
     items = np.repeat(np.arange(votes.n_items, dtype=np.int32), np.diff(votes.matrix.indptr))
     workers, classes = np.divmod(votes.matrix.indices.astype(np.int32), np.int32(votes.n_classes))
-    return Hidden(workers, items, classes)
+    return Triplets(workers, items, classes)
 
 
 def folds(
     labels: Labels, n_folds: int, fraction: float, seed: int
-) -> Iterator[tuple[Labels, Hidden]]:
+) -> Iterator[tuple[Labels, Triplets]]:
     """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
 
     An item's only answer is never hidden: without it the item cannot be forecast from anything.
@@ -57,8 +60,7 @@ def folds(
         chosen = np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
         if len(chosen) == 0:
             return
-        hidden = Hidden(answers.workers[chosen], answers.items[chosen], answers.classes[chosen])
-        yield replace(labels, votes=_without(votes, chosen)), hidden
+        yield replace(labels, votes=_without(votes, chosen)), answers.take(chosen)
 
 
 def sample_items(labels: Labels, max_answers: int, seed: int) -> Labels:
@@ -90,6 +92,6 @@ def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:
     return SparseVotes(kept, votes.n_workers, votes.n_classes)
 
 
-def log_score(forecast: Floats, hidden: Hidden) -> Floats:
+def log_score(forecast: Floats, hidden: Triplets) -> Floats:
     """Log probability a forecast (n_hidden, n_classes) gave to each hidden answer, (n_hidden,)."""
     return np.log(np.maximum(forecast[np.arange(len(hidden)), hidden.classes], FLOOR))

@@ -68,15 +68,3 @@ def class_scores(confusion: npt.NDArray[np.int64]) -> ClassScores:
     given, true = confusion.sum(axis=0), confusion.sum(axis=1)
     with np.errstate(invalid="ignore"):  # 0/0 is NaN: there is nothing to be right or wrong about
         return ClassScores(hits / given, hits / true, 2 * hits / (given + true))
-
-
-def worker_error(n_workers: int, workers: Codes, correct: npt.NDArray[np.bool_]) -> float:
-    """Mean over workers of each worker's own share of wrong answers (the paper's annotation error).
-
-    workers (n_answers,), correct (n_answers,): only answers to items with truth. Workers without
-    such an answer do not count.
-    """
-    answered = np.bincount(workers, minlength=n_workers)
-    wrong = np.bincount(workers, ~correct, minlength=n_workers)
-    seen = answered > 0
-    return float((wrong[seen] / answered[seen]).mean())

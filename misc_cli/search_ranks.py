@@ -11,7 +11,7 @@ met or the trials are used up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -56,7 +56,6 @@ def search(
     trials: int,
     seed: int = 0,
     screen: Aggregator | None = None,
-    on_trial: Callable[[Found], None] = lambda _: None,
 ) -> Found:
     """Settings whose error is `target` per cent (to the printed digit) or lower, or the best.
 
@@ -85,7 +84,6 @@ def search(
         if best is None or error < best.error:
             best = Found({**asdict(candidate), "passes": after.number}, error, trial)
         best = replace(best, trials=trial)
-        on_trial(best)
         if round(best.error, 2) <= target:
             break
     assert best is not None

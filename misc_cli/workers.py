@@ -31,9 +31,9 @@ class WorkerReport:
 
 
 def report_workers(labels: Labels, aggregation: Aggregation, decision: Decision) -> WorkerReport:
-    """Everything by blocks of items; the last workers of a completed matrix are left out."""
+    """Everything by blocks of items."""
     votes = labels.votes
-    confusions = aggregation.confusions[: votes.n_workers]
+    confusions = aggregation.confusions
     prior = aggregation.class_prior
 
     def kernel(rows: slice) -> tuple[Floats, Floats]:

@@ -25,11 +25,11 @@ def votes_of(encoding: Encoding) -> Rows:
     """The votes as triplets again, by item, worker and class."""
     labels = encoding.labels
     matrix = labels.votes.block(slice(0, labels.n_items)).tocoo()
-    workers, classes = np.divmod(matrix.coords[1], labels.n_classes)
+    workers, classes = np.divmod(matrix.col, labels.n_classes)
     names = labels.workers.to_pylist(), labels.items.to_pylist(), labels.classes.to_pylist()
     return [
         (names[0][w], names[1][i], names[2][c])
-        for i, w, c in zip(matrix.coords[0], workers, classes, strict=True)
+        for i, w, c in zip(matrix.row, workers, classes, strict=True)
     ]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from misc_cli.errors import InputError
 from misc_cli.evaluation import evaluate
-from misc_cli.metrics import worker_error
 from misc_cli.types import LabelTable
 
 
@@ -111,10 +110,3 @@ def test_an_empty_label_is_no_class() -> None:
     nothing = LabelTable(column(""), column(""))
     with pytest.raises(InputError, match="every label in the labels is empty"):
         evaluate(nothing, column("a b"), column("1 2"))
-
-
-def test_worker_error_is_the_mean_over_workers() -> None:
-    # worker 0: 1 of 2 wrong; worker 2: 0 of 4 wrong; worker 1 has no judged answer
-    workers = np.array([0, 0, 2, 2, 2, 2], dtype=np.int32)
-    correct = np.array([True, False, True, True, True, True])
-    assert worker_error(3, workers, correct) == pytest.approx(0.25)

@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 
 from misc_cli.errors import ConfigError
-from misc_cli.experiment import NOISES, PAPER_ERROR_RATES, degrade, triplets
-from misc_cli.metrics import worker_error
+from misc_cli.experiment import NOISES, PAPER_ERROR_RATES, degrade
+from misc_cli.holdout import answers_of
+from misc_cli.types import Labels
+from misc_cli.votes import SparseVotes
 from tests.conftest import Load
+
+
+def sparse(labels: Labels) -> SparseVotes:
+    assert isinstance(labels.votes, SparseVotes)
+    return labels.votes
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_rates_are_met_and_noise_is_nested(dataset: Load, noise: str) -> None:
     labels, truth = dataset("rte")
-    original = triplets(labels)
+    original = answers_of(sparse(labels))
     given = {(w, i): k for w, i, k in zip(*vars(original).values(), strict=True)}
     spoilt_before: set[tuple[int, int]] = set()
     for error_rate in PAPER_ERROR_RATES:
@@ -22,12 +29,13 @@ def test_rates_are_met_and_noise_is_nested(dataset: Load, noise: str) -> None:
         worse = degrade(
             labels, truth, nonzero_rate=0.037, error_rate=error_rate, noise=noise, random=random
         )
-        answers = triplets(worse)
+        answers = answers_of(sparse(worse))
         assert len(answers) == round(0.037 * 164 * 800)
-        assert len(np.unique(answers.item)) == 800
-        assert len(np.unique(answers.worker)) == 164
-        wrong = answers.label != truth[answers.item]
-        assert worker_error(164, answers.worker, ~wrong) == pytest.approx(error_rate, abs=2e-3)
+        assert len(np.unique(answers.items)) == 800
+        assert len(np.unique(answers.workers)) == 164
+        wrong = answers.classes != truth[answers.items]
+        share = np.bincount(answers.workers, wrong) / np.bincount(answers.workers)
+        assert share.mean() == pytest.approx(error_rate, abs=2e-3)
         rows = list(zip(*vars(answers).values(), strict=True))
         spoilt = {(w, i) for w, i, k in rows if given[w, i] != k}
         assert all(given[pair] == truth[pair[1]] for pair in spoilt)  # only right answers go wrong
@@ -35,7 +43,6 @@ def test_rates_are_met_and_noise_is_nested(dataset: Load, noise: str) -> None:
         spoilt_before = spoilt
     if noise == "workers":  # all but the last worker in turn are wrong throughout or untouched
         untouched = {w for w, _ in given} - {w for w, _ in spoilt}
-        share = np.bincount(answers.worker, wrong) / np.bincount(answers.worker)
         assert sum(share[w] < 1 for w in range(164) if w not in untouched) <= 1
 
 

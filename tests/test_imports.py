@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "misc_cli"
-NUMERIC = {"numpy", "scipy", "pandas", "pyarrow", "rich", "matplotlib"}
+NUMERIC = {"numpy", "scipy", "pandas", "pyarrow", "rich"}
 
 # Who may import whom at all, even inside a function: the flow of DESIGN's section 3.
 FORBIDDEN = {
@@ -137,7 +137,7 @@ def test_a_plain_run_loads_no_pandas_and_no_rich(tmp_path: Path) -> None:
     answers.write_text("worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,y\n")
     loaded = loaded_by("aggregate", str(answers), "-o", str(tmp_path / "labels.csv"))
     assert {"numpy", "scipy", "pyarrow"} <= loaded
-    assert not loaded & {"pandas", "rich", "matplotlib"}
+    assert not loaded & {"pandas", "rich"}
 
 
 def test_the_packages_names_are_its_functions_whatever_is_imported_first() -> None:

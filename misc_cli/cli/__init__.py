@@ -61,6 +61,6 @@ class LazyGroup(click.Group):
 def misc() -> None:
     """One trustworthy label per item from noisy, incomplete crowd labels.
 
-    Answers are rows of worker, item and label. Every command reads CSV or TSV files, "-" is stdin,
-    and the result goes to stdout unless -o names a file.
+    Answers are rows of worker, item and label, in CSV, TSV, JSON or Parquet files; "-" is stdin.
+    Results go to stdout unless -o names a file.
     """

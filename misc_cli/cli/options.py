@@ -47,6 +47,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         startup.load_arrow()
+        if ctx.params.get("threads") is not None:
+            startup.limit_arrow(ctx.params["threads"])
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

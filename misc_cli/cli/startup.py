@@ -27,6 +27,14 @@ def forgive_stdout() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def limit_arrow(threads: int) -> None:
+    """Let arrow parse on so many threads; only here, for it is the whole process's affair."""
+    if own_process:
+        import pyarrow as pa
+
+        pa.set_cpu_count(threads)
+
+
 def load_arrow() -> None:
     """Import pyarrow and let it look for pandas in vain; whoever asks later still finds it.
 

@@ -63,7 +63,7 @@ def run_all(
 
 def _may_fork() -> bool:
     """Not everywhere, and not inside a daemon: a worker of somebody's `multiprocessing.Pool`."""
-    return sys.platform not in ("win32", "darwin") and not multiprocessing.current_process().daemon
+    return sys.platform != "darwin" and not multiprocessing.current_process().daemon
 
 
 def _run_forked(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import vote_fractions
-from misc_cli.holdout import Hidden, folds, sample_items
+from misc_cli.holdout import Triplets, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
 from misc_cli.select.leaderboard import Score, joined, parameters, table, why
@@ -71,7 +71,7 @@ class Found:
     selection: dict[str, Any] = field(default_factory=dict)
 
 
-Fold = tuple[Labels, Hidden]
+Fold = tuple[Labels, Triplets]
 
 
 class Search:

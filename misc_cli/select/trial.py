@@ -20,7 +20,7 @@ import numpy as np
 
 from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
 from misc_cli.errors import MiscWarning
-from misc_cli.holdout import FLOOR, Hidden, log_score
+from misc_cli.holdout import FLOOR, Triplets, log_score
 from misc_cli.loop import DEFAULT_LOOP, Loop
 from misc_cli.mixing import aggregate_pass, check_memory, harden, start, trajectory
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
@@ -67,7 +67,7 @@ class Method:
     def calibratable(self) -> bool:
         """Not if its posteriors mean something already, nor if they rest on invented answers.
 
-        Hidden answers cannot calibrate labels of completed ones (on web the calibration error of
+        Triplets answers cannot calibrate labels of completed ones (on web the calibration error of
         a vote of completed candidates is 0.03 as it is, 0.25 tempered).
         """
         if self.completer is None:
@@ -139,7 +139,7 @@ def fits(
 def try_method(
     method: Method,
     labels: Labels,
-    hidden: Hidden | None,
+    hidden: Triplets | None,
     initial: Floats | None = None,
     lighten: Lighten = without_posteriors,
 ) -> list[Trial]:
@@ -169,7 +169,7 @@ def try_method(
     return trials
 
 
-def hard_score(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
+def hard_score(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
     """Log score of each hidden answer given the label we would write, (n_hidden,)."""
     top = posteriors.argmax(axis=1)
     rows = confusions_of(labels, harden(posteriors), HARD_SHRINKAGE)
@@ -182,7 +182,9 @@ def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float = SHRINKA
     return shrunk_rows(counts, shrinkage)
 
 
-def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[str, Floats], Floats]:
+def _scores(
+    labels: Labels, found: Aggregation, hidden: Triplets
+) -> tuple[dict[str, Floats], Floats]:
     said = confusions_of(labels, found.posteriors)[hidden.workers, :, hidden.classes]
     soft = np.einsum("pc,pc->p", found.posteriors[hidden.items], said)
     views = {
@@ -193,7 +195,7 @@ def _scores(labels: Labels, found: Aggregation, hidden: Hidden) -> tuple[dict[st
     return views, calibration_surface(labels, found.posteriors, hidden)
 
 
-def calibration_surface(labels: Labels, posteriors: Floats, hidden: Hidden) -> Floats:
+def calibration_surface(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
     """Summed log score of the posteriors at every temperature and doubt; confusions as they are.
 
     Mixing in a share d of uniform posteriors mixes in the same share of their forecast.

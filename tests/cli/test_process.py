@@ -39,12 +39,15 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two thousand items, three workers, two classes."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(REPO))
+    return write_answers(tmp_path / "answers.csv", 2000)
+
+
+def write_answers(path: Path, n_items: int) -> Path:
     rows = (
         f"w{worker},item{item},{'yes' if (item * 7 + worker * item) % 3 else 'no'}\n"
-        for item in range(2000)
+        for item in range(n_items)
         for worker in range(3)
     )
-    path = tmp_path / "answers.csv"
     path.write_text("worker,item,label\n" + "".join(rows))
     return path
 
@@ -76,6 +79,8 @@ def test_an_interrupted_run_leaves_earlier_outputs_alone(
 
 
 def test_a_reader_who_leaves_early_ends_the_run_quietly(answers: Path) -> None:
+    """With more to say than a pipe holds (64 KiB), so that somebody must be told."""
+    write_answers(answers, 10_000)
     misc = f"'{sys.executable}' -m misc_cli aggregate answers.csv --aggregator mv"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {misc} | head -n 1"], capture_output=True, check=False
@@ -83,6 +88,8 @@ def test_a_reader_who_leaves_early_ends_the_run_quietly(answers: Path) -> None:
     assert done.stdout == b"item,label,confidence\n"
     assert done.stderr == b""
     assert done.returncode == 0
+    whole = subprocess.run(["bash", "-c", misc], capture_output=True, check=True)
+    assert len(whole.stdout) > 1 << 17
 
 
 def test_a_closed_pipe_ends_the_run_quietly(answers: Path) -> None:
@@ -189,6 +196,20 @@ def test_an_interrupt_during_the_imports_is_one_line(answers: Path, module: str)
     assert (done.returncode, done.stderr) == (130, "misc: interrupted\n")
 
 
+def test_threads_are_arrows_too(answers: Path) -> None:
+    script = (
+        "import sys, pyarrow\n"
+        "from misc_cli.__main__ import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit:\n    print(pyarrow.cpu_count(), file=sys.stderr)\n"
+    )
+    words = ["aggregate", "answers.csv", "--aggregator", "mv", "--threads", "3"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "3\n"
+
+
 def test_misc_alone_shows_its_help(answers: Path) -> None:
     done = subprocess.run(MISC, capture_output=True, text=True, check=True)
     assert "aggregate" in done.stdout
@@ -201,18 +222,31 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
     for colours in (True, False):
         ours, theirs = pty.openpty()
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
-        done = subprocess.run(
-            [*MISC, "aggregate", "answers.csv", "--aggregator", "mv"],
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            env=environment,
-            check=True,
-        )
+        with open("out", "wb") as out:
+            process = subprocess.Popen(
+                [*MISC, "aggregate", "answers.csv", "--aggregator", "mv"],
+                stdout=out,
+                stderr=theirs,
+                env=environment,
+            )
         os.close(theirs)
-        shown = os.read(ours, 1 << 16).decode()
-        os.close(ours)
+        shown = everything(ours)
+        assert process.wait() == 0
+        written = Path("out").read_bytes()
         assert "6,000 by 3 workers on 2,000 items in 2 classes" in shown
         assert ("\x1b[1;36m" in shown) is colours
         assert "\x1b[3" not in shown or colours
-        assert done.stdout.startswith(b"item,label,confidence\nitem0,")
-        assert b"\x1b" not in done.stdout
+        assert written.startswith(b"item,label,confidence\nitem0,")
+        assert b"\x1b" not in written
+
+
+def everything(terminal: int) -> str:
+    """All that a terminal is told; a busy machine gets to see a line of progress first."""
+    told = b""
+    try:
+        while piece := os.read(terminal, 1 << 16):
+            told += piece
+    except OSError:  # how Linux says that the other end has closed
+        pass
+    os.close(terminal)
+    return told.decode()
