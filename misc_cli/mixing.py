@@ -256,10 +256,10 @@ def harden(scores: Floats, gold: Codes | None = None) -> Floats:
     return hard
 
 
-def _ask(completer: Completer, question: str, shape: tuple[int, int, int]) -> Any:
-    """What a completer can say about a tensor of this shape; None from one that has no answer."""
+def _ask(completer: Completer, question: str, *about: Any) -> Any:
+    """What a completer can say about a tensor of some shape; None from one that has no answer."""
     method = getattr(completer, question, None)
-    return None if method is None else method(shape)
+    return None if method is None else method(*about)
 
 
 def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
@@ -268,7 +268,7 @@ def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     slices = 8 * 6 * labels.n_items * labels.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
-    factors = _ask(completer, "bytes_needed", shape) or 0
+    factors = _ask(completer, "bytes_needed", shape, labels.votes.n_votes) or 0
     memory.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",

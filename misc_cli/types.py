@@ -140,7 +140,14 @@ class Aggregation:
 
 
 class Aggregator(Protocol):
-    """Parameters frozen at construction; a call returns a result and changes nothing."""
+    """Parameters frozen at construction; a call returns a result and changes nothing.
+
+    A frozen dataclass. Class attributes that it may have, and what goes without them:
+    presets       preset → parameters that differ from the fields' defaults (none do)
+    slow          calibrated on a smaller sample, so as not to outlast the fit (False)
+    calibratable  whether hidden answers may temper its confidences (True)
+    needs_order   left out of a comparison where the classes have no order (False)
+    """
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...
 
@@ -166,6 +173,14 @@ class Completion(Protocol):
 
 
 class Completer(Protocol):
-    """Parameters frozen at construction; a call returns a result and changes nothing."""
+    """Parameters frozen at construction; a call returns a result and changes nothing.
+
+    A frozen dataclass; a field `ranks` or `cp_rank` is its rank, for hidden answers to choose. It
+    may have the class attributes `presets` and `slow` (see Aggregator), and two methods, whose
+    `shape` is (n_workers + 1, n_items, n_classes):
+    resolve_ranks(shape)          the ranks a call would use, for the record
+    bytes_needed(shape, n_votes)  the most memory a call holds beside the tensor, to be refused
+                                  beforehand rather than killed
+    """
 
     def __call__(self, tensor: LabelTensor, on_iteration: OnIteration = ...) -> Completion: ...

@@ -100,6 +100,7 @@ class OrdinalMinimaxEntropy(MinimaxEntropy):
     """mmce-o: classes are in order and neighbours are confused more than strangers."""
 
     name: ClassVar[str] = "mmce-o"
+    needs_order: ClassVar[bool] = True
 
     def structure(self, labels: Labels) -> Structure:
         if not labels.ordered:

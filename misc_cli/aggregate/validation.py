@@ -12,9 +12,6 @@ from misc_cli.holdout import folds, log_score
 from misc_cli.types import Aggregator, Iteration, Labels, OnIteration
 from misc_cli.votes import SparseVotes
 
-N_FOLDS = 3
-HIDDEN_SHARE = 0.1
-
 
 def best_by_held_out_answers(
     labels: Labels,
@@ -30,7 +27,7 @@ def best_by_held_out_answers(
     labels cannot be hidden (they are forecasts themselves) and too few answers leave nothing to
     hide: there the default stands, with a warning.
     """
-    splits = list(folds(labels, N_FOLDS, HIDDEN_SHARE, 0)) if _are_answers(labels) else []
+    splits = list(folds(labels)) if _are_answers(labels) else []
     if not splits:
         warnings.warn(
             f"no answers could be held out to choose --{name}: {default:g} is used",

@@ -134,21 +134,22 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     """Every pair of a completer and an aggregator that these answers allow."""
-    from misc_cli.select.plan import pairs
+    from misc_cli.select import plan
 
-    completers = _listed(parameters["completers"], [NO_COMPLETER, *registry.COMPLETERS])
-    aggregators = _listed(parameters["aggregators"], list(registry.AGGREGATORS))
-    if parameters["aggregators"] == ("all",) and not labels.ordered:
-        aggregators = [name for name in aggregators if name != "mmce-o"]
-    return pairs(completers, aggregators, parameters["preset"], parameters["seed"])
-
-
-def _listed(names: tuple[str, ...], everything: list[str]) -> list[str]:
-    return everything if names == ("all",) else list(names)
+    completers, aggregators = (
+        None if parameters[name] == ("all",) else parameters[name]
+        for name in ("completers", "aggregators")
+    )
+    return plan.pairs(
+        completers or [NO_COMPLETER, *registry.names("completer")],
+        aggregators or plan.applicable(labels),
+        parameters["preset"],
+        parameters["seed"],
+    )
 
 
 def _steps(methods: Sequence[Method]) -> int:
-    from misc_cli.select.search import N_FOLDS
+    from misc_cli.holdout import N_FOLDS
 
     return len(methods) * (N_FOLDS + 1)
 

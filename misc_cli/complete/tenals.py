@@ -113,7 +113,7 @@ class TenALS:
         diagonal[np.arange(rank), np.arange(rank)] = factors.classes.T
         return FactorCompletion(factors.workers, factors.items, diagonal)
 
-    def bytes_needed(self, shape: tuple[int, int, int]) -> int:
+    def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
         """The most memory a call holds beside the tensor: factors, and a Gram per worker."""
         n_rows, n_items, n_classes = shape
         rank = default_rank(n_classes) if self.cp_rank is None else self.cp_rank

@@ -94,7 +94,7 @@ class Tucker:
         check_ranks(self.ranks, shape)
         return self.ranks
 
-    def bytes_needed(self, shape: tuple[int, int, int]) -> int:
+    def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
         """The most memory a call holds beside the tensor, within a few per cent."""
         n_workers, n_items, n_classes = shape
         r1, r2, r3 = self.resolve_ranks(shape)

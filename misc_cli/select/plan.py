@@ -111,6 +111,15 @@ def _name(completer: str, rank: int | Sequence[int]) -> str:
     return f"{completer}({','.join(map(str, numbers))})"
 
 
+def applicable(labels: Labels) -> list[str]:
+    """Every aggregator, other packages' too, but for those that want an order the classes lack."""
+    return [
+        name
+        for name in registry.names("aggregator")
+        if labels.ordered or not getattr(registry.load("aggregator", name), "needs_order", False)
+    ]
+
+
 def pairs(
     completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
 ) -> list[Method]:

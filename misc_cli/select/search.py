@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import vote_fractions
-from misc_cli.holdout import Triplets, folds, sample_items
+from misc_cli.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
 from misc_cli.select.leaderboard import Score, joined, parameters, table, why
@@ -45,8 +45,6 @@ from misc_cli.types import (
     without_posteriors,
 )
 
-N_FOLDS = 3
-HIDDEN_SHARE = 0.1
 # Scores from this many answers tell methods apart as well as more would.
 SAMPLE_ANSWERS = 50_000
 # To fit a calibration, this many hidden answers are enough.
@@ -93,7 +91,7 @@ class Search:
         self.lighten = lighten
         self.deadline = Deadline(time_budget)
         self.sample = sample_items(labels, sample_answers, seed)
-        self.folds: list[Fold] = list(folds(self.sample, n_folds, HIDDEN_SHARE, seed))
+        self.folds: list[Fold] = list(folds(self.sample, n_folds, seed=seed))
 
     def score(
         self, methods: Sequence[Method], initial: Sequence[Floats] | None = None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
 import numpy as np
 import pytest
 
@@ -181,6 +184,17 @@ def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
     assert search(labels, methods).selection["chosen"] == ["ds-em"]
     with pytest.raises(InputError, match="items with one answer each leave none to hide"):
         compare(labels, methods)
+
+
+def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other packages' methods too; those that want ordered classes only where they are."""
+    point = EntryPoint("theirs", "misc_cli.aggregate.majority:MajorityVote", "misc_cli.aggregators")
+    monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
+    labels, _ = simulated()
+    everything = [*registry.AGGREGATORS, "theirs"]
+    assert plan.applicable(labels) == everything
+    everything.remove("mmce-o")
+    assert plan.applicable(replace(labels, ordered=False)) == everything
 
 
 def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
