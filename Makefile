@@ -34,7 +34,7 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 bench: $(BENCH)/ready ## beside the peers up to 10 million answers
 	$(BENCH)/bin/python benchmarks/run.py
 
-bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers
+bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel, reading: 1 million)
 	$(BENCH)/bin/python benchmarks/run.py --quick
 
 bench-peerannot: ## optional: its torch is large

@@ -1,6 +1,7 @@
 """`make bench`: misc beside its peers, beside plain C, and beside itself at other sizes.
 
 usage: python run.py [--quick] [--largest N] [--repeats N] [--only SECTION ...]
+Nothing is larger than --largest, but for the limit and reading: these need 1 million answers.
 Prints markdown and writes it to benchmarks/out/. Run it with the Python of benchmarks/.venv.
 """
 
@@ -11,15 +12,15 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-import sections
 from measure import say, table
-from sections import Bench
+from sections import PATIENT, SECTIONS
+from sections.bench import WORKERS, Bench
 
+QUICK = "up to 100 thousand answers (the limit and reading: 1 million), slow peers less often"
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "crowd-kit", "tensorly")
 
 
@@ -42,46 +43,35 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="up to 100 thousand answers")
+    parser.add_argument("--quick", action="store_true", help=QUICK)
     parser.add_argument("--largest", type=int, default=10_000_000, help="no more answers than this")
     parser.add_argument("--repeats", type=int, default=3, help="of which the best counts")
-    parser.add_argument("--only", nargs="+", metavar="SECTION", help="only these sections")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, help="only these sections")
     chosen = parser.parse_args()
     out = Path(__file__).parent / "out"
     out.mkdir(exist_ok=True)
     largest = min(chosen.largest, 100_000 if chosen.quick else 10_000_000)
     bench = Bench(
         out=out,
-        sizes=[size for size in sections.WORKERS if size <= largest],
+        sizes=[size for size in WORKERS if size <= largest],
         repeats=chosen.repeats,
         peer_cap=60.0 if chosen.quick else 300.0,
         growth_cap=10.0 if chosen.quick else 150.0,
         patient=not chosen.quick,
     )
-    parts: dict[str, tuple[str, Callable[[], str]]] = {
-        "startup": ("Start-up", lambda: sections.start_up(bench)),
-        "limit": ("The limit: a fused C kernel", lambda: sections.limit(bench)),
-        "peers": ("Beside the peers", lambda: sections.beside_peers(bench)),
-        "tucker": (
-            "Tucker alone, 1,000 workers × 20,000 items × 5 classes, 100 k answers, ranks (3,5,5)",
-            lambda: sections.tucker(bench),
-        ),
-        "loop": ("tucker (5,10,5) + ds-em, 5 passes", lambda: sections.misc_loop(bench)),
-        "growth": ("Growth", lambda: sections.growth(bench)),
-    }
-    if not bench.patient:
-        del parts["loop"]
     began = time.perf_counter()
     report = [f"# Benchmarks\n\n{machine()}"]
-    for name, (title, section) in parts.items():
-        if chosen.only is None or name in chosen.only:
+    for name, (title, section) in SECTIONS.items():
+        in_time = bench.patient or name not in PATIENT
+        if name in chosen.only if chosen.only else in_time:
             say(f"— {title}")
-            report.append(f"## {title}\n\n{section()}")
+            report.append(f"## {title}\n\n{section(bench)}")
             (out / f"{name}.md").write_text("\n".join([report[0], report[-1]]))
     rows = [[t.promise, t.measured, "yes" if t.kept else "**no**"] for t in bench.targets]
     report.append(f"## Targets\n\n{table(['target', 'measured', 'kept'], rows)}")
     minutes = (time.perf_counter() - began) / 60
-    report.append(f"Best of {bench.repeats}, in turn; all of it took {minutes:.1f} minutes.\n")
+    peers = "" if bench.patient else " (crowd-kit twice, tensorly once)"
+    report.append(f"Best of {bench.repeats}{peers}, in turn; it took {minutes:.1f} minutes.\n")
     text = "\n".join(report)
     (out / ("quick.md" if chosen.quick else "bench.md")).write_text(text)
     sys.stdout.write(text)

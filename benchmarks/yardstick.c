@@ -1,11 +1,11 @@
 /* The limit row: Dawid–Skene EM as one fused pass over the votes, with nothing between it and the
- * machine. Each iteration does what misc's ds-em does (estimated class prior, shrinkage 0.5):
+ * machine. Each iteration does what misc's ds-em does (estimated class prior, shrinkage 2):
  * M-step on the small tables, then per item log scores, softmax and the next counts in one go.
  *
  * usage: yardstick votes.bin iterations threads
  * votes.bin: int32 n_items, n_workers, n_classes; int32 pointers[n_items + 1]; int32 columns[nnz],
  *            where column = worker * n_classes + class.
- * prints: seconds per iteration (fastest, mean) and the last log-likelihood, for checking.
+ * prints: seconds per iteration (fastest, mean) and the last log-likelihood, which must be ours.
  */
 #include <math.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 
 #define MAX_CLASSES 16
-#define SHRINKAGE 0.5
+#define SHRINKAGE 2.0
 #define TINY 2.220446049250313e-16
 
 static int32_t n_items, n_workers, n_classes;

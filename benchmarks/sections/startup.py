@@ -1,0 +1,39 @@
+"""What a run costs when there is nothing to do."""
+
+from __future__ import annotations
+
+import sys
+
+from measure import Case, in_turn, seconds, table
+
+from sections.bench import Bench
+
+
+def start_up(bench: Bench) -> str:
+    """What a run costs when there is nothing to do."""
+    small = bench.answers(100, 10)
+    python = sys.executable
+    pairs = [
+        (
+            bench.ours("`misc aggregate`, 100 rows", small, "--completer", "none"),
+            Case("`import pandas, scipy.sparse`", [python, "-c", "import pandas, scipy.sparse"]),
+        ),
+        (
+            Case("`misc --help`", [bench.misc, "--help"]),
+            Case("`import click`", [python, "-c", "import click"]),
+        ),
+    ]
+    rows = []
+    for ours, base in pairs:
+        runs = in_turn([ours, base], bench.repeats + 2)
+        cost, floor = runs[ours.name], runs[base.name]
+        cells = [seconds(value) for value in (cost.wall, floor.wall, cost.cpu, floor.cpu)]
+        rows.append([ours.name, base.name, *cells, f"{cost.wall / floor.wall:.2f}×"])
+        if ours is pairs[0][0]:
+            bench.promise(
+                "100 rows, start to exit: at most 1.5 times `import pandas, scipy.sparse`",
+                f"{cost.wall / floor.wall:.2f}×",
+                cost.wall <= 1.5 * floor.wall,
+            )
+    header = ["run", "yardstick", "ours, s", "yardstick, s", "ours CPU, s", "its CPU, s", "ratio"]
+    return table(header, rows)
