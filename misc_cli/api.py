@@ -94,7 +94,7 @@ def aggregate(
     preset: str = Settings.preset,
     gold: pd.DataFrame | Path | None = None,
     truth: pd.DataFrame | Path | None = None,
-    duplicates: str = Settings.duplicates,
+    duplicates: str | None = Settings.duplicates,
     class_order: Sequence[str] | None = None,
     seed: int = Settings.seed,
     threads: int | None = None,

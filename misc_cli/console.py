@@ -47,16 +47,20 @@ class Console:
         """Aligned lines of a name and a value."""
         if self.quiet or not (self.terminal or self.verbose):
             return
-        width = max(len(name) for name, _ in rows)
         if not self.terminal:
+            width = max(len(name) for name, _ in rows)
             for name, value in rows:
                 print(f"{name:<{width}}  {value}", file=sys.stderr)
             return
+        from rich.table import Table as RichTable
         from rich.text import Text
 
+        grid = RichTable.grid(padding=(0, 2))
+        grid.add_column(style="bold cyan", no_wrap=True)
+        grid.add_column(overflow="fold")  # between words; a long path goes on in the next line
         for name, value in rows:
-            line = Text.assemble((f"{name:<{width}}  ", "bold cyan"), value)
-            _rich().print(line, soft_wrap=True, highlight=False)
+            grid.add_row(name, Text(value))
+        _rich().print(grid, highlight=False)
 
     def on_iteration(self, iteration: Iteration) -> None:
         if self._progress is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from misc_cli.errors import ConfigError
 
-# Which answer counts when a worker contradicts itself on an item.
+# Which answer counts when a worker contradicts itself on an item; the first is the default.
 DUPLICATES = ("last", "first", "error", "all")
 
 # Parameters that are one of a few words.

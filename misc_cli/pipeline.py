@@ -83,11 +83,13 @@ def run(
     methods = build(settings)
     with watch.stage("encode"):
         order = list(settings.class_order) if settings.class_order is not None else None
-        encoding = encode(answers, duplicates=settings.duplicates, class_order=order)
+        encoding = encode(answers, duplicates=settings.duplicates_rule, class_order=order)
         encoding = _with_gold(encoding, gold)
         known = _known(encoding.labels, truth)
     labels = encoding.labels
     _warn_of_little(encoding)
+    if settings.duplicates is None:
+        _warn_of_conflicts(encoding.n_conflicts)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
         found = fit(labels, settings, methods, recorder, recorder.judged)
@@ -145,10 +147,15 @@ def _warn_of_little(encoding: Encoding) -> None:
     for what, (count, consequence) in meaning.items():
         if count == 1:
             warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
-    if encoding.n_conflicts:
+
+
+def _warn_of_conflicts(n_conflicts: int) -> None:
+    """For those who did not choose a rule: who did knows."""
+    if n_conflicts:
+        times = "once" if n_conflicts == 1 else f"{n_conflicts:,} times"
         warnings.warn(
-            f"{encoding.n_conflicts} times a worker gave an item more than one label; "
-            "--duplicates says which to keep",
+            f"{times} a worker gave an item more than one label; the last counts, unless "
+            "--duplicates says otherwise",
             MiscWarning,
             stacklevel=3,
         )

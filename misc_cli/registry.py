@@ -39,8 +39,8 @@ def names(kind: str) -> list[str]:
     return [*ours, *(name for name in _plugins(kind) if name not in ours)]
 
 
-def load(kind: str, name: str) -> type[Any]:
-    """The class behind a name."""
+def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
+    """The class behind a name; `also` are words that an error should offer besides the names."""
     ours = _table(kind)
     if name in ours:
         module, _, attribute = ours[name].partition(":")
@@ -50,7 +50,7 @@ def load(kind: str, name: str) -> type[Any]:
     if name in plugins:
         plugin: type[Any] = plugins[name].load()
         return plugin
-    known = [*(["none"] if kind == "completer" else []), *names(kind)]
+    known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
     raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(known)}")
 
 

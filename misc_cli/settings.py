@@ -11,7 +11,7 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.errors import ConfigError
-from misc_cli.limits import check, flag
+from misc_cli.limits import DUPLICATES, check, flag
 from misc_cli.loop import LOOP_OPTIONS, Loop
 
 NO_COMPLETER = "none"
@@ -32,13 +32,14 @@ class Settings:
 
     `options` holds method parameters by field name (`class_prior`, `ranks`, ...); None counts as
     not given. `completer` None means: automatic if the aggregator is, else none. `time_budget`
-    (seconds) bounds an automatic choice. `threads` changes how long a run takes and nothing else.
+    (seconds) bounds an automatic choice. `duplicates` None means the last answer, with a warning
+    that there are such. `threads` changes how long a run takes and nothing else.
     """
 
     preset: str = "robust"
     completer: str | None = None
     aggregator: str = AUTO
-    duplicates: str = "last"
+    duplicates: str | None = None
     class_order: tuple[str, ...] | None = None
     seed: int = 0
     threads: int | None = None
@@ -52,6 +53,11 @@ class Settings:
         if self.completer is not None:
             return self.completer
         return AUTO if self.aggregator == AUTO else NO_COMPLETER
+
+    @property
+    def duplicates_rule(self) -> str:
+        """The rule meant: the first that there is unless one was chosen."""
+        return DUPLICATES[0] if self.duplicates is None else self.duplicates
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ def build(settings: Settings) -> Methods:
     check({**own, **given})
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     names = _names(settings)
+    for kind, name in names.items():
+        registry.load(kind, name, also=(AUTO,))
     fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in names.items()}
     search = any(
         name in RANK_OPTIONS and (name in to_choose or name not in given)
@@ -119,7 +127,7 @@ def build(settings: Settings) -> Methods:
             "aggregator", starter, settings.preset, **parameters
         )
         resolved["start"] = {"aggregator": starter, **parameters}
-    return Methods(
+    methods = Methods(
         names,
         built.get("aggregator"),
         built.get("completer"),
@@ -128,6 +136,10 @@ def build(settings: Settings) -> Methods:
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
     )
+    if settings.time_budget is not None and not methods.automatic:
+        chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
+        raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
+    return methods
 
 
 def _names(settings: Settings) -> dict[str, str]:

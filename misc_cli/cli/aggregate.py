@@ -146,7 +146,7 @@ def _run(
 
 def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     """Where each output goes; labels are missing here when they go to stdout."""
-    from misc_cli.io.write import is_special
+    from misc_cli.io.write import check_suffix, is_special
 
     places: dict[str, Path] = {}
     path = options.output_file(parameters["output"])
@@ -162,6 +162,8 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
             places[name] = Path(parameters[name])
+    if "workers" in places:
+        check_suffix(places["workers"])
     return places
 
 

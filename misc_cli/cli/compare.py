@@ -11,8 +11,9 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options
-from misc_cli.cli.method_options import SEED
+from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.cli.parameters import Duration
+from misc_cli.limits import DUPLICATES
 from misc_cli.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
@@ -64,7 +65,11 @@ misc compare answers.csv --json --time-budget 60s
 )
 @options.option("--seed", section=_WHAT, type=SEED, default=0, show_default=True, help="Of folds.")
 @options.option(
-    "--threads", section=_WHAT, type=click.IntRange(min=1), metavar="N", help="[default: all]"
+    "--threads",
+    section=_WHAT,
+    type=COUNT,
+    metavar="N",
+    help="Never changes a result [default: all cores, at most 8].",
 )
 @options.option(
     "--time-budget",
@@ -79,7 +84,11 @@ misc compare answers.csv --json --time-budget 60s
 @options.reading()
 @options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="A JSON list.")
 @options.option(
-    "-o", "--output", section=_OUTPUT, metavar="FILE", help="The table as CSV (or TSV, Parquet)."
+    "-o",
+    "--output",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="The table as CSV, TSV, Parquet or JSON.",
 )
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
@@ -91,12 +100,13 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.console import Console
     from misc_cli.encode import encode, encode_gold
     from misc_cli.io.read import read_answer_columns, read_known
-    from misc_cli.io.write import check_writable
+    from misc_cli.io.write import TABLES, check_writable
     from misc_cli.select.compare import compare
     from misc_cli.votes import thread_limit
 
     console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
-    output = options.output_file(parameters["output"])
+    as_json = parameters["as_json"]
+    output = options.output_file(parameters["output"], *([] if as_json else TABLES), ".json")
     places = [] if output is None else [output]
     known = [parameters["truth"]] if parameters["truth"] else []
     check_writable(places, [*answers, *known])
@@ -106,7 +116,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         columns = read_answer_columns(answers, reading).answers
         encoding = encode(
             columns,
-            duplicates=parameters["duplicates"],
+            duplicates=parameters["duplicates"] or DUPLICATES[0],
             class_order=None if order is None else list(order),
         )
         labels = encoding.labels
@@ -129,7 +139,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
                 time_budget=parameters["time_budget"],
                 on_iteration=advance,
             )
-    _write(standings, places, parameters["as_json"])
+    _write(standings, output, as_json)
 
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
@@ -154,15 +164,22 @@ def _steps(methods: Sequence[Method]) -> int:
     return len(methods) * (N_FOLDS + 1)
 
 
-def _write(standings: list[Standing], places: list[Path], as_json: bool) -> None:
+def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None:
+    """A table or a JSON list, to the file or to stdout."""
     import numpy as np
     import pyarrow as pa
 
     from misc_cli.console import print_tables
     from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, write_all
+    from misc_cli.io.write import Output, content, write_all
 
-    if places:
+    if as_json or (place is not None and place.suffix.lower() == ".json"):
+        text = json.dumps([asdict(standing) for standing in standings], indent=2) + "\n"
+        if place is not None:
+            write_all([Output(place, content(text.encode()))])
+        else:
+            options.write_stdout(text.encode())
+    elif place is not None:
         rows = [asdict(standing) for standing in standings]
         table: dict[str, Any] = {
             name: pa.array([row[name] for row in rows], pa.string())
@@ -171,10 +188,8 @@ def _write(standings: list[Standing], places: list[Path], as_json: bool) -> None
             for name in (rows[0] if rows else {})
             if not (name == "error" and rows[0]["error"] is None)
         }
-        write_all([Output(places[0], lambda stream: write_table(table, stream, places[0].name))])
-    if as_json:
-        click.echo(json.dumps([asdict(standing) for standing in standings], indent=2))
-    elif not places:
+        write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
+    else:
         print_tables([_table(standings)])
 
 

@@ -32,7 +32,7 @@ misc aggregate answers.csv --probabilities | misc evaluate - truth.csv
     "--output",
     section="Output",
     metavar="FILE",
-    help="Write there instead of to stdout; JSON if it ends in .json.",
+    help="Write there instead of to stdout: .json is JSON, .txt the report.",
 )
 def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     """Compare LABELS (item,label, as `misc aggregate` writes them) with TRUTH (item,label).
@@ -50,11 +50,11 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
     if labels == truth == "-":
         raise ConfigError("standard input (-) can be read only once")
-    place = options.output_file(output)
+    place = options.output_file(output, ".json", *([] if as_json else [".txt"]))
     check_writable([] if place is None else [place], [labels, truth])
     known = read_known(truth)
     found = evaluate(read_labels(labels), *known.pairs)
-    if as_json or (output or "").endswith(".json"):
+    if as_json or (place is not None and place.suffix.lower() == ".json"):
         text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
     else:
         text = plain(tables(found))

@@ -83,9 +83,15 @@ def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=Option, section=section, **settings)
 
 
-def output_file(given: str | None) -> Path | None:
-    """The file that an output option names; None is stdout, which "-" means too."""
+def output_file(given: str | None, *known: str) -> Path | None:
+    """The file that an output option names; None is stdout, which "-" means too.
+
+    `known` are the suffixes it may have, those of tables unless they are given.
+    """
     if given is not None and given != "-":
+        from misc_cli.io.write import TABLES, check_suffix
+
+        check_suffix(Path(given), known or TABLES)
         return Path(given)
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
@@ -134,9 +140,8 @@ def reading() -> Callable[[F], F]:
             "--duplicates",
             section=part,
             type=click.Choice(DUPLICATES),
-            default=DEFAULTS.duplicates,
-            show_default=True,
-            help="Which answer counts when a worker contradicts itself on an item.",
+            help="Which answer counts when a worker contradicts itself on an item "
+            f"[default: {DEFAULTS.duplicates_rule}, with a warning].",
         ),
         option(
             "--class-order",

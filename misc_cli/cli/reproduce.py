@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from misc_cli.cli import options, reproduce_tables
 from misc_cli.cli.method_options import COUNT, SEED
@@ -15,6 +16,16 @@ from misc_cli.errors import ConfigError, ConvergenceWarning
 if TYPE_CHECKING:
     from misc_cli.console import Console
     from misc_cli.text_table import Table
+
+# Flags that mean something only beside another, or only for the table.
+NEEDED_BY = {
+    "noise": "experiment",
+    "seeds": "experiment",
+    "plot": "experiment",
+    "trials": "search",
+    "seed": "search",
+}
+OF_THE_TABLE = ("completers", "fresh", "auto", "search")
 
 EXPERIMENTS = ("sparse-noisy",)
 _CELLS = "Which cells"
@@ -38,7 +49,7 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
     section=_CELLS,
     type=options.Names(),
     metavar="A,B",
-    help="none is the pure row.",
+    help="none is the pure row [default: all].",
 )
 @options.option(
     "--aggregators", section=_CELLS, type=options.Names(), metavar="A,B", help="[default: all]"
@@ -103,7 +114,7 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
     section=_OUTPUT,
     type=COUNT,
     metavar="N",
-    help="Never changes a result.",
+    help="Never changes a result [default: all cores, at most 8].",
 )
 @options.talking()
 def command(**parameters: Any) -> None:
@@ -121,8 +132,7 @@ def command(**parameters: Any) -> None:
     plot = None if parameters["plot"] is None else Path(parameters["plot"])
     output = options.output_file(parameters["output"])
     parameters |= {"plot": plot, "output": output}
-    if plot is not None and parameters["experiment"] is None:
-        raise ConfigError("--plot belongs to --experiment")
+    _refuse_idle(parameters)
     if plot is not None and plot.suffix.lower() != ".svg":
         raise ConfigError(f"--plot {plot}: the picture is an SVG; give a name that ends in .svg")
     check_writable([path for path in (output, plot) if path is not None], [])
@@ -131,6 +141,17 @@ def command(**parameters: Any) -> None:
         # The paper's settings stop at a fixed number of iterations, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
         (_table if parameters["experiment"] is None else _sparse_noisy)(parameters, console)
+
+
+def _refuse_idle(parameters: dict[str, Any]) -> None:
+    """A flag that would do nothing is a misunderstanding."""
+    source = click.get_current_context().get_parameter_source
+    for name, needed in NEEDED_BY.items():
+        if source(name) is ParameterSource.COMMANDLINE and not parameters[needed]:
+            raise ConfigError(f"--{name} belongs to --{needed}")
+    for name in OF_THE_TABLE:
+        if parameters["experiment"] and source(name) is ParameterSource.COMMANDLINE:
+            raise ConfigError(f"--{name} belongs to the table, not to --experiment")
 
 
 def _table(parameters: dict[str, Any], console: Console) -> None:

@@ -40,7 +40,7 @@ def manifest(
             "preset": settings.preset,
             "completer": settings.completer_name,
             "aggregator": settings.aggregator,
-            "duplicates": settings.duplicates,
+            "duplicates": settings.duplicates_rule,
             "class_order": settings.class_order,
             "seed": settings.seed,
             "calibrate": settings.calibrate,

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from misc_cli.errors import ConfigError, InputError
+
+# What a table may be called; no suffix at all is CSV.
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 Write = Callable[[BinaryIO], None]
 
@@ -61,6 +64,16 @@ def write_all(outputs: Iterable[Output]) -> None:
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
+
+
+def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
+    """The name of an output promises a format: refuse what would be broken."""
+    name = path.name.lower()
+    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
+    if Path(stem).suffix and not name.endswith(tuple(known)):
+        raise ConfigError(
+            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
+        )
 
 
 def check_writable(paths: Iterable[Path], inputs: Iterable[str]) -> None:

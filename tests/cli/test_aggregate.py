@@ -252,7 +252,7 @@ def test_a_gate_trips_after_everything_is_written(capfd: pytest.CaptureFixture[s
         ("a,1,x\nb,1,x\na,2,x\n", "only one class"),
         ("a,1,x\na,2,y\n", "only one worker"),
         ("a,1,x\nb,1,y\n", "only one item"),
-        ("a,1,x\na,1,y\nb,1,x\na,2,y\nb,2,x\n", "1 time"),
+        ("a,1,x\na,1,y\nb,1,x\na,2,y\nb,2,x\n", "once a worker gave an item"),
     ],
 )
 def test_odd_data_gets_a_result_and_a_warning(
@@ -266,6 +266,16 @@ def test_odd_data_gets_a_result_and_a_warning(
     assert any(warning in text for text in manifest()["warnings"])
     assert run(["aggregate", "odd.csv", "-o", "labels.csv", "--quiet"]) == 0
     assert capfd.readouterr().err == ""
+
+
+def test_who_chose_a_rule_for_contradictions_is_not_warned(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    write([("a", "1", "x"), ("a", "1", "y"), ("b", "1", "x"), ("b", "2", "y")], "odd.csv")
+    words = ["aggregate", "odd.csv", "-o", "labels.csv", "--fail-if", "warnings>0"]
+    assert run(words) == 3
+    assert run([*words, "--duplicates", "last"]) == 0
+    assert manifest()["options"]["duplicates"] == "last"
 
 
 def test_verbose_sums_up_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:

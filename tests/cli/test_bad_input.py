@@ -29,8 +29,13 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "no worker": (GOOD + b",3,x\n", [], ["line 6", "worker"]),
     "conflict": (GOOD + b"a,1,y\n", ["--duplicates", "error"], ["'a'", "'1'", "--duplicates"]),
     "class left out": (GOOD, ["--class-order", "x"], ["--class-order", "y"]),
-    "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "ds-em"]),
-    "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "tucker"]),
+    "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "auto", "ds-em"]),
+    "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "auto, none, tucker"]),
+    "nothing to bound": (
+        GOOD,
+        ["--aggregator", "mv", "--time-budget", "5s"],
+        ["--time-budget", "--aggregator mv"],
+    ),
     "flag of another method": (
         GOOD,
         ["--aggregator", "ds-em", "--subtypes", "3"],
@@ -114,6 +119,10 @@ def test_outputs_that_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
     assert "this is an input" in complaint(["good.csv", "-o", "good.csv"], capfd)
     Path("link.csv").symlink_to("good.csv")
     assert "this is an input" in complaint(["good.csv", "-o", "link.csv"], capfd)
+    for name in ("labels.xlsx", "labels.json", "labels.csv.bz2", "labels.xlsx.gz"):
+        wanted = f"{name}: this command writes no such format; end the name in .csv or .tsv"
+        assert wanted in complaint(["good.csv", "-o", name], capfd)
+        assert wanted in complaint(["good.csv", "-o", "labels.csv", "--workers", name], capfd)
     clash = ["good.csv", "-o", "labels.csv", "--workers", "labels.csv"]
     assert "two outputs" in complaint(clash, capfd)
     assert Path("good.csv").read_bytes() == GOOD

@@ -52,7 +52,14 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
     with open("table.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert {row["method"] for row in rows} == {"mv", "one-coin"}
+    assert run(["compare", "answers.csv", *words, "--json", "-o", "table.json"]) == 0
+    assert {row["method"] for row in json.loads(Path("table.json").read_text())} == {
+        "mv",
+        "one-coin",
+    }
     assert capsys.readouterr().out == ""
+    assert run(["compare", "answers.csv", *words, "--json", "-o", "table.tsv"]) == 2
+    assert "table.tsv: this command writes no such format" in capsys.readouterr().err
 
 
 def test_an_unknown_method_is_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:

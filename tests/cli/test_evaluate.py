@@ -83,6 +83,20 @@ def test_labels_that_make_no_sense(
     assert err.count("\n") == 1
 
 
+def test_the_suffix_decides_and_what_is_not_written_is_refused(
+    own_folder: Path, capfd: Capture
+) -> None:
+    (own_folder / "truth.csv").write_text("item,label\na,x\n")
+    same = ["evaluate", "truth.csv", "truth.csv"]
+    assert run([*same, "-o", "report.JSON"]) == 0
+    assert json.loads((own_folder / "report.JSON").read_text())["error"] == 0
+    assert run([*same, "-o", "report.txt"]) == 0
+    assert (own_folder / "report.txt").read_text().startswith("Labels against truth")
+    for words in (["-o", "report.csv"], ["--json", "-o", "report.txt"]):
+        assert run([*same, *words]) == 2
+        assert "end the name in .json" in capfd.readouterr().err
+
+
 def test_datasets_from_a_folder(own_folder: Path, capfd: Capture) -> None:
     shared = dataset_folder("temp").parent
     assert run(["datasets", "path", "temp"]) == 2

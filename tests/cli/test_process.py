@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -217,10 +218,14 @@ def test_misc_alone_shows_its_help(answers: Path) -> None:
 
 def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None:
     """Colours unless NO_COLOR is set; and what the terminal shows is not in the output."""
+    import fcntl
     import pty
+    import struct
+    import termios
 
     for colours in (True, False):
         ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
         with open("out", "wb") as out:
             process = subprocess.Popen(
@@ -233,7 +238,9 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
         shown = everything(ours)
         assert process.wait() == 0
         written = Path("out").read_bytes()
-        assert "6,000 by 3 workers on 2,000 items in 2 classes" in shown
+        assert "6,000 by 3 workers on 2,000 items in 2" in shown
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+        assert "\n         classes: 3.0 per item" in text, "lines break between words"
         assert ("\x1b[1;36m" in shown) is colours
         assert "\x1b[3" not in shown or colours
         assert written.startswith(b"item,label,confidence\nitem0,")
