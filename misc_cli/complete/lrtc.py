@@ -27,7 +27,13 @@ import numpy as np
 
 from misc_cli.complete.lowrank import LowRank, LowRankCompletion, LowRankPlusSparse, on_fibres
 from misc_cli.complete.observed import Observed, observe
-from misc_cli.complete.spectrum import Spectrum, empty_spectrum, leading_spectrum
+from misc_cli.complete.spectrum import (
+    SPARE,
+    Spectrum,
+    bytes_of,
+    empty_spectrum,
+    leading_spectrum,
+)
 from misc_cli.errors import ConfigError
 from misc_cli.solver import Step, iterate
 from misc_cli.tensor import LabelTensor
@@ -81,6 +87,17 @@ class LRTC:
             raise ConfigError("--rho must be above 0, --lrtc-weights at least 0 and not all 0")
         observed = observe(tensor, self.observed)
         return LowRankCompletion(self.complete(observed, rho, on_iteration))
+
+    def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
+        """What a call holds beside the tensor while it keeps `SPARE` singular values a side.
+
+        How many exceed 1/rho shows only on the way: `leading_spectrum` asks before it takes more.
+        """
+        n_rows, n_items, n_classes = shape
+        # per fibre and class: T, X and Σ α_n M_n there, old and new, and two copies by worker
+        of_fibres = 84 * n_classes * (n_votes + n_items)
+        sides = ((n_rows, n_items * n_classes), (n_items, n_rows * n_classes))
+        return of_fibres + sum(bytes_of(n, width, min(SPARE, n)) for n, width in sides)
 
     def complete(
         self, observed: Observed, rho: float, on_iteration: OnIteration = ignore_iteration

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
 
+from misc_cli import memory
 from misc_cli.complete.lowrank import LowRank, LowRankCompletion, LowRankPlusSparse, on_fibres
 from misc_cli.complete.lrtc import LRTC, default_rho
 from misc_cli.complete.observed import Observed, observe
-from misc_cli.complete.spectrum import leading_spectrum
+from misc_cli.complete.spectrum import bytes_of, leading_spectrum
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Floats, Iteration
@@ -184,6 +186,25 @@ def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) 
         LRTC(rho=0.0)(tensor)
     with pytest.raises(ConfigError, match="--observed"):
         LRTC(observed="zeros")(tensor)
+
+
+def test_memory_is_estimated_first_and_asked_for_again_before_more_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tensor = crowd(n_items=5_000, n_workers=60)
+    method = LRTC(rho=0.02, completer_tol=0.0, completer_max_iter=3)
+    method(tensor)  # what the first call of all imports, and what the tensor keeps
+    tracemalloc.start()
+    method(tensor)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    needed = method.bytes_needed(tensor.shape, tensor.votes.n_votes)
+    assert 0.5 * needed < peak < needed
+    few, many = (bytes_of(61, 15_000, n_vectors) for n_vectors in (10, 20))
+    monkeypatch.setattr(memory, "available_bytes", lambda: (few + many) // 2)
+    method(tensor)
+    with pytest.raises(ConfigError, match=r"20 singular values .* lower --rho"):
+        LRTC(rho=100.0)(tensor)
 
 
 def test_observed_entries_meet_their_fibres(tensor: LabelTensor) -> None:
