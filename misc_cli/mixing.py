@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 
 from misc_cli import memory
-from misc_cli.aggregate.with_prior import judge_answers, own_confusions
+from misc_cli.aggregate.confusion_em import confusions_of
+from misc_cli.aggregate.with_prior import PSEUDO_ANSWERS, judge_answers
 from misc_cli.complete.label_matrix import completed_matrix
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.loop import DEFAULT_LOOP, Loop
@@ -243,7 +244,8 @@ def _finish(
         )
     found = aggregator(replace(labels, votes=completed.votes), observe)
     # The completed columns are not the workers: these are judged by what they really answered.
-    own = replace(found, confusions=own_confusions(labels, found.posteriors), predictor=None)
+    confusions = confusions_of(labels, found.posteriors, PSEUDO_ANSWERS)
+    own = replace(found, confusions=confusions, predictor=None)
     return own, completed.columns
 
 

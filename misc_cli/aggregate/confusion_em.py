@@ -194,6 +194,11 @@ def shrunk_rows(counts: Floats, shrinkage: float) -> Floats:
     return normalise_rows(counts + shrinkage * crowd_rows(counts))
 
 
+def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float) -> Floats:
+    """Each worker's confusions by its own answers if these posteriors hold, (n_workers, K, K)."""
+    return shrunk_rows(expected_counts(labels, posteriors), shrinkage)
+
+
 def normalise_rows(counts: Floats) -> Floats:
     """Rows that sum to 1; the epsilon makes a row without counts uniform."""
     smoothed = counts + TINY

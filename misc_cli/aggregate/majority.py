@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows, vote_fractions
+from misc_cli.aggregate.confusion_em import confusions_of, vote_fractions
 from misc_cli.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 
 
@@ -20,11 +20,10 @@ class MajorityVote:
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
         posteriors = vote_fractions(labels)
-        counts = expected_counts(labels, posteriors)
         on_iteration(Iteration("mv", 1, change=0.0, posteriors=posteriors))
         return Aggregation(
             posteriors=posteriors,
-            confusions=shrunk_rows(counts, 0.5),
+            confusions=confusions_of(labels, posteriors, shrinkage=0.5),
             class_prior=posteriors.mean(axis=0),
             iterations=1,
             converged=True,

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
+from misc_cli.aggregate.confusion_em import confusions_of
 from misc_cli.solver import Step, clamp, iterate, normalise_scores
 from misc_cli.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.votes import Rows, map_in_order
 
 # A class the belief rules out keeps this much, against the order of one for a likely class.
 FLOOR = 0.01
-# A worker's confusions are shrunk to the crowd's by this many answers per class (ds-em's default).
+# A worker's confusions are shrunk to the crowd's by this many answers per class.
 PSEUDO_ANSWERS = 0.5
 
 
@@ -43,7 +43,7 @@ def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) ->
     posteriors = solution.state
     return Aggregation(
         posteriors=posteriors,
-        confusions=own_confusions(labels, posteriors),
+        confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
         class_prior=posteriors.mean(axis=0),
         iterations=solution.iterations,
         converged=solution.converged,
@@ -51,15 +51,9 @@ def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) ->
     )
 
 
-def own_confusions(labels: Labels, posteriors: Floats) -> Floats:
-    """Each worker's confusions by its own answers, (n_workers, n_classes, n_classes)."""
-    counts = expected_counts(labels, posteriors)
-    return shrunk_rows(counts, PSEUDO_ANSWERS)
-
-
 def _expectation(labels: Labels, prior: Floats) -> tuple[Floats, float]:
     votes, gold = labels.votes, labels.gold
-    logs = np.log(own_confusions(labels, prior)).transpose(0, 2, 1)
+    logs = np.log(confusions_of(labels, prior, PSEUDO_ANSWERS)).transpose(0, 2, 1)
     table = np.ascontiguousarray(logs).reshape(votes.n_workers * votes.n_classes, -1)
     posteriors = np.empty_like(prior)
 

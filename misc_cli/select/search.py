@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import vote_fractions
+from misc_cli.aggregate.confusion_em import confusions_of, vote_fractions
 from misc_cli.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
 from misc_cli.select.leaderboard import Score, joined, parameters, table, why
 from misc_cli.select.processes import Deadline, run_all
 from misc_cli.select.trial import (
+    SHRINKAGE,
     Candidate,
     Method,
     Trial,
     calibration_surface,
-    confusions_of,
     hard_score,
     try_method,
 )
@@ -259,7 +259,7 @@ def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration | N
         return replace(fitted[0], posteriors=posteriors)
     return Aggregation(
         posteriors=posteriors,
-        confusions=confusions_of(labels, posteriors),
+        confusions=confusions_of(labels, posteriors, SHRINKAGE),
         class_prior=posteriors.mean(axis=0),
         iterations=sum(f.iterations for f in fitted),
         converged=all(f.converged for f in fitted),

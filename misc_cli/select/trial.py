@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import expected_counts, shrunk_rows
+from misc_cli.aggregate.confusion_em import confusions_of
 from misc_cli.errors import MiscWarning
 from misc_cli.holdout import FLOOR, Triplets, log_score
 from misc_cli.loop import DEFAULT_LOOP, Loop
@@ -176,16 +176,10 @@ def hard_score(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
     return log_score(rows[hidden.workers, top[hidden.items]], hidden)
 
 
-def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float = SHRINKAGE) -> Floats:
-    """Confusions that posteriors imply, (n_workers, n_classes, n_classes), a little shrunk."""
-    counts = expected_counts(labels, posteriors)
-    return shrunk_rows(counts, shrinkage)
-
-
 def _scores(
     labels: Labels, found: Aggregation, hidden: Triplets
 ) -> tuple[dict[str, Floats], Floats]:
-    said = confusions_of(labels, found.posteriors)[hidden.workers, :, hidden.classes]
+    said = confusions_of(labels, found.posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
     soft = np.einsum("pc,pc->p", found.posteriors[hidden.items], said)
     views = {
         "own": log_score(found.predict(hidden.workers, hidden.items), hidden),

@@ -55,10 +55,3 @@ def crowd(n_items: int = 90, n_workers: int = 40) -> LabelTensor:
     columns = workers * 3 + answers[items, workers]
     matrix = sp.csr_array((np.ones(len(items)), (items, columns)), shape=(n_items, n_workers * 3))
     return LabelTensor(SparseVotes(matrix, n_workers, 3), np.eye(3)[truth])
-
-
-def dense_votes(tensor: LabelTensor) -> Floats:
-    """[A; S] as an array, (n_workers + 1, n_items, n_classes)."""
-    n_rows, n_items, n_classes = tensor.shape
-    votes = tensor.votes.matrix.toarray().reshape(n_items, n_rows - 1, n_classes)
-    return np.concatenate([votes.transpose(1, 0, 2), tensor.slice[None]])

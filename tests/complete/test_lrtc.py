@@ -17,7 +17,8 @@ from misc_cli.complete.spectrum import bytes_of, leading_spectrum
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Floats, Iteration
-from tests.complete.planted import Mask, crowd, dense_votes, planted
+from tests.complete.planted import Mask, crowd, planted
+from tests.tensors import dense
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_spectrum_is_that_of_a_dense_svd(threshold: float, warm: int) -> None:
 @pytest.mark.parametrize("which", ["fibres", "ones"])
 def test_equals_a_dense_implementation(which: str, weights: tuple[float, float, float]) -> None:
     tensor = crowd(n_items=30, n_workers=16)
-    votes = dense_votes(tensor)
+    votes = dense(tensor)
     shown = votes.any(axis=2, keepdims=True) if which == "fibres" else votes > 0
     mask = np.broadcast_to(shown, votes.shape).copy()
     mask[-1] = True
@@ -210,7 +211,7 @@ def test_memory_is_estimated_first_and_asked_for_again_before_more_is_held(
 def test_observed_entries_meet_their_fibres(tensor: LabelTensor) -> None:
     for which in ("fibres", "ones"):
         fibres, targets, known = on_fibres(observe(tensor, which))
-        votes = dense_votes(tensor)
+        votes = dense(tensor)
         expected = votes[fibres.workers, fibres.items].T
         np.testing.assert_array_equal(targets, expected)
         in_slice = fibres.workers == 40

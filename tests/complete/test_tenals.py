@@ -15,7 +15,8 @@ from misc_cli.complete.tenals import Factors, TenALS, fit, item_blocks, sweep
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.tensor import LabelTensor
 from misc_cli.types import Floats, Iteration
-from tests.complete.planted import Mask, crowd, dense_cp, dense_votes, hide, planted
+from tests.complete.planted import Mask, crowd, dense_cp, hide, planted
+from tests.tensors import dense
 
 
 @pytest.fixture
@@ -39,9 +40,8 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
             weighted = design * shown.reshape(-1, 1)
             # ridge as two more equations: √0.3 · x = √0.3 · towards
             system = np.vstack([weighted, np.sqrt(0.3) * np.eye(2)])
-            solved[row] = np.linalg.lstsq(
-                system, np.append(values.ravel(), np.sqrt(0.3) * towards)
-            )[0]
+            wanted = np.append(values.ravel(), np.sqrt(0.3) * towards)
+            solved[row] = np.linalg.lstsq(system, wanted, rcond=None)[0]
         return solved
 
     zero = np.zeros(2)
@@ -102,7 +102,7 @@ def test_the_last_objective_is_that_of_the_completed_tensor(tensor: LabelTensor)
     np.testing.assert_allclose(completion.slice, completed[-1], atol=1e-12)
     fibres = observe(tensor, "fibres").pattern.toarray().T[:, :, None]
     shown = np.concatenate([fibres, np.ones((1, 90, 1))])
-    left = np.square(shown * (dense_votes(tensor) - completed)).sum()
+    left = np.square(shown * (dense(tensor) - completed)).sum()
     assert lines[-1].objective == pytest.approx(left / 2, rel=1e-9)
     labels = completion.label_rows(slice(10, 30))
     np.testing.assert_array_equal(labels, completed[:, 10:30].argmax(axis=2).T)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from misc_cli import registry
+from misc_cli.aggregate.confusion_em import confusions_of
 from misc_cli.encode import encode, encode_gold
 from misc_cli.errors import InputError
 from misc_cli.holdout import answers_of, folds, log_score, sample_items
@@ -24,7 +25,6 @@ from misc_cli.select.trial import (
     CALIBRATION_SHRINKAGE,
     Method,
     calibration_surface,
-    confusions_of,
 )
 from misc_cli.settings import Settings
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
