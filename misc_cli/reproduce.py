@@ -251,8 +251,10 @@ def _search(
     aggregator = registry.create("aggregator", cell.aggregator, PRESET)
     slow = cell.aggregator.startswith("mmce")
     screen = registry.create("aggregator", "ds-em", PRESET) if slow else None
+    names = dict.fromkeys((cell.aggregator, *AGGREGATORS))
+    starts = {name: pure(folder, name).posteriors for name in names}
     found = search(
-        labels, truth, aggregator, target=target, trials=trials, seed=seed, screen=screen
+        labels, truth, aggregator, starts, target=target, trials=trials, seed=seed, screen=screen
     )
     return found.options, found.error
 

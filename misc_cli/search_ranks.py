@@ -11,7 +11,8 @@ met or the trials are used up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 from misc_cli.complete.tucker import Tucker
 from misc_cli.metrics import expected_error
 from misc_cli.mixing import Pass, aggregate_pass, start, trajectory
-from misc_cli.types import Aggregator, Codes, Labels
+from misc_cli.types import Aggregator, Codes, Floats, Labels
 
 MOST_PASSES = 8
 LARGEST_RANKS = (100, 200)  # of workers and of items: sampled evenly in their logarithms
@@ -35,6 +36,7 @@ class Candidate:
     ranks: tuple[int, int, int]
     initial_rank: int
     sweeps: int
+    start: str
     slice: str = "soft"
 
 
@@ -51,6 +53,7 @@ def search(
     labels: Labels,
     truth: Codes,
     aggregator: Aggregator,
+    starts: Mapping[str, Floats],
     *,
     target: float,
     trials: int,
@@ -59,21 +62,24 @@ def search(
 ) -> Found:
     """Settings whose error is `target` per cent (to the printed digit) or lower, or the best.
 
-    `screen` is a quick aggregator to look at completed matrices with first; the slow one then
-    judges only those passes that are among the best by the quick one.
+    `starts` are the pure posteriors that may fill the first slice, by name, the aggregator's own
+    first. `screen` is a quick aggregator to look at completed matrices with first; the slow one
+    then judges only those passes that are among the best by the quick one.
     """
     random = np.random.default_rng(seed)
-    first = start(labels, aggregator(labels).posteriors)
+    firsts = {name: start(labels, posteriors) for name, posteriors in starts.items()}
+    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     scored: list[tuple[float, Candidate]] = []
     seen: set[Candidate] = set()
     best: Found | None = None
     for trial in range(1, trials + 1):
-        candidate = _propose(random, first.tensor.shape, scored, trial / trials)
+        candidate = _propose(random, shape, list(starts), scored, trial / trials)
         if candidate in seen and trial > len(LADDER):
             continue
         seen.add(candidate)
         bar = min((score for score, _ in scored), default=float("inf"))
         enough = target if screen is None else 0.0
+        first = firsts[candidate.start]
         passes = _scored_passes(first, truth, screen or aggregator, candidate, bar, enough)
         after, error = min(passes, key=lambda pair: pair[1])
         scored.append((error, candidate))
@@ -118,6 +124,7 @@ def _error(after: Pass, truth: Codes, aggregator: Aggregator) -> float:
 def _propose(
     random: np.random.Generator,
     shape: tuple[int, int, int],
+    starts: Sequence[str],
     scored: list[tuple[float, Candidate]],
     progress: float,
 ) -> Candidate:
@@ -126,9 +133,9 @@ def _propose(
         # a ladder of sizes first: R2 as large as it can be, or four times R1
         r1, r3 = LADDER[len(scored)], shape[2]
         ranks = _possible((r1, min(r1 * r3, 4 * r1), r3), shape)
-        return Candidate(ranks, max(ranks), 3)
+        return Candidate(ranks, max(ranks), 3, starts[0])
     if random.random() > 0.5 + 0.4 * progress:
-        return _random(random, shape)
+        return _random(random, shape, starts)
     ranked = sorted(scored, key=lambda pair: pair[0])
     parent = ranked[int(random.integers(BEST))][1]
     scale = np.exp(random.normal(0.0, 0.2, size=3))
@@ -137,18 +144,28 @@ def _propose(
     child = replace(parent, ranks=_possible(tuple(moved.tolist()), shape))
     if random.random() < 0.4:
         child = replace(child, sweeps=_sweeps(random))
+    if random.random() < 0.2:
+        child = replace(child, start=_start(random, starts))
     initial = parent.initial_rank if random.random() < 0.5 else _initial(random, child.ranks, shape)
-    return replace(child, initial_rank=max(initial, child.ranks[0]))
+    return replace(child, initial_rank=max(initial, _least_initial(child.ranks, shape)))
 
 
-def _random(random: np.random.Generator, shape: tuple[int, int, int]) -> Candidate:
+def _random(
+    random: np.random.Generator, shape: tuple[int, int, int], starts: Sequence[str]
+) -> Candidate:
     n_workers, n_items, n_classes = shape
     r3 = int(random.integers(max(1, n_classes - 2), n_classes + 1))
     r1 = _log_uniform(random, 1, min(n_workers, LARGEST_RANKS[0]))
     r2 = _log_uniform(random, -(-r1 // r3), min(r1 * r3, n_items, LARGEST_RANKS[1]))
     ranks = _possible((r1, r2, r3), shape)
     slice_kind = "soft" if random.random() < 0.85 else "hard"
-    return Candidate(ranks, _initial(random, ranks, shape), _sweeps(random), slice_kind)
+    initial = _initial(random, ranks, shape)
+    return Candidate(ranks, initial, _sweeps(random), _start(random, starts), slice_kind)
+
+
+def _start(random: np.random.Generator, starts: Sequence[str]) -> str:
+    """The aggregator's own labels half of the time, else anybody's."""
+    return starts[0] if random.random() < 0.5 else str(random.choice(list(starts)))
 
 
 def _sweeps(random: np.random.Generator) -> int:
@@ -158,10 +175,17 @@ def _sweeps(random: np.random.Generator) -> int:
 def _initial(
     random: np.random.Generator, ranks: tuple[int, int, int], shape: tuple[int, int, int]
 ) -> int:
-    """The largest rank mostly, which needs no flag; else anything from R1 upwards."""
+    """The largest rank half of the time, which needs no flag; else anything that is possible."""
     if random.random() < 0.5:
         return max(ranks)
-    return _log_uniform(random, ranks[0], max(ranks[0], min(shape[1], LARGEST_RANKS[1])))
+    least = _least_initial(ranks, shape)
+    return _log_uniform(random, least, max(least, min(shape[1], LARGEST_RANKS[1])))
+
+
+def _least_initial(ranks: tuple[int, int, int], shape: tuple[int, int, int]) -> int:
+    """The smallest R0 with R1 ≤ R0 · min(R0, n_classes): what the first sweep needs."""
+    root = math.isqrt(ranks[0] - 1) + 1
+    return root if root <= shape[2] else -(-ranks[0] // shape[2])
 
 
 def _log_uniform(random: np.random.Generator, low: int, high: int) -> int:

@@ -91,9 +91,11 @@ def test_shipped_settings_give_the_figure_they_are_shipped_with(name: str, aggre
 def test_the_search_finds_what_it_says(dataset: Load) -> None:
     labels, truth = dataset("bluebirds")
     aggregator = registry.create("aggregator", "ds-em", "paper")
-    found = search(labels, truth, aggregator, target=8.33, trials=40)
+    folder = dataset_folder("bluebirds")
+    starts = {name: reproduce.pure(folder, name).posteriors for name in ("ds-em", "mv")}
+    found = search(labels, truth, aggregator, starts, target=8.33, trials=40)
     assert found.trials <= 40
     cell = Cell("bluebirds", "tucker", "ds-em")
-    error = reproduce.run_cell(cell, dataset_folder("bluebirds"), found.options)
+    error = reproduce.run_cell(cell, folder, found.options)
     assert error == pytest.approx(found.error)
     assert round(error, 2) <= 8.33
