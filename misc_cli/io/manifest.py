@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import resource
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -94,6 +96,16 @@ def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
 
 def peak_memory() -> int:
     """The most memory that this process or a trial of its own ever held, in bytes."""
-    both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    peak = max(resource.getrusage(who).ru_maxrss for who in both)
-    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = _high_water() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
+
+
+def _high_water() -> int | None:
+    """This program's own peak. Linux's getrusage also counts the one it was started from."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -211,6 +212,15 @@ def test_threads_are_arrows_too(answers: Path) -> None:
     assert done.stderr == "3\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere getrusage is all there is")
+def test_the_memory_of_whoever_starts_a_run_is_not_the_runs(answers: Path) -> None:
+    large = b"x" * 400_000_000
+    words = ["aggregate", "answers.csv", "--aggregator", "mv", "-o", "labels.csv"]
+    subprocess.run([*MISC, *words], check=True)
+    peak = json.loads(Path("labels.run.json").read_text())["peak_memory_bytes"]
+    assert 20_000_000 < peak < len(large)
+
+
 def test_misc_alone_shows_its_help(answers: Path) -> None:
     done = subprocess.run(MISC, capture_output=True, text=True, check=True)
     assert "aggregate" in done.stdout
@@ -227,6 +237,7 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
+        environment.pop("COLUMNS", None)  # it would overrule the terminal's width
         with open("out", "wb") as out:
             process = subprocess.Popen(
                 [*MISC, "aggregate", "answers.csv", "--aggregator", "mv"],
