@@ -13,13 +13,13 @@ import pandas as pd
 import pyarrow as pa
 
 from misc_cli import pipeline, registry
-from misc_cli.encode import encode, encode_gold
+from misc_cli.encode import encode, encode_truth
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
 from misc_cli.limits import check
 from misc_cli.report import label_columns, worker_columns
 from misc_cli.settings import Settings
-from misc_cli.types import Answers, OnIteration, ignore_iteration
+from misc_cli.types import Answers, KnownLabels, OnIteration, ignore_iteration
 
 Path = str | PathLike[str]
 
@@ -124,8 +124,8 @@ def aggregate(
         outcome = pipeline.run(
             _answers(answers),
             settings,
-            gold=_pairs(gold),
-            truth=_pairs(truth),
+            gold=_known(gold),
+            truth=_known(truth),
             on_iteration=on_iteration,
         )
     for warning in caught:  # the caller's filters decide what becomes of them
@@ -152,17 +152,14 @@ def compare(
 
     check({"seed": seed, "time_budget": time_budget})
     labels = encode(_answers(answers)).labels
-    pairs_of_truth = _pairs(truth)
+    judges = _known(truth)
     names = aggregators or [
         name for name in registry.AGGREGATORS if labels.ordered or name != "mmce-o"
     ]
-    known = None
-    if pairs_of_truth is not None:
-        known = encode_gold(labels, *pairs_of_truth, unknown="outside", which="the truth")
     standings = leaderboard(
         labels,
         pairs(completers, names, preset, seed),
-        truth=known,
+        truth=None if judges is None else encode_truth(labels, judges),
         seed=seed,
         time_budget=time_budget,
     )
@@ -184,13 +181,12 @@ def _answers(given: pd.DataFrame | Path | Sequence[Path]) -> Answers:
     return Answers(*_columns(given, ("worker", "item", "label")))
 
 
-def _pairs(given: pd.DataFrame | Path | None) -> pipeline.Pairs | None:
+def _known(given: pd.DataFrame | Path | None) -> KnownLabels | None:
     if given is None:
         return None
     if not isinstance(given, pd.DataFrame):
-        return read_known(_name(given)).pairs
-    item, label = _columns(given, ("item", "label"))
-    return item, label
+        return read_known(_name(given)).labels
+    return KnownLabels(*_columns(given, ("item", "label")))
 
 
 def _columns(frame: pd.DataFrame, names: Sequence[str]) -> list[Any]:

@@ -6,6 +6,7 @@ no trace, except where a worker contradicts itself and `--duplicates` asks for t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.limits import DUPLICATES
-from misc_cli.types import Answers, Codes, Labels, Names
+from misc_cli.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.votes import SparseVotes
 
 
@@ -65,14 +66,21 @@ def encode(
         item, items = _drop_unused(item, items)
     label, classes, ordered = _order_classes(label, classes, class_order)
     shape = (len(items), len(workers), len(classes))
-    keys, n_repeats, n_conflicts = _votes(worker, item, label, shape, duplicates, (workers, items))
+    keys, contested, n_repeats = _votes(worker, item, label, shape, duplicates)
+    if len(contested) and duplicates == "error":
+        at_item, at_worker = divmod(int(contested[0]), len(workers))
+        many = "" if len(contested) == 1 else f" ({len(contested):,} such pairs)"
+        raise InputError(
+            f"{where}worker {workers[at_worker].as_py()!r} gave different labels to item "
+            f"{items[at_item].as_py()!r}{many}; choose --duplicates last, first or all"
+        )
     votes = SparseVotes(_matrix(keys, shape), shape[1], shape[2])
     return Encoding(
         Labels(votes, workers, items, classes, ordered),
         n_rows=len(kept),
         n_empty=n_empty,
         n_repeats=n_repeats,
-        n_conflicts=n_conflicts,
+        n_conflicts=len(contested),
     )
 
 
@@ -81,8 +89,8 @@ def encode_gold(
 ) -> Codes:
     """Known classes by item, (n_items,), -1 where unknown; empty labels are unknown.
 
-    A label nobody gave is an error, or with `unknown="outside"` is coded n_classes: a truth that
-    no result can match. `which` is what errors call the known labels.
+    A label nobody gave is an error, or with `unknown="outside"` a warning and coded n_classes: a
+    truth that no result can match. `which` is what messages call the known labels.
     """
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     names, first = distinct(items, values, which)
@@ -91,14 +99,21 @@ def encode_gold(
     known = pc.is_valid(rows)
     rows, texts, names = rows.filter(known), texts.filter(known), names.filter(known)
     codes = pc.index_in(texts, labels.classes)
-    if codes.null_count and unknown == "error":
+    if codes.null_count:
         at = pc.index(pc.is_null(codes), True).as_py()
-        raise InputError(
-            f"item {names[at].as_py()!r} is known to be {texts[at].as_py()!r}, which no worker "
-            "answered; name all classes with --class-order"
-        )
+        case = f"item {names[at].as_py()!r} is {texts[at].as_py()!r}, which no worker answered"
+        if unknown == "error":
+            raise InputError(f"{which}: {case}; correct it, or name all classes with --class-order")
+        many = "" if codes.null_count == 1 else f" ({codes.null_count:,} such items)"
+        warnings.warn(f"{which}: {case}{many}; it counts as wrong", MiscWarning, stacklevel=2)
     gold[rows.to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
     return gold
+
+
+def encode_truth(labels: Labels, truth: KnownLabels) -> Codes:
+    """Known classes for judging only; a label that no worker gave is no reason to stop."""
+    which = truth.called("truth")
+    return encode_gold(labels, truth.items, truth.labels, unknown="outside", which=which)
 
 
 def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np.int64]]:
@@ -112,7 +127,7 @@ def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np
     twice = twice.filter(pc.greater(twice.field("counts"), 1))
     if len(twice):
         raise InputError(
-            f"item {twice[0]['values'].as_py()!r} has more than one label in {which}; keep one"
+            f"{which}: item {twice[0]['values'].as_py()!r} has more than one label; keep one"
         )
     return found, once["row_min"].to_numpy()
 
@@ -216,11 +231,11 @@ def _votes(
     label: Codes,
     shape: tuple[int, int, int],
     duplicates: str,
-    names: tuple[Names, Names],
-) -> tuple[npt.NDArray[np.int64], int, int]:
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Sorted distinct keys (item · n_workers + worker) · n_classes + class, one per vote.
 
-    Sorting packed integers is several times faster than ordering rows by three columns.
+    Then the pairs item · n_workers + worker that had more than one label, and how many votes were
+    repeats. Sorting packed integers is several times faster than ordering rows by three columns.
     """
     n_items, n_workers, n_classes = shape
     if n_items * n_workers * n_classes >= 2**62 or n_workers * n_classes >= 2**31:
@@ -236,16 +251,8 @@ def _votes(
     close = np.flatnonzero(steps < n_classes)
     close = close[keys[close] // n_classes == keys[close + 1] // n_classes]
     contested = np.unique(keys[close] // n_classes)
-    n_conflicts = len(contested)
-    if n_conflicts == 0 or duplicates == "all":
-        return keys, n_repeats, n_conflicts
-    if duplicates == "error":
-        at_item, at_worker = divmod(int(contested[0]), n_workers)
-        raise InputError(
-            f"worker {names[0][at_worker].as_py()!r} gave different labels to item "
-            f"{names[1][at_item].as_py()!r} (pairs like this: {n_conflicts}); "
-            "choose --duplicates last, first or all"
-        )
+    if len(contested) == 0 or duplicates in ("all", "error"):
+        return keys, contested, n_repeats
     pairs = item.astype(np.int64) * n_workers + worker
     rows = np.flatnonzero(np.isin(pairs, contested))
     rows = rows[::-1] if duplicates == "last" else rows
@@ -253,7 +260,7 @@ def _votes(
     winners = rows[first]
     settled = pairs[winners] * n_classes + label[winners]
     peaceful = keys[~np.isin(keys // n_classes, contested)]
-    return np.sort(np.concatenate([peaceful, settled])), n_repeats, n_conflicts
+    return np.sort(np.concatenate([peaceful, settled])), contested, n_repeats
 
 
 def _keys(

@@ -20,7 +20,7 @@ from misc_cli.metrics import (
     expected_error,
     tied_classes,
 )
-from misc_cli.types import Codes, LabelTable, Names
+from misc_cli.types import Codes, KnownLabels, LabelTable, Names
 
 EXAMPLES = 5
 
@@ -79,13 +79,14 @@ class Evaluation:
         }
 
 
-def evaluate(table: LabelTable, truth_items: Any, truth_labels: Any) -> Evaluation:
+def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
     """Compare by item name; both sides may have items that the other lacks, or an empty label."""
-    items, rows = distinct(table.items, table.labels, "the labels")
-    true_items, true_rows = distinct(truth_items, truth_labels, "the truth")
-    for names, which in ((items, "the labels"), (true_items, "the truth")):
+    which, which_truth = table.name or "the labels", known.name or "the truth"
+    items, rows = distinct(table.items, table.labels, which)
+    true_items, true_rows = distinct(known.items, known.labels, which_truth)
+    for names, name in ((items, which), (true_items, which_truth)):
         if not len(names):
-            raise InputError(f"every label in {which} is empty; give a file that has some")
+            raise InputError(f"{name}: every label is empty; give a file that has some")
     position = pc.index_in(true_items, items)
     shared = pc.is_valid(position)
     if not pc.any(shared).as_py():
@@ -95,7 +96,7 @@ def evaluate(table: LabelTable, truth_items: Any, truth_labels: Any) -> Evaluati
         )
     chosen = rows[position.filter(shared).to_numpy()]
     labels = trimmed(table.labels).take(pa.array(rows))
-    truths = trimmed(truth_labels).take(pa.array(true_rows))
+    truths = trimmed(known.labels).take(pa.array(true_rows))
     classes = _classes(table.classes, labels, truths)
     predicted = _codes(labels.take(position.filter(shared)), classes)
     truth = _codes(truths.filter(shared), classes)

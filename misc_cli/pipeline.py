@@ -15,16 +15,22 @@ from typing import Any
 
 from misc_cli.decide import Decision, decide
 from misc_cli.diagnostics import Record, Recorder
-from misc_cli.encode import Encoding, encode, encode_gold
+from misc_cli.encode import Encoding, distinct, encode, encode_gold, encode_truth
 from misc_cli.errors import MiscWarning
 from misc_cli.fitting import fit
 from misc_cli.gates import Figure
 from misc_cli.metrics import expected_error
 from misc_cli.settings import Methods, Settings, build
-from misc_cli.types import Aggregation, Answers, Codes, Labels, OnIteration, ignore_iteration
+from misc_cli.types import (
+    Aggregation,
+    Answers,
+    Codes,
+    KnownLabels,
+    Labels,
+    OnIteration,
+    ignore_iteration,
+)
 from misc_cli.votes import thread_limit
-
-Pairs = tuple[Any, Any]  # items and their known labels, two arrow text columns
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ def run(
     answers: Answers,
     settings: Settings,
     *,
-    gold: Pairs | None = None,
-    truth: Pairs | None = None,
+    gold: KnownLabels | None = None,
+    truth: KnownLabels | None = None,
     on_iteration: OnIteration = ignore_iteration,
     stopwatch: Stopwatch | None = None,
 ) -> Outcome:
@@ -112,21 +118,29 @@ def run(
     )
 
 
-def _with_gold(encoding: Encoding, gold: Pairs | None) -> Encoding:
+def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:
     if gold is None:
         return encoding
-    codes = encode_gold(encoding.labels, *gold)
-    if not (codes >= 0).any():
+    which = gold.called("gold")
+    codes = encode_gold(encoding.labels, gold.items, gold.labels, which=which)
+    n_used, n_named = int((codes >= 0).sum()), len(distinct(gold.items, gold.labels, which)[0])
+    if not n_used:
         warnings.warn(
             "no gold item is among the answers' items: nothing is fixed", MiscWarning, stacklevel=3
+        )
+    elif n_used < n_named:
+        warnings.warn(
+            f"{which}: {n_named - n_used:,} of {n_named:,} items have no answers and do nothing",
+            MiscWarning,
+            stacklevel=3,
         )
     return replace(encoding, labels=replace(encoding.labels, gold=codes))
 
 
-def _known(labels: Labels, truth: Pairs | None) -> Codes | None:
+def _known(labels: Labels, truth: KnownLabels | None) -> Codes | None:
     if truth is None:
         return None
-    codes = encode_gold(labels, *truth, unknown="outside", which="the truth")
+    codes = encode_truth(labels, truth)
     if not (codes >= 0).any():
         warnings.warn(
             "no item with truth is among the answers' items: there is no error to report",

@@ -127,8 +127,8 @@ def load(folder: Path) -> tuple[Labels, Codes]:
     """Labels and truth codes of a dataset's folder."""
     read = read_answer_columns([str(folder / "answers.csv")])
     labels = encode(read.answers).labels
-    truth = read_known(str(folder / "truth.csv")).pairs
-    return labels, encode_gold(labels, *truth, which="the truth")
+    truth = read_known(str(folder / "truth.csv")).labels
+    return labels, encode_gold(labels, truth.items, truth.labels, which=truth.name)
 
 
 @lru_cache(maxsize=8)

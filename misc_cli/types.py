@@ -36,6 +36,19 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class KnownLabels:
+    """Items and their known labels: two text columns of equal length, and what errors call them."""
+
+    items: Any
+    labels: Any
+    name: str = ""
+
+    def called(self, role: str) -> str:
+        """Their file and the flag that names it, "gold" or "truth"."""
+        return f"{self.name} (--{role})" if self.name else f"the {role}"
+
+
+@dataclass(frozen=True)
 class LabelTable:
     """Labels as they were written: text columns and, where there are any, confidences.
 
@@ -48,6 +61,7 @@ class LabelTable:
     confidence: Floats | None = None
     probabilities: Floats | None = None
     classes: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -113,5 +113,5 @@ def test_gold() -> None:
     # an empty label says nothing, a repeated one nothing new, a second one contradicts
     items, values = pa.array(["i1", "i1", "i1", None]), pa.array(["a", "", " a", "b"])
     assert encode_gold(labels, items, values).tolist() == [0, -1, -1]
-    with pytest.raises(InputError, match="'i1' has more than one label in the truth"):
+    with pytest.raises(InputError, match="the truth: item 'i1' has more than one label"):
         encode_gold(labels, pa.array(["i1", "i1"]), pa.array(["a", "b"]), which="the truth")

@@ -10,11 +10,15 @@ import pytest
 
 from misc_cli.errors import InputError
 from misc_cli.evaluation import evaluate
-from misc_cli.types import LabelTable
+from misc_cli.types import KnownLabels, LabelTable
 
 
 def column(text: str) -> pa.Array:
     return pa.array(text.split(), pa.string())
+
+
+def known(items: str, labels: str) -> KnownLabels:
+    return KnownLabels(column(items), column(labels))
 
 
 def test_hand_counted_example() -> None:
@@ -24,7 +28,7 @@ def test_hand_counted_example() -> None:
         labels=column("cat cat dog dog cat"),
         confidence=np.array([0.95, 0.55, 0.85, 0.65, 0.9]),
     )
-    found = evaluate(table, column("z d c b a"), column("cat cat dog dog cat"))
+    found = evaluate(table, known("z d c b a", "cat cat dog dog cat"))
     assert found.n_items == 4
     assert found.error == found.error_as_written == 0.5
     assert found.classes == ("cat", "dog")
@@ -43,7 +47,7 @@ def test_a_tie_costs_its_expected_error_where_probabilities_show_it() -> None:
         probabilities=np.array([[0.4, 0.4, 0.2], [0.4, 0.4, 0.2], [0.1, 0.8, 0.1]]),
         classes=("1", "2", "10"),
     )
-    found = evaluate(table, column("a b c"), column("2 10 2"))
+    found = evaluate(table, known("a b c", "2 10 2"))
     assert found.n_ties == 2
     assert found.error == pytest.approx((0.5 + 1 + 0) / 3)
     assert found.error_as_written == pytest.approx(2 / 3)
@@ -56,7 +60,7 @@ def test_a_truth_that_nobody_gave_is_a_class_of_its_own_and_always_wrong() -> No
         probabilities=np.array([[0.9, 0.1], [0.2, 0.8]]),
         classes=("x", "y"),
     )
-    found = evaluate(table, column("a b"), column("never y"))
+    found = evaluate(table, known("a b", "never y"))
     assert found.classes == ("x", "y", "never")
     assert found.error == 0.5
     assert np.isnan(found.scores.precision[2])
@@ -69,7 +73,7 @@ def test_classes_in_numeric_order_and_scores_against_their_definitions() -> None
     random = np.random.default_rng(0)
     truth, given = random.integers(8, 12, (2, 400)).astype(str)
     items = pa.array([f"i{n}" for n in range(400)])
-    found = evaluate(LabelTable(items, pa.array(given)), items, pa.array(truth))
+    found = evaluate(LabelTable(items, pa.array(given)), KnownLabels(items, pa.array(truth)))
     assert found.classes == ("8", "9", "10", "11")
     for code, name in enumerate(found.classes):
         both = ((truth == name) & (given == name)).sum()
@@ -86,27 +90,28 @@ def test_order_of_rows_does_not_matter() -> None:
     items = pa.array([f"i{n}" for n in range(60)])
     labels, truth = (pa.array(column) for column in random.integers(0, 3, (2, 60)).astype(str))
     confidence = random.uniform(0.3, 1, 60)
-    one = evaluate(LabelTable(items, labels, confidence), items, truth).to_json()
+    judges = KnownLabels(items, truth)
+    one = evaluate(LabelTable(items, labels, confidence), judges).to_json()
     mix = random.permutation(60)
     table = LabelTable(items.take(pa.array(mix)), labels.take(pa.array(mix)), confidence[mix])
-    assert evaluate(table, items, truth).to_json() == one
+    assert evaluate(table, judges).to_json() == one
 
 
 def test_repeats_are_fine_contradictions_and_strangers_are_not() -> None:
     table = LabelTable(column("a b"), column("1 2"))
-    assert evaluate(table, column("a a b"), column("1 1 2")).error == 0
-    with pytest.raises(InputError, match="'a' has more than one label in the truth"):
-        evaluate(table, column("a a b"), column("1 2 2"))
+    assert evaluate(table, known("a a b", "1 1 2")).error == 0
+    with pytest.raises(InputError, match="the truth: item 'a' has more than one label"):
+        evaluate(table, known("a a b", "1 2 2"))
     with pytest.raises(InputError, match="are these the same items"):
-        evaluate(table, column("x y"), column("1 2"))
+        evaluate(table, known("x y", "1 2"))
 
 
 def test_an_empty_label_is_no_class() -> None:
     table = LabelTable(column("a b"), column("1 2"))
-    found = evaluate(table, column("a b"), pa.array(["1", " "]))
+    found = evaluate(table, KnownLabels(column("a b"), pa.array(["1", " "])))
     assert (found.error, found.classes, found.unjudged) == (0, ("1", "2"), ("b",))
-    with pytest.raises(InputError, match="every label in the truth is empty"):
-        evaluate(table, column("a b"), pa.array(["", None]))
+    with pytest.raises(InputError, match="the truth: every label is empty"):
+        evaluate(table, KnownLabels(column("a b"), pa.array(["", None])))
     nothing = LabelTable(column(""), column(""))
-    with pytest.raises(InputError, match="every label in the labels is empty"):
-        evaluate(nothing, column("a b"), column("1 2"))
+    with pytest.raises(InputError, match="the labels: every label is empty"):
+        evaluate(nothing, known("a b", "1 2"))

@@ -15,7 +15,7 @@ from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 from misc_cli.pipeline import Outcome, run
 from misc_cli.settings import Settings, build
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-from misc_cli.types import Answers
+from misc_cli.types import Answers, KnownLabels
 
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
 
@@ -28,9 +28,9 @@ def fitted(crowd: Simulation = CROWD, /, **given: object) -> Outcome:
     return run(answers, settings, truth=truth_of(crowd))
 
 
-def truth_of(crowd: Simulation) -> tuple[object, object]:
+def truth_of(crowd: Simulation) -> KnownLabels:
     known = truth_columns(simulate(crowd), ["a", "b", "c"])
-    return known["item"], known["label"]
+    return KnownLabels(known["item"], known["label"])
 
 
 def few(**given: object) -> Outcome:

@@ -129,7 +129,7 @@ def _run(
     outcome = pipeline.run(
         read.answers,
         settings,
-        **{name: found.pairs for name, found in known.items()},
+        **{name: found.labels for name, found in known.items()},
         on_iteration=console.on_iteration,
         stopwatch=watch,
     )

@@ -98,7 +98,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     three standard errors of the leader cannot be told apart. Truth, if given, is only reported.
     """
     from misc_cli.console import Console
-    from misc_cli.encode import encode, encode_gold
+    from misc_cli.encode import encode, encode_truth
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.write import TABLES, check_writable
     from misc_cli.select.compare import compare
@@ -122,8 +122,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         labels = encoding.labels
         truth = None
         if known:
-            pairs = read_known(parameters["truth"], reading).pairs
-            truth = encode_gold(labels, *pairs, unknown="outside", which="the truth")
+            truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)
         methods = _methods(labels, parameters)
         with console.bar(_steps(methods)) as tell:
 

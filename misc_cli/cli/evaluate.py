@@ -41,7 +41,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     there is a confidence, its calibration error. With the columns of --probabilities an item whose
     top classes tie counts as the expected error of a random pick among them.
     """
-    from misc_cli.console import print_tables
+    from misc_cli.console import Console, print_tables
     from misc_cli.evaluation import evaluate
     from misc_cli.io.labels import read_labels
     from misc_cli.io.read import read_known
@@ -52,8 +52,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
         raise ConfigError("standard input (-) can be read only once")
     place = options.output_file(output, ".json", *([] if as_json else [".txt"]))
     check_writable([] if place is None else [place], [labels, truth])
-    known = read_known(truth)
-    found = evaluate(read_labels(labels), *known.pairs)
+    with Console().watching():
+        found = evaluate(read_labels(labels), read_known(truth).labels)
     if as_json or (place is not None and place.suffix.lower() == ".json"):
         text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
     else:

@@ -55,7 +55,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     reading = options.read_options_from(parameters)
     with console.watching():
         columns = read_answer_columns(answers, reading).answers
-        gold = read_known(parameters["gold"], reading).pairs if known else None
+        gold = read_known(parameters["gold"], reading).labels if known else None
         outcome = pipeline.run(columns, settings, gold=gold, on_iteration=console.on_iteration)
     table = queue_columns(outcome, parameters["budget"])
     if place is not None:

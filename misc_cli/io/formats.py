@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import Parsed, choose, first_nameless
-from misc_cli.io.source import Source, refuse_nul, refuse_undecodable
+from misc_cli.io.source import Source, empty, refuse_nul, refuse_undecodable
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 _BY_SUFFIX = {
@@ -108,6 +108,8 @@ def _json(source: Source, format_name: str) -> tuple[list[str], Fetch]:
     refuse_undecodable(source)
     read = _json_lines if format_name == "jsonl" else _json_array
     records = [flat for record in read(source) for flat in _flatten(record)]
+    if not records:
+        raise empty(source.name)
     names = dict.fromkeys(name for record in records for name in record)
     return list(names), lambda name: [record.get(name, "") for record in records]
 

@@ -43,6 +43,7 @@ def read_labels(path: str) -> LabelTable:
         confidence=numbers[CONFIDENCE] if sure else None,
         probabilities=np.column_stack([numbers[name] for name in chances]) if chances else None,
         classes=tuple(name.removeprefix(PROBABILITY) for name in chances),
+        name=source.name,
     )
 
 

@@ -21,7 +21,7 @@ from misc_cli.io.formats import FORMATS, detect, read_records
 from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
-from misc_cli.types import Answers
+from misc_cli.types import Answers, KnownLabels
 
 FIRST_BYTES = 1 << 16
 
@@ -76,9 +76,9 @@ class ReadResult:
 
 @dataclass(frozen=True)
 class Known:
-    """Items and their known labels: two text columns, dictionary-encoded."""
+    """Known labels, dictionary-encoded, and the file they are from."""
 
-    pairs: tuple[Any, Any]
+    labels: KnownLabels
     file: FileInfo
 
 
@@ -114,7 +114,8 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
     own = ReadOptions(delimiter=delimiter if delimiter and delimiter.encode() in start else None)
     parsed, info = _read(opened, own, truth_synonyms(answers.item_col, answers.label_col))
-    return Known((parsed.columns["item"], parsed.columns["label"]), info)
+    labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
+    return Known(labels, info)
 
 
 def _read(

@@ -9,6 +9,10 @@ column sought scores one. If besides the row looks like names (every cell has le
 all differ, none comes again below it), a column in which every row below holds a digit scores one,
 and one in which every row below is a number scores two. Anything less is data: a headerless file
 must never lose its first answer.
+
+Before the first row: `sep=;`, as spreadsheets write it, names the delimiter; lines that begin with
+# and do not split into as many columns as the row after them are comments. No file that could be
+read otherwise begins like that.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from misc_cli.errors import ConfigError
 from misc_cli.io.columns import find_roles
@@ -29,17 +34,25 @@ SAMPLE_ROWS = 200
 SPACE = " "
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
 
+_SAID = re.compile(r'"?sep=([^\r\n])"?\s*', re.IGNORECASE)
+
 Row = list[str]
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is laid out; `first_row` is its first record, `first_bytes` how long that is."""
+    """How a file is laid out.
+
+    first_row  its first record
+    start      where the rows of data begin, in bytes from the file's start
+    doubtful   no header was recognised, but the first row looks like one
+    """
 
     delimiter: str
     header: bool
     first_row: Row
-    first_bytes: int
+    start: int
+    doubtful: bool = False
 
 
 def delimiter_of(given: str | None) -> str | None:
@@ -61,12 +74,38 @@ def sniff(
 ) -> Dialect:
     """Layout of the file from its first rows; what is given is taken as it is."""
     lines = _sample_lines(content)
-    if delimiter is None:
-        delimiter = max(DELIMITERS.values(), key=lambda d: _fit(lines, d, synonyms))
+    n_before = 0
+    said = _SAID.fullmatch(lines[0])
+    if said and any(map(str.strip, lines[1:])):
+        n_before, delimiter = 1, delimiter or delimiter_of(said[1])
+    comments = list(takewhile(lambda line: line.startswith("#"), lines[n_before:]))
+    below = lines[n_before + len(comments) :]
+    if comments and any(map(str.strip, below)):
+        found = delimiter or _delimiter(below, synonyms)
+        n_before += _count_comments(comments, below, found, len(synonyms))
+    lines, before = lines[n_before:], lines[:n_before]
+    delimiter = delimiter or _delimiter(lines, synonyms)
     rows = split_rows(lines, delimiter)
+    doubtful = False
     if header is None:
         header = _is_header(rows[0], rows[1:], synonyms)
-    return Dialect(delimiter, header, rows[0], _length_of_first_row(lines, delimiter))
+        doubtful = not header and len(rows) > 1 and _looks_like_names(rows[0], rows[1:])
+    first = _first_record(lines, delimiter) if header else []
+    start = sum(len(line.encode("utf-8", errors="surrogateescape")) for line in [*before, *first])
+    return Dialect(delimiter, header, rows[0], start, doubtful)
+
+
+def _delimiter(lines: list[str], synonyms: dict[str, list[set[str]]]) -> str:
+    return max(DELIMITERS.values(), key=lambda d: _fit(lines, d, synonyms))
+
+
+def _count_comments(comments: list[str], below: list[str], delimiter: str, needed: int) -> int:
+    """How many of the lines that begin with # cannot be rows of the table below them."""
+    width = len(next(records(below, delimiter), []))
+    if width < needed:
+        return 0
+    widths = (len(next(records([line], delimiter), [])) for line in comments)
+    return len(list(takewhile(lambda other: other != width, widths)))
 
 
 def split_rows(lines: Iterable[str], delimiter: str) -> list[Row]:
@@ -145,8 +184,8 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _length_of_first_row(lines: list[str], delimiter: str) -> int:
-    """Bytes up to the end of the first record, blank lines before it included."""
+def _first_record(lines: list[str], delimiter: str) -> list[str]:
+    """The lines of the first record, blank lines before it included."""
     consumed: list[str] = []
 
     def watched() -> Iterator[str]:
@@ -155,4 +194,4 @@ def _length_of_first_row(lines: list[str], delimiter: str) -> int:
             yield line
 
     next(records(watched(), delimiter), None)
-    return sum(len(line.encode("utf-8", errors="surrogateescape")) for line in consumed)
+    return consumed

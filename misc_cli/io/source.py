@@ -83,8 +83,12 @@ def open_source(path: str, encoding: str | None = None) -> Source:
         return source
     content = _to_utf8(name, content, encoding)
     if not content.size or not any(chunk.strip() for chunk in chunks(content)):
-        raise InputError(f"{name}: the file is empty; give a file with answers in it")
+        raise empty(name)
     return Source(name, stored, raw, content)
+
+
+def empty(name: str) -> InputError:
+    return InputError(f"{name}: the file is empty; give a file with answers in it")
 
 
 def chunks(buffer: Buffer) -> Iterator[bytes]:

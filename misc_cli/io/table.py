@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -13,13 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from misc_cli.errors import InputError
+from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.columns import (
     Column,
     Parsed,
     by_position,
     choose,
     first_nameless,
+    flag,
     is_position,
 )
 from misc_cli.io.formats import platform_columns
@@ -60,13 +62,27 @@ def read_table(
         chosen = choose(source.name, names, asked, synonyms, hint)
     else:
         chosen = by_position(source.name, len(dialect.first_row), given, list(synonyms))
-    body = source.content.slice(dialect.first_bytes) if dialect.header else source.content
+    body = source.content.slice(dialect.start)
     if dialect.delimiter == SPACE:
         body = _single_spaces(body)
     columns = _parse(source, body, dialect, chosen)
     n_rows = len(columns["label"])
     _refuse_nameless(source, dialect, body, columns)
+    if dialect.doubtful:
+        _warn_of_header(source.name, dialect.first_row, list(synonyms))
     return Parsed(columns, chosen, n_rows, dialect.delimiter, dialect.header)
+
+
+def _warn_of_header(name: str, first_row: Row, roles: list[str]) -> None:
+    shown = ", ".join(cell.strip() for cell in first_row[:5]) + ", …" * (len(first_row) > 5)
+    shown = shown.encode("utf-8", "replace").decode()
+    flags = f", or say --header, {flag(roles[0])} and so on" if "worker" in roles else ""
+    warnings.warn(
+        f"{name}: no header was found, so the first row ({shown}) counts as data; if it is the "
+        f"header, call its columns {', '.join(roles)}{flags}",
+        MiscWarning,
+        stacklevel=2,
+    )
 
 
 def _is_text(name: str) -> bool:
@@ -144,10 +160,8 @@ def _numbered_rows(
     text = io.TextIOWrapper(
         io.BytesIO(memoryview(body)), encoding="utf-8", errors="replace", newline=""
     )
-    before = 0
-    if dialect.header:
-        head = bytes(memoryview(source.content)[: dialect.first_bytes])
-        before = len(head.splitlines())
+    head = bytes(memoryview(source.content)[: dialect.start])
+    before = len(head.splitlines())
     reader = csv.reader(text, delimiter=dialect.delimiter, strict=strict)
     line = 1
     while True:

@@ -268,6 +268,16 @@ def test_odd_data_gets_a_result_and_a_warning(
     assert capfd.readouterr().err == ""
 
 
+def test_known_labels_that_fit_only_in_part_are_said(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("known.csv").write_text("item,label\nq1,yes\nq9,no\n")
+    assert run(["aggregate", "answers.csv", "--gold", "known.csv", "-o", "labels.csv"]) == 0
+    assert "known.csv (--gold): 1 of 2 items have no answers" in capfd.readouterr().err
+    Path("known.csv").write_text("item,label\nq1,Yes\nq2,No\nq3,yes\n")
+    assert run(["aggregate", "answers.csv", "--truth", "known.csv", "-o", "labels.csv"]) == 0
+    said = "known.csv (--truth): item 'q1' is 'Yes', which no worker answered (2 such items)"
+    assert said in capfd.readouterr().err
+
+
 def test_who_chose_a_rule_for_contradictions_is_not_warned(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -27,7 +27,17 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "nul": (GOOD + b"c,3,\0\n", [], ["bad.csv", "line 6", "NUL"]),
     "no answers": (b"worker,item,label\na,1,\nb,1, \n", [], ["bad.csv", "no answers are left"]),
     "no worker": (GOOD + b",3,x\n", [], ["line 6", "worker"]),
-    "conflict": (GOOD + b"a,1,y\n", ["--duplicates", "error"], ["'a'", "'1'", "--duplicates"]),
+    "conflict": (
+        GOOD + b"a,1,y\n",
+        ["--duplicates", "error"],
+        ["bad.csv: worker 'a'", "item '1'; choose --duplicates"],
+    ),
+    "gold that nobody said": (
+        GOOD,
+        ["--gold", "case.csv"],
+        ["case.csv (--gold): item '1' is 'X'", "--class-order"],
+    ),
+    "empty array": (b"[]", [], ["bad.csv", "empty"]),
     "class left out": (GOOD, ["--class-order", "x"], ["--class-order", "y"]),
     "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "auto", "ds-em"]),
     "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "auto, none, tucker"]),
@@ -58,8 +68,16 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
         ["error>5", "--truth"],
     ),
     "gate of no number": (GOOD, ["--fail-if", "confidence<nan"], ["'nan' is not a number"]),
-    "truth against itself": (GOOD, ["--truth", "two.csv"], ["'1'", "more than one label", "truth"]),
-    "gold against itself": (GOOD, ["--gold", "two.csv"], ["'1'", "more than one label", "gold"]),
+    "truth against itself": (
+        GOOD,
+        ["--truth", "two.csv"],
+        ["two.csv (--truth): item '1'", "more than one label"],
+    ),
+    "gold against itself": (
+        GOOD,
+        ["--gold", "two.csv"],
+        ["two.csv (--gold): item '1'", "more than one label"],
+    ),
     "gate of nothing": (GOOD, ["--fail-if", "mood<5"], ["mood", "confidence"]),
     "gate that is none": (GOOD, ["--fail-if", "confidence"], ["METRIC OP VALUE"]),
     "missing truth": (GOOD, ["--truth", "nowhere.csv"], ["nowhere.csv", "no such file"]),
@@ -91,6 +109,7 @@ def complaint(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
 def test_bad_input(case: str, capfd: pytest.CaptureFixture[str]) -> None:
     content, words, wanted = BAD_FILES[case]
     Path("bad.csv").write_bytes(content)
+    Path("case.csv").write_text("item,label\n1,X\n")
     Path("far.csv").write_text("item,label\nelsewhere,x\n")
     Path("two.csv").write_text("item,label\n1,x\n1,y\n")
     message = complaint(["bad.csv", *words, "-o", "labels.csv"], capfd)

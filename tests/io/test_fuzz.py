@@ -7,6 +7,7 @@ import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,10 +24,28 @@ def read_bytes(data: bytes, options: ReadOptions | None = None) -> ReadResult:
 
 NAMES = ["worker", "item", "label", '"item"', "worker,item,label\n"]
 CELLS = ["a", "b7", "1", "", " ", "é", "a,b,c\n"]
-MARKS = [",", "\t", ";", "|", '"', "\n", "\r\n", "\ufeff", "\0", "{", "}", "[", "]", ":"]
+MARKS = [
+    ",",
+    "\t",
+    ";",
+    "|",
+    '"',
+    "\n",
+    "\r\n",
+    "\ufeff",
+    "\0",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    "#",
+    "sep=;\n",
+]
 pieces = st.sampled_from([*NAMES, *CELLS, *MARKS])
 
 
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.MiscWarning")
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.binary(max_size=60), st.lists(pieces, max_size=25).map("".join)))
 def test_any_bytes_are_read_or_refused_in_one_line(data: bytes | str) -> None:

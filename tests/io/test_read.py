@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
 from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
 
@@ -54,6 +54,11 @@ def read_text(folder: Path, text: str | bytes, name: str = "a.csv", **options: s
         '"worker","item","label"\n"w1","i1","cat"\n"w2",i1,"dog"\nw1,i2,"cat"\n',
         'worker,note,item,label\nw1,"a, ""b""\nc",i1,cat\nw2,,i1,dog\nw1,x,i2,cat\n',
         'worker,item,"the\nlabel",label\nw1,i1,x,cat\nw2,i1,x,dog\nw1,i2,x,cat\n',
+        "sep=;\n" + PLAIN.replace(",", ";"),
+        '\ufeff"sep=,"\r\n' + PLAIN.replace("\n", "\r\n"),
+        "sep=\t\n" + PLAIN.removeprefix("worker,item,label\n").replace(",", "\t"),
+        "# exported, yesterday\n#\n" + PLAIN,
+        "# of all\n" + PLAIN.removeprefix("worker,item,label\n"),
     ],
 )
 def test_layouts_of_the_same_answers(tmp_path: Path, text: str | bytes) -> None:
@@ -100,12 +105,28 @@ def test_text_stays_text(tmp_path: Path) -> None:
         "w1,i1,object\nw2,i1,cat\nw1,i2,object\n",  # a label that is also a synonym
         "w1,i1,NA\nw2,i1,1\nw1,i2,2\n",  # only the first label is no number
         "A1XY,201,?\nA2ZQ,201,1\nA3B,202,0\n",
+        "#1,i1,cat\n#2,i1,dog\n#1,i2,cat\n",  # no comments: they have as many columns
+        "#1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
     ],
 )
 def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:
     result = read_text(tmp_path, text)
     assert rows_of(result) == [tuple(line.split(",")) for line in text.splitlines()]
     assert result.files[0].header is False
+
+
+def test_a_first_row_that_may_be_a_header_is_said_to_count(tmp_path: Path) -> None:
+    text = "rater name,picture,mood\nann,alpha,good\nbob,alpha,bad\n"
+    with pytest.warns(MiscWarning, match=r"a.csv: no header was found.*rater name, picture, mood"):
+        assert len(read_text(tmp_path, text).answers) == 3
+    named = {"worker_col": "1", "item_col": "2", "label_col": "3"}
+    assert len(read_text(tmp_path, text, header=True, **named).answers) == 2  # type: ignore[arg-type]
+    assert len(read_text(tmp_path, text, header=False).answers) == 3  # type: ignore[arg-type]
+
+
+def test_lines_are_counted_from_the_files_first(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="line 5: 2 columns"):
+        read_text(tmp_path, "# note\nworker,item,label\nw1,i1,cat\nw2,i1,dog\nw3,i1\n")
 
 
 @pytest.mark.parametrize("text", ["foo,bar,baz\n1,2,3\n2,2,1\n", "foo,bar,baz\nw1,i1,a\nw2,i1,b\n"])
@@ -278,7 +299,8 @@ def test_rows_longer_than_a_block(tmp_path: Path) -> None:
 def test_known_labels(tmp_path: Path, text: str) -> None:
     path = tmp_path / "truth.csv"
     path.write_text(text)
-    items, labels = read_known(str(path)).pairs
+    known = read_known(str(path)).labels
+    items, labels = known.items, known.labels
     assert (items.to_pylist(), labels.to_pylist()) == (["a", "b"], ["1", "2"])
 
 
@@ -299,7 +321,8 @@ def test_known_labels_beside_answers_that_needed_options(
     path = tmp_path / "truth.csv"
     path.write_bytes(text.encode(options.get("encoding", "utf-8")))
     known = read_known(str(path), ReadOptions(**options))  # type: ignore[arg-type]
-    assert [column.to_pylist() for column in known.pairs] == [["a", "b"], ["é", "2"]]
+    columns = (known.labels.items, known.labels.labels)
+    assert [column.to_pylist() for column in columns] == [["a", "b"], ["é", "2"]]
 
 
 def test_the_documented_names_are_the_known_ones() -> None:
