@@ -32,7 +32,8 @@ class _LazyName:
     """A public name, imported when it is first used.
 
     The import system binds a subpackage to its parent's attribute, and the folder `aggregate` is
-    one: accepting that quietly keeps `misc_cli.aggregate` the function.
+    one: accepting that quietly keeps `misc_cli.aggregate` the function. Its modules are attributes
+    of the function, so that `import misc_cli.aggregate.majority as majority` finds them.
     """
 
     def __init__(self, name: str, module: str) -> None:
@@ -41,7 +42,12 @@ class _LazyName:
     def __get__(self, package: Any, _: Any = None) -> Any:
         from importlib import import_module
 
-        return getattr(import_module(self.module), self.name)
+        found = getattr(import_module(self.module), self.name)
+        folder = vars(sys.modules.get(f"{__name__}.{self.name}", found))
+        modules = {name: part for name, part in folder.items() if isinstance(part, ModuleType)}
+        if modules:
+            vars(found).update(modules)
+        return found
 
     def __set__(self, package: Any, subpackage: Any) -> None:
         pass

@@ -158,6 +158,7 @@ def test_the_packages_names_are_its_functions_whatever_is_imported_first() -> No
         "assert callable(aggregate) and aggregate.__name__ == 'aggregate'\n"
         "from misc_cli.aggregate.majority import MajorityVote\n"
         "import misc_cli; assert misc_cli.aggregate is aggregate\n"
+        "import misc_cli.aggregate.dawid_skene as module; assert module.DawidSkene\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=PACKAGE.parent)
 
