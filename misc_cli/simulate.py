@@ -15,6 +15,7 @@ from version to version: the same settings give the same answers everywhere.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,7 @@ class Simulation:
                 0 < self.answers_per_item <= self.workers
             ),
             "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
-            "--activity-skew must not be negative": self.activity_skew >= 0,
+            "--activity-skew must be a number from 0": 0 <= self.activity_skew < math.inf,
             "--seed must not be negative": self.seed >= 0,
             f"--mix takes shares of {', '.join(KINDS)}": (
                 set(self.mix) <= set(KINDS)

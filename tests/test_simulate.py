@@ -65,6 +65,8 @@ def test_seed_decides_everything() -> None:
     [
         ({"answers_per_item": 101.0}, "--answers-per-item"),
         ({"accuracy": 1.0}, "--accuracy"),
+        ({"activity_skew": float("inf")}, "--activity-skew"),
+        ({"seed": -1}, "--seed"),
         ({"classes": 1}, "--classes"),
         ({"mix": {"robots": 1.0}}, "--mix"),
     ],

@@ -28,6 +28,8 @@ class Option(click.Option):
     """An option that knows which section of the help it belongs to."""
 
     def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+        if isinstance(kwargs.get("type"), click.IntRange):
+            kwargs.setdefault("metavar", "N")
         super().__init__(*args, **kwargs)
         self.section = section
 

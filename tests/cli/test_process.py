@@ -236,7 +236,9 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
     for colours in (True, False):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
-        environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "" if colours else "1"}
+        environment = {**os.environ, "TERM": "xterm-256color", "NO_COLOR": "1"}
+        if colours:
+            del environment["NO_COLOR"]
         environment.pop("COLUMNS", None)  # it would overrule the terminal's width
         with open("out", "wb") as out:
             process = subprocess.Popen(
