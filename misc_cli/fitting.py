@@ -131,6 +131,7 @@ def _searched(
     on_iteration: OnIteration,
     lighten: Lighten,
 ) -> Fit:
+    from misc_cli.mixing import check_memory
     from misc_cli.select import plan
     from misc_cli.select.search import search
     from misc_cli.select.trial import Method
@@ -142,10 +143,13 @@ def _searched(
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
         final = methods.aggregator
+    named = settings.completer not in (None, NO_COMPLETER, AUTO)
     completed: list[Method] = []
     if methods.completer is not None:
         name = methods.names["completer"]
         completed = plan.completions(labels, name, methods.completer, final, methods.loop, preset)
+        if named and not completed:
+            check_memory(labels, methods.completer, Loop(**methods.loop))
     found = search(
         labels,
         pure,
@@ -156,5 +160,13 @@ def _searched(
         on_iteration=on_iteration,
         lighten=lighten,
     )
+    if named and not any(member.passes for member in found.members):
+        rank = flag(next(name for name in RANK_OPTIONS if hasattr(methods.completer, name)))
+        reason = found.selection["why"] if completed else "the answers are too many to try it on"
+        warnings.warn(
+            f"--completer {settings.completer} is not used: {reason}; {rank} makes it so",
+            MiscWarning,
+            stacklevel=3,
+        )
     calibration = None if found.calibration is None else asdict(found.calibration)
     return Fit(found.aggregation, selection=found.selection, calibration=calibration)

@@ -151,7 +151,7 @@ def _known(labels: Labels, truth: KnownLabels | None) -> Codes | None:
 
 
 def _warn_of_little(encoding: Encoding) -> None:
-    """A single class, worker or item is no error, but hardly what anyone meant."""
+    """A single class, worker, item or answer per item is no error, but hardly what was meant."""
     labels = encoding.labels
     meaning = {
         "class": (labels.n_classes, "every label is the same"),
@@ -161,6 +161,13 @@ def _warn_of_little(encoding: Encoding) -> None:
     for what, (count, consequence) in meaning.items():
         if count == 1:
             warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
+    if labels.n_workers > 1 and 1 < labels.votes.n_votes <= labels.n_items:
+        warnings.warn(
+            "only one answer per item: nothing tells a good worker from a bad one, and confidences "
+            "mean nothing",
+            MiscWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_conflicts(n_conflicts: int) -> None:

@@ -57,13 +57,15 @@ def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, o
 
 def test_majority_vote_and_completed_labels_stay_raw() -> None:
     alone = fitted(aggregator="mv")
-    declined = fitted(aggregator="mv", completer="tucker", passes=1)
+    with pytest.warns(MiscWarning, match=r"tucker is not used: mv forecasts .* --ranks makes it"):
+        declined = fitted(aggregator="mv", completer="tucker", passes=1)
     assert declined.selection is not None
     assert declined.selection["chosen"] == ["mv"]
     np.testing.assert_array_equal(declined.aggregation.posteriors, alone.aggregation.posteriors)
     settled = {"aggregator": "ds-em", "completer": "tucker", "ranks": (3, 6, 3), "passes": 1}
     completed = fitted(**settled, final="completed")
-    single = fitted(replace(CROWD, items=1_200, answers_per_item=1))
+    with pytest.warns(MiscWarning, match="only one answer per item"):
+        single = fitted(replace(CROWD, items=1_200, answers_per_item=1))
     raw = [alone, declined, completed, single]
     assert [outcome.calibration for outcome in raw] == [None] * 4
     assert fitted(**settled).calibration is not None

@@ -83,7 +83,8 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     return resolved
 
 
-def why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:
+def why(reasons: Mapping[str, Any], n_pure: int, completed: Sequence[Method]) -> str:
+    """The choice in words; `n_pure` methods and `completed` were to be tried, time allowing."""
     if completed and any(row["chosen"] for row in reasons["completed"]):
         best = reasons["completed"][0]
         return (
@@ -96,9 +97,13 @@ def why(reasons: Mapping[str, Any], completed: Sequence[Method]) -> str:
         if len(kept) == 1
         else f"{', '.join(kept)} forecast hidden answers equally well"
     )
+    if len(reasons["pure"]) < n_pure:
+        pure += f" of the {len(reasons['pure'])} that there was time for"
     if not completed:
         return pure
-    best = max((row["lead"] for row in reasons["completed"]), default=0.0)
+    if not reasons["completed"]:
+        return f"{pure}; there was no time for completion"
+    best = max(row["lead"] for row in reasons["completed"])
     if best >= SIGNIFICANT:
         return f"{pure}; completion is declined: a plain majority vote forecasts better than it"
     return f"{pure}; completion is no better (ahead by {best} standard errors)"

@@ -11,6 +11,7 @@ from misc_cli.complete.tucker import check_ranks
 from misc_cli.errors import ConfigError
 from misc_cli.limits import flag
 from misc_cli.loop import Loop
+from misc_cli.mixing import check_memory
 from misc_cli.select.trial import Method
 from misc_cli.settings import RANK_OPTIONS, Settings, build
 from misc_cli.types import Aggregator, Labels
@@ -79,17 +80,17 @@ def completions(
         return []
     field = next(field for field in RANK_OPTIONS if hasattr(completer, field))
     ranks: Sequence[Any] = tucker_ranks(shape) if field == "ranks" else CP_RANKS
-    return [
-        Method(
-            _name(name, rank),
-            aggregator,
-            replace(completer, **{field: rank}),
-            Loop(**{"final": FINAL, **loop}),
-            () if "passes" in loop else PASSES,
-            preset,
-        )
-        for rank in ranks
-    ]
+    looped = Loop(**{"final": FINAL, **loop})
+    judged_after = () if "passes" in loop else PASSES
+    methods = []
+    for rank in ranks:
+        sized = replace(completer, **{field: rank})
+        try:
+            check_memory(labels, sized, looped)
+        except ConfigError:  # nobody asked for this rank: the others may fit
+            continue
+        methods.append(Method(_name(name, rank), aggregator, sized, looped, judged_after, preset))
+    return methods
 
 
 def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ from misc_cli.votes import thread_limit, threads
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
+
+HELD = (signal.SIGINT, signal.SIGTERM)
 
 _function: Callable[[Any], Any] | None = None
 
@@ -73,7 +76,7 @@ def _run_forked(
     context = multiprocessing.get_context("fork")
     executor = ProcessPoolExecutor(processes, context, _enter, (function,))
     try:
-        with warnings.catch_warnings():
+        with _signals_held(), warnings.catch_warnings():
             # Python ≥ 3.12 warns of forking while arrow's idle reader threads exist; the children
             # touch neither arrow nor any lock those threads could hold.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -92,12 +95,23 @@ def _run_forked(
         executor.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Ctrl-C waits until all children are there: in the midst of a fork it would be lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _enter(function: Callable[[Any], Any]) -> None:
     global _function
     _function = function
     # The parent answers Ctrl-C for all, and ends the children without their leave.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
     Thread(target=_follow_the_parent, daemon=True).start()
 
 

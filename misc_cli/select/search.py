@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from misc_cli.aggregate.confusion_em import confusions_of, vote_fractions
+from misc_cli.errors import MiscWarning
 from misc_cli.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
@@ -114,8 +115,12 @@ class Search:
             self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
         must = len(self.folds) if initial is None else 0
         done += [attempt(task) for task in tasks[len(done) : must]]
+        n_methods = len(done) // len(self.folds)
+        if n_methods < len(methods):
+            left = ", ".join(method.name for method in methods[n_methods:])
+            warnings.warn(f"the time budget left no time for {left}", MiscWarning, stacklevel=3)
         scores = []
-        for at in range(len(done) // len(self.folds)):
+        for at in range(n_methods):
             of_method = done[at * len(self.folds) : (at + 1) * len(self.folds)]
             scores += [joined(trials) for trials in zip(*of_method, strict=True)]
         return scores
@@ -199,7 +204,7 @@ def search(
     calibration = work.calibration(chosen) if tempered else None
     result = _mean(labels, work.fit(candidates, initial), calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
-    reasons["why"] = why(reasons, completed)
+    reasons["why"] = why(reasons, len(pure), completed)
     reasons["methods"] = parameters([*pure, *completed])
     return Found(result, candidates, scores, calibration, reasons)
 

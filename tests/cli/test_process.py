@@ -198,6 +198,33 @@ def test_an_interrupt_during_the_imports_is_one_line(answers: Path, module: str)
     assert (done.returncode, done.stderr) == (130, "misc: interrupted\n")
 
 
+# Ctrl-C, which a terminal sends to parent and children alike, in the midst of a fork.
+FORKING = """
+import os, signal, sys
+
+def interrupt():
+    os.killpg(0, signal.SIGINT)
+
+os.setsid()
+os.register_at_fork(**{sys.argv[1]: interrupt})
+from misc_cli.__main__ import main
+main(["compare", "answers.csv"])
+"""
+
+
+@pytest.mark.parametrize("side", ["after_in_parent", "after_in_child"])
+def test_an_interrupt_during_a_fork_is_one_line(answers: Path, side: str) -> None:
+    write_answers(answers, 2_000)
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, side],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (130, "misc: interrupted\n")
+
+
 def test_threads_are_arrows_too(answers: Path) -> None:
     script = (
         "import sys, pyarrow\n"

@@ -11,7 +11,7 @@ import pytest
 from misc_cli import registry
 from misc_cli.aggregate.confusion_em import confusions_of
 from misc_cli.encode import encode, encode_gold
-from misc_cli.errors import InputError
+from misc_cli.errors import InputError, MiscWarning
 from misc_cli.holdout import answers_of, folds, log_score, sample_items
 from misc_cli.metrics import calibration_error, expected_error
 from misc_cli.pipeline import run
@@ -171,10 +171,13 @@ def test_a_time_budget_ends_the_search_with_a_result(
     monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
     labels, _ = simulated()
     methods = [method("ds-em"), method("mv")]
-    found = search(labels, methods, time_budget=60.0)
+    with pytest.warns(MiscWarning, match="the time budget left no time for mv"):
+        found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
+    assert "best of the 1 that there was time for" in found.selection["why"]
     assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
-    standings = compare(labels, methods, time_budget=60.0)
+    with pytest.warns(MiscWarning, match="no time for mv"):
+        standings = compare(labels, methods, time_budget=60.0)
     assert [standing.method for standing in standings] == ["ds-em"]
 
 
