@@ -28,8 +28,9 @@ ROSTER: dict[str, str] = {
 }
 # Enough for a vote among others; the method by itself makes more.
 RESTARTS = 8
-# Above so many answers a method takes minutes.
+# Above so many answers, or classes, a method takes minutes.
 MAX_ANSWERS = {"ebcc": 1_000_000, "mmce-c": 200_000}
+MAX_CLASSES = {"ebcc": 50, "mmce-c": 15}
 # A completed candidate costs time by the cells of its matrix.
 MAX_COMPLETED_CELLS = 1 << 27
 
@@ -43,8 +44,13 @@ FINAL = "completed"
 
 def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
     """The pure methods worth trying on data of this size; options go to those that have them."""
-    n_answers = labels.votes.n_votes
-    names = [name for name in ROSTER if n_answers <= MAX_ANSWERS.get(name, n_answers)]
+    n_answers, n_classes = labels.votes.n_votes, labels.n_classes
+    names = [
+        name
+        for name in ROSTER
+        if n_answers <= MAX_ANSWERS.get(name, n_answers)
+        and n_classes <= MAX_CLASSES.get(name, n_classes)
+    ]
     methods = []
     used: set[str] = set()
     for name in names:

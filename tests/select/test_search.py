@@ -37,7 +37,7 @@ def simulated(**settings: float) -> tuple[Labels, Codes]:
     """A crowd, and the truth in the order of its items."""
     options = {"workers": 30, "items": 300, "classes": 3, "answers_per_item": 5, "seed": 1}
     crowd = simulate(Simulation(**{**options, **settings}))  # type: ignore[arg-type]
-    names = [str(code) for code in range(3)]
+    names = [str(code) for code in range(int(settings.get("classes", 3)))]
     labels = encode(Answers(**answer_columns(crowd, names))).labels
     truth = truth_columns(crowd, names)
     return labels, encode_gold(labels, truth["item"], truth["label"])
@@ -198,6 +198,17 @@ def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.Mon
     assert plan.applicable(labels) == everything
     everything.remove("mmce-o")
     assert plan.applicable(replace(labels, ordered=False)) == everything
+
+
+def test_methods_that_would_take_minutes_are_not_tried() -> None:
+    def tried(**settings: float) -> set[str]:
+        return {method.name for method in plan.roster(simulated(**settings)[0], "robust", {}, 0)}
+
+    everything = set(plan.ROSTER)
+    assert tried() == everything
+    assert tried(classes=20) == everything - {"mmce-c"}
+    assert tried(classes=60) == everything - {"mmce-c", "ebcc"}
+    assert tried(items=50_000) == everything - {"mmce-c"}
 
 
 def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
