@@ -91,7 +91,7 @@ def _run_forked(
         ) from None
     finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
         for child in set(multiprocessing.active_children()) - others:
-            child.terminate()
+            child.kill()  # a child that is only just starting may miss anything milder
         executor.shutdown(cancel_futures=True)
 
 

@@ -101,3 +101,28 @@ def _runs(pid: int) -> bool:
             return stream.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+# Children that still start when the search is over, under the signal handlers of `misc`.
+SLOW_START = """
+import os, signal, sys, time
+from misc_cli.select.processes import Deadline, run_all
+from misc_cli.votes import thread_limit
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+os.register_at_fork(after_in_child=lambda: time.sleep(1.0))
+with thread_limit(2):
+    print(list(run_all(abs, [1, 2], deadline=Deadline(0.3), parallel=True)))
+"""
+
+
+def test_a_child_that_only_just_starts_is_ended_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_START],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPO,
+        timeout=30,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
