@@ -118,14 +118,9 @@ def build(settings: Settings) -> Methods:
         for kind, name in names.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
-    starter = shares["loop"].get("start")
-    if starter is not None:
-        parameters = registry.settings("aggregator", starter, settings.preset)
-        if "seed" in parameters:
-            parameters["seed"] = settings.seed
-        shares["loop"]["start"] = registry.create(
-            "aggregator", starter, settings.preset, **parameters
-        )
+    if "start" in shares["loop"]:
+        starter = shares["loop"]["start"]
+        shares["loop"]["start"], parameters = _with_seed(starter, settings)
         resolved["start"] = {"aggregator": starter, **parameters}
     methods = Methods(
         names,
@@ -140,6 +135,14 @@ def build(settings: Settings) -> Methods:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
+
+
+def _with_seed(aggregator: str, settings: Settings) -> tuple[Any, dict[str, Any]]:
+    """An aggregator as its preset and the run's seed make it, and its parameters."""
+    parameters = registry.settings("aggregator", aggregator, settings.preset)
+    if "seed" in parameters:
+        parameters["seed"] = settings.seed
+    return registry.create("aggregator", aggregator, settings.preset, **parameters), parameters
 
 
 def _names(settings: Settings) -> dict[str, str]:

@@ -14,20 +14,33 @@ def reading(bench: Bench) -> str:
     ours = bench.ours("misc", answers, "--aggregator", "mv", *PURE)
     bare = bench.script("pyarrow", "peers.py", "pyarrow-read", answers)
     runs = in_turn([ours, bare], bench.repeats)
-    spent = {name: runs[name].inner["read"] + runs[name].inner["encode"] for name in runs}
-    ratio = spent["misc"] / spent["pyarrow"]
+    # what pyarrow does too, from bytes to codes, and what only we do, from codes to votes
+    codes = {
+        "misc": runs["misc"].inner["read"],
+        "pyarrow": runs["pyarrow"].inner["read"] + runs["pyarrow"].inner["encode"],
+    }
+    votes = {"misc": runs["misc"].inner["encode"], "pyarrow": 0.0}
+    ratio = codes["misc"] / codes["pyarrow"]
     bench.promise(
-        f"reading {NAMES[n_answers]} rows: about pyarrow's time (at most 1.5 times)",
+        f"reading {NAMES[n_answers]} rows into codes: about pyarrow's time (at most 1.25 times)",
         f"{ratio:.2f}×",
-        ratio <= 1.5,
+        ratio <= 1.25,
     )
     rows = [
-        [NAMES[n_answers], name, seconds(spent[name]), f"{spent[name] / spent['pyarrow']:.2f}×"]
+        [
+            NAMES[n_answers],
+            name,
+            seconds(codes[name]),
+            f"{codes[name] / codes['pyarrow']:.2f}×",
+            seconds(votes[name]) if votes[name] else "",
+            f"{(codes[name] + votes[name]) / codes['pyarrow']:.2f}×",
+        ]
         for name in runs
     ]
     note = (
         "\npyarrow alone parses the file and dictionary-encodes its three columns. Ours also looks "
-        "at the format, takes the file's checksum, sorts the names, finds repeated and "
-        "contradicting answers and builds the sparse votes.\n"
+        "at the format and takes the file's checksum; from codes to votes it sorts the names, "
+        "finds repeated and contradicting answers and builds the sparse matrix.\n"
     )
-    return table(["answers", "tool", "parse and encode, s", "÷ pyarrow"], rows) + note
+    header = ["answers", "tool", "text to codes, s", "÷ pyarrow", "codes to votes, s", "÷ pyarrow"]
+    return table(header, rows) + note
