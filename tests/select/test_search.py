@@ -228,7 +228,8 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     assert expected_error(found.aggregation.posteriors, truth) <= pure + 0.003
 
 
-@pytest.mark.filterwarnings("default::misc_cli.errors.ConvergenceWarning")
+# ds-em needs more than its 100 iterations on web, completed or not
+@pytest.mark.filterwarnings("ignore:ds-em did not converge")
 def test_automatic_ranks_halve_the_error_on_web(dataset: Load) -> None:
     labels, truth = dataset("web")
     chosen = method("ds-em", "paper")
