@@ -164,7 +164,8 @@ def _searched(
         rank = flag(next(name for name in RANK_OPTIONS if hasattr(methods.completer, name)))
         reason = found.selection["why"] if completed else "the answers are too many to try it on"
         warnings.warn(
-            f"--completer {settings.completer} is not used: {reason}; {rank} makes it so",
+            f"--completer {settings.completer} is not used: {reason}; "
+            f"give {rank} to have it all the same",
             MiscWarning,
             stacklevel=3,
         )

@@ -57,7 +57,7 @@ def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, o
 
 def test_majority_vote_and_completed_labels_stay_raw() -> None:
     alone = fitted(aggregator="mv")
-    with pytest.warns(MiscWarning, match=r"tucker is not used: mv forecasts .* --ranks makes it"):
+    with pytest.warns(MiscWarning, match=r"tucker is not used: mv forecasts .* give --ranks"):
         declined = fitted(aggregator="mv", completer="tucker", passes=1)
     assert declined.selection is not None
     assert declined.selection["chosen"] == ["mv"]
