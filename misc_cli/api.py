@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from misc_cli import pipeline, registry
+from misc_cli import pipeline
 from misc_cli.encode import encode, encode_truth
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
@@ -148,17 +148,14 @@ def compare(
     Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported.
     """
     from misc_cli.select.compare import compare as leaderboard
-    from misc_cli.select.plan import pairs
+    from misc_cli.select.plan import applicable, pairs
 
     check({"seed": seed, "time_budget": time_budget})
     labels = encode(_answers(answers)).labels
     judges = _known(truth)
-    names = aggregators or [
-        name for name in registry.AGGREGATORS if labels.ordered or name != "mmce-o"
-    ]
     standings = leaderboard(
         labels,
-        pairs(completers, names, preset, seed),
+        pairs(completers, aggregators or applicable(labels), preset, seed),
         truth=None if judges is None else encode_truth(labels, judges),
         seed=seed,
         time_budget=time_budget,

@@ -68,11 +68,11 @@ def _too_few_to_choose(
     from misc_cli.select.trial import Method
 
     few = f"fewer than {MIN_ANSWERS:,} answers"
-    if settings.completer not in (None, NO_COMPLETER, AUTO):
-        rank = next(name for name in RANK_OPTIONS if name in methods.resolved["completer"])
+    rank = _rank_of_named(settings, methods)
+    if rank is not None:
         warnings.warn(
             f"--completer {settings.completer} is not used: {few} cannot choose its rank; "
-            f"give {flag(rank)}",
+            f"give {rank}",
             MiscWarning,
             stacklevel=3,
         )
@@ -84,6 +84,13 @@ def _too_few_to_choose(
     settled = replace(methods, names=names, aggregator=first.aggregator, completer=None)
     why = f"{few} cannot tell methods apart"
     return settled, {"chosen": [first.name], "why": why, "methods": parameters([first])}
+
+
+def _rank_of_named(settings: Settings, methods: Methods) -> str | None:
+    """The flag of the rank of a completer that was asked for by its name; None if none was."""
+    if settings.completer in (None, NO_COMPLETER, AUTO):
+        return None
+    return next(flag(name) for name in RANK_OPTIONS if name in methods.resolved["completer"])
 
 
 def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -143,12 +150,12 @@ def _searched(
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
         final = methods.aggregator
-    named = settings.completer not in (None, NO_COMPLETER, AUTO)
+    rank = _rank_of_named(settings, methods)
     completed: list[Method] = []
     if methods.completer is not None:
         name = methods.names["completer"]
         completed = plan.completions(labels, name, methods.completer, final, methods.loop, preset)
-        if named and not completed:
+        if rank is not None and not completed:
             check_memory(labels, methods.completer, Loop(**methods.loop))
     found = search(
         labels,
@@ -160,8 +167,7 @@ def _searched(
         on_iteration=on_iteration,
         lighten=lighten,
     )
-    if named and not any(member.passes for member in found.members):
-        rank = flag(next(name for name in RANK_OPTIONS if hasattr(methods.completer, name)))
+    if rank is not None and not any(member.passes for member in found.members):
         reason = found.selection["why"] if completed else "the answers are too many to try it on"
         warnings.warn(
             f"--completer {settings.completer} is not used: {reason}; "

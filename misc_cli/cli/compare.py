@@ -11,7 +11,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options
-from misc_cli.cli.method_options import COUNT, SEED
+from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.limits import DUPLICATES
 from misc_cli.settings import NO_COMPLETER, Settings
@@ -64,13 +64,7 @@ misc compare answers.csv --json --time-budget 60s
     help="Of every method's parameters.",
 )
 @options.option("--seed", section=_WHAT, type=SEED, default=0, show_default=True, help="Of folds.")
-@options.option(
-    "--threads",
-    section=_WHAT,
-    type=COUNT,
-    metavar="N",
-    help="Never changes a result [default: all cores, at most 8].",
-)
+@options.threads(_WHAT)
 @options.option(
     "--time-budget",
     section=_WHAT,

@@ -85,6 +85,16 @@ def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=Option, section=section, **settings)
 
 
+def threads(section: str) -> Callable[[F], F]:
+    return option(
+        "--threads",
+        section=section,
+        type=COUNT,
+        metavar="N",
+        help="Never changes a result [default: all cores, at most 8].",
+    )
+
+
 def output_file(given: str | None, *known: str) -> Path | None:
     """The file that an output option names; None is stdout, which "-" means too.
 
@@ -207,13 +217,7 @@ def methods() -> Callable[[F], F]:
             metavar="TIME",
             help="60s, 5m, 1h: an automatic choice uses what it has by then [default: none].",
         ),
-        option(
-            "--threads",
-            section=part,
-            type=COUNT,
-            metavar="N",
-            help="Never changes a result [default: all cores, at most 8].",
-        ),
+        threads(part),
         *(
             option(
                 f"--{flag}", section=row.section, type=row.type, metavar=row.metavar, help=row.help

@@ -109,13 +109,7 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 @options.option("--plot", section=_EXPERIMENT, metavar="FILE.svg", help="Draw it.")
 @options.option("-o", "--output", section=_OUTPUT, metavar="FILE", help="Also as CSV, a row each.")
 @options.option("--markdown", section=_OUTPUT, is_flag=True, help="Tables for a page.")
-@options.option(
-    "--threads",
-    section=_OUTPUT,
-    type=COUNT,
-    metavar="N",
-    help="Never changes a result [default: all cores, at most 8].",
-)
+@options.threads(_OUTPUT)
 @options.talking()
 def command(**parameters: Any) -> None:
     """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.
