@@ -1,0 +1,1 @@
+"""What the methods with one confusion matrix per worker share."""

@@ -1,0 +1,1 @@
+"""Enhanced Bayesian classifier combination: subtypes let workers err together."""

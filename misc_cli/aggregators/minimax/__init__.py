@@ -1,0 +1,1 @@
+"""Regularised minimax conditional entropy: mmce-c and mmce-o."""

@@ -1,0 +1,1 @@
+"""Fill and smooth the label tensor: tucker, tenals and lrtc."""

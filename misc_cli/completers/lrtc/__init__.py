@@ -1,0 +1,1 @@
+"""Completion by the nuclear norms of the three unfoldings."""

@@ -1,0 +1,1 @@
+"""CP by alternating least squares on the observed entries."""

@@ -1,0 +1,1 @@
+"""Judge labels: error, calibration, confusion."""

@@ -1,0 +1,1 @@
+"""The paper's datasets, table and experiments."""
