@@ -12,12 +12,12 @@ import time
 
 import numpy as np
 
-from misc_cli.complete.tucker import Tucker
-from misc_cli.encode import encode
+from misc_cli.completers.tucker import Tucker
+from misc_cli.core.encode import encode
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Labels
+from misc_cli.core.votes import SparseVotes
 from misc_cli.io.read import read_answer_columns
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Labels
-from misc_cli.votes import SparseVotes
 
 
 def read(path: str) -> Labels:

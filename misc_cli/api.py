@@ -12,14 +12,15 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from misc_cli import pipeline
-from misc_cli.encode import encode, encode_truth
+from misc_cli.core.encode import encode, encode_truth
+from misc_cli.core.limits import check
+from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
-from misc_cli.limits import check
-from misc_cli.report import label_columns, worker_columns
-from misc_cli.settings import Settings
-from misc_cli.types import Answers, KnownLabels, OnIteration, ignore_iteration
+from misc_cli.run import pipeline
+from misc_cli.run.outcome import Outcome
+from misc_cli.run.settings import Settings
+from misc_cli.run.tables import label_columns, worker_columns
 
 Path = str | PathLike[str]
 
@@ -34,7 +35,7 @@ class Result:
     diagnostics  one row per iteration
     """
 
-    outcome: pipeline.Outcome
+    outcome: Outcome
     warnings: tuple[str, ...] = ()
 
     @cached_property
@@ -147,8 +148,8 @@ def compare(
 
     Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported.
     """
+    from misc_cli.run.plan import applicable, pairs
     from misc_cli.select.compare import compare as leaderboard
-    from misc_cli.select.plan import applicable, pairs
 
     check({"seed": seed, "time_budget": time_budget})
     labels = encode(_answers(answers)).labels

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import expit, logit, ndtri
 
+from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import ConfigError
-from misc_cli.types import Codes, Floats
 
 KINDS = ("experts", "honest", "biased", "spammers", "adversaries")
 DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "adversaries": 0.05}

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pytest
 
-from misc_cli.encode import encode, encode_gold
-from misc_cli.types import Answers, Codes, Labels
+from misc_cli.core.encode import encode, encode_gold
+from misc_cli.core.types import Answers, Codes, Labels
 
 REPO = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("MISC_SHARED", REPO.parent / "shared"))

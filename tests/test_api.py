@@ -12,8 +12,8 @@ import pytest
 
 from misc_cli import aggregate, compare, read_answers
 from misc_cli.__main__ import run
+from misc_cli.core.types import Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
-from misc_cli.types import Iteration
 from tests.conftest import REPO
 
 SAMPLE = REPO / "sample_data"

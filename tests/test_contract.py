@@ -16,18 +16,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-import misc_cli.votes as votes_module
-from misc_cli import registry
+import misc_cli.core.votes as votes_module
 from misc_cli.cli.method_options import METHOD_OPTIONS
-from misc_cli.encode import encode
-from misc_cli.limits import LIMITS
-from misc_cli.loop import Loop
-from misc_cli.mixing import mix
-from misc_cli.select import plan
-from misc_cli.settings import AGGREGATOR_ONLY, RANK_OPTIONS
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Answers, Codes, Iteration, Labels
-from misc_cli.votes import SparseVotes, thread_limit
+from misc_cli.core.encode import encode
+from misc_cli.core.limits import LIMITS
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Answers, Codes, Iteration, Labels
+from misc_cli.core.votes import SparseVotes
+from misc_cli.loop.driver import mix
+from misc_cli.loop.settings import Loop
+from misc_cli.run import plan, registry
+from misc_cli.run.settings import AGGREGATOR_ONLY, RANK_OPTIONS
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))
 COMPLETERS = list(itertools.product(registry.COMPLETERS, registry.PRESETS))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from misc_cli.aggregate.confusion_em import confusions_of, vote_fractions
-from misc_cli.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
+from misc_cli.aggregators.confusion.em import confusions_of, vote_fractions
+from misc_cli.core.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 
 
 @dataclass(frozen=True)

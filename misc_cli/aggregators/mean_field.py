@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import digamma
 
-from misc_cli.aggregate.confusion_em import Model, crowd_rows, fit
-from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import TINY, Model, fit
-from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.aggregators.confusion.em import TINY, Model, fit
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
 
 
 @dataclass(frozen=True)

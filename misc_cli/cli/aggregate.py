@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.gates import METRICS, Gate, parse_gate
 from misc_cli.errors import ConfigError, GateTripped
-from misc_cli.gates import METRICS, Gate, parse_gate
 
 if TYPE_CHECKING:
-    from misc_cli.pipeline import Outcome
-    from misc_cli.settings import Settings
+    from misc_cli.run.outcome import Outcome
+    from misc_cli.run.settings import Settings
 
 _OUTPUT = "Output"
 _JUDGING = "Known labels and gates"
@@ -89,7 +89,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     item. Files may be CSV, TSV or what crowd platforms
     export, plain or compressed; several count as one; "-" is stdin.
     """
-    from misc_cli.console import Console
+    from misc_cli.cli.console import Console
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     settings = options.settings_from(parameters)
@@ -112,10 +112,10 @@ def _run(
     gates: list[Gate],
     console: Any,
 ) -> None:
-    from misc_cli import pipeline
     from misc_cli.cli.summary import summary
     from misc_cli.io.read import read_answer_columns, read_known
-    from misc_cli.settings import build
+    from misc_cli.run import pipeline
+    from misc_cli.run.settings import build
 
     build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
@@ -186,10 +186,10 @@ def _write(
     warnings: list[str],
 ) -> None:
     """All files at once; stdout last, so that a reader who leaves early costs no file."""
-    from misc_cli.io.manifest import manifest, write_manifest, write_records
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
-    from misc_cli.report import label_columns, worker_columns
+    from misc_cli.run.manifest import manifest, write_manifest, write_records
+    from misc_cli.run.tables import label_columns, worker_columns
 
     started = time.perf_counter()
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli import registry
 from misc_cli.cli import options
 from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
-from misc_cli.limits import DUPLICATES
-from misc_cli.settings import NO_COMPLETER, Settings
+from misc_cli.core.limits import DUPLICATES
+from misc_cli.run import registry
+from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from misc_cli.cli.text_table import Table
+    from misc_cli.core.types import Iteration, Labels
     from misc_cli.select.compare import Standing
     from misc_cli.select.trial import Method
-    from misc_cli.text_table import Table
-    from misc_cli.types import Iteration, Labels
 
 _WHAT = "What is compared"
 _OUTPUT = "Output"
@@ -91,12 +91,12 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     The score is the mean log probability of a hidden answer: higher is better, and methods within
     three standard errors of the leader cannot be told apart. Truth, if given, is only reported.
     """
-    from misc_cli.console import Console
-    from misc_cli.encode import encode, encode_truth
+    from misc_cli.cli.console import Console
+    from misc_cli.core.encode import encode, encode_truth
+    from misc_cli.core.parallel import thread_limit
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.write import TABLES, check_writable
     from misc_cli.select.compare import compare
-    from misc_cli.votes import thread_limit
 
     console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
     as_json = parameters["as_json"]
@@ -137,7 +137,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     """Every pair of a completer and an aggregator that these answers allow."""
-    from misc_cli.select import plan
+    from misc_cli.run import plan
 
     completers, aggregators = (
         None if parameters[name] == ("all",) else parameters[name]
@@ -152,7 +152,7 @@ def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
 
 
 def _steps(methods: Sequence[Method]) -> int:
-    from misc_cli.holdout import N_FOLDS
+    from misc_cli.core.holdout import N_FOLDS
 
     return len(methods) * (N_FOLDS + 1)
 
@@ -162,7 +162,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
     import numpy as np
     import pyarrow as pa
 
-    from misc_cli.console import print_tables
+    from misc_cli.cli.console import print_tables
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, content, write_all
 
@@ -187,7 +187,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
 
 
 def _table(standings: list[Standing]) -> Table:
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
 
     judged = any(standing.error is not None for standing in standings)
     header = ["method", "score", "±", "behind", "differs", "seconds", *(["error %"] * judged)]

@@ -15,8 +15,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from misc_cli.text_table import Table
-    from misc_cli.types import Iteration
+    from misc_cli.cli.text_table import Table
+    from misc_cli.core.types import Iteration
 
 PATIENCE_SECONDS = 0.4
 REFRESH_SECONDS = 0.1
@@ -130,7 +130,7 @@ def print_tables(tables: Sequence[Table]) -> None:
     if sys.stdout is None:  # closed by the caller, who wants only the file
         return
     if not sys.stdout.isatty():
-        from misc_cli.text_table import plain
+        from misc_cli.cli.text_table import plain
 
         sys.stdout.write(plain(tables))
         return

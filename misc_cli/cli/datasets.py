@@ -32,9 +32,9 @@ def group() -> None:
 @options.option("--json", "as_json", section="Output", is_flag=True, help="A JSON list.")
 def list_datasets(folder: str | None, as_json: bool) -> None:
     """Names, sizes and where the copies on this machine are."""
-    from misc_cli import datasets
-    from misc_cli.console import print_tables
-    from misc_cli.text_table import Table
+    from misc_cli.cli.console import print_tables
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper import datasets
 
     counts = ("workers", "items", "classes", "answers", "items_with_truth")
     found = {name: _found(name, folder) for name in datasets.registry()}
@@ -75,7 +75,7 @@ def fetch(names: tuple[str, ...], folder: str | None, base_url: str | None, forc
 
     Prints the folder of each copy. Nothing is kept that is not exactly the published data.
     """
-    from misc_cli import datasets
+    from misc_cli.paper import datasets
 
     for name in names:
         datasets.get(name)
@@ -89,15 +89,15 @@ def fetch(names: tuple[str, ...], folder: str | None, base_url: str | None, forc
 @_FROM
 def path(name: str, folder: str | None) -> None:
     """Print the folder of a copy; an error if there is none."""
-    from misc_cli import datasets
+    from misc_cli.paper import datasets
 
     click.echo(str(datasets.locate(name, _path(folder))))
 
 
 def _found(name: str, folder: str | None) -> Path | None:
     """For a list it is no error that a folder lacks some of them."""
-    from misc_cli import datasets
     from misc_cli.errors import InputError
+    from misc_cli.paper import datasets
 
     try:
         return datasets.find(name, _path(folder))

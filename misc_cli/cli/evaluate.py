@@ -11,8 +11,8 @@ from misc_cli.cli import options
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from misc_cli.evaluation import Evaluation
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
+    from misc_cli.evaluate.evaluation import Evaluation
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
 
@@ -41,12 +41,12 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     there is a confidence, its calibration error. With the columns of --probabilities an item whose
     top classes tie counts as the expected error of a random pick among them.
     """
-    from misc_cli.console import Console, print_tables
-    from misc_cli.evaluation import evaluate
+    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.cli.text_table import plain
+    from misc_cli.evaluate.evaluation import evaluate
     from misc_cli.io.labels import read_labels
     from misc_cli.io.read import read_known
     from misc_cli.io.write import Output, check_writable, content, write_all
-    from misc_cli.text_table import plain
 
     if labels == truth == "-":
         raise ConfigError("standard input (-) can be read only once")
@@ -68,7 +68,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
 def tables(found: Evaluation) -> list[Table]:
     """What a person reads: the figures, the classes, the confusions."""
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
 
     figures = [("items", f"{found.n_items:,}"), ("error", _percent(found.error))]
     if found.n_ties:

@@ -12,10 +12,12 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from misc_cli.errors import ConfigError, InputError
 
-Figure = float | int | bool | None
+if TYPE_CHECKING:
+    from misc_cli.run.outcome import Figure
 
 # What a run can be judged by, in the words of --fail-if and of run.json's "figures".
 METRICS: dict[str, str] = {

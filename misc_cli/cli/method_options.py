@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from misc_cli.cli.parameters import NumberOr, Numbers
-from misc_cli.limits import CHOICES
+from misc_cli.core.limits import CHOICES
 
 AGGREGATOR = "Aggregator (each takes some of these)"
 COMPLETER = "Completer and loop (each completer takes some of these)"

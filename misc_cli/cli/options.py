@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import click
 
-from misc_cli import registry
 from misc_cli.cli import startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
+from misc_cli.core.limits import DUPLICATES
 from misc_cli.errors import ConfigError
-from misc_cli.limits import DUPLICATES
-from misc_cli.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
+from misc_cli.run import registry
+from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULTS = Settings()

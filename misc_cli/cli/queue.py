@@ -40,12 +40,12 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
     on which no answer will settle anything is not worth asking about.
     """
-    from misc_cli import pipeline
-    from misc_cli.console import Console
+    from misc_cli.cli.console import Console
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, check_writable, write_all
-    from misc_cli.report import queue_columns
+    from misc_cli.run import pipeline
+    from misc_cli.run.tables import queue_columns
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     place = options.output_file(parameters["output"])

@@ -14,8 +14,8 @@ from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.errors import ConfigError, ConvergenceWarning
 
 if TYPE_CHECKING:
-    from misc_cli.console import Console
-    from misc_cli.text_table import Table
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.text_table import Table
 
 # Flags that mean something only beside another, or only for the table.
 NEEDED_BY = {
@@ -118,9 +118,9 @@ def command(**parameters: Any) -> None:
     with the truth, as the paper's must have been: they show what the methods can reach, not what a
     user without truth gets. A cell that is done is not done again.
     """
-    from misc_cli.console import Console
+    from misc_cli.cli.console import Console
+    from misc_cli.core.parallel import thread_limit
     from misc_cli.io.write import check_writable
-    from misc_cli.votes import thread_limit
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     plot = None if parameters["plot"] is None else Path(parameters["plot"])
@@ -149,7 +149,7 @@ def _refuse_idle(parameters: dict[str, Any]) -> None:
 
 
 def _table(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli import datasets, reproduce
+    from misc_cli.paper import datasets, reproduce
 
     cells = reproduce.choose(
         *(parameters[name] for name in ("datasets", "completers", "aggregators"))
@@ -178,8 +178,8 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
 
 
 def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli import datasets, experiment, plot, reproduce, sparse_noisy
     from misc_cli.io.write import Output, content, write_all
+    from misc_cli.paper import datasets, experiment, plot, reproduce, sparse_noisy
 
     names = parameters["datasets"] or ("rte",)
     if len(names) > 1:
@@ -211,10 +211,10 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
 
 
 def _finish(parameters: dict[str, Any], tables: list[Table], columns: dict[str, Any]) -> None:
-    from misc_cli.console import print_tables
+    from misc_cli.cli.console import print_tables
+    from misc_cli.cli.text_table import markdown
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
-    from misc_cli.text_table import markdown
 
     path = parameters["output"]
     if path is not None:

@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.settings import NO_COMPLETER
+from misc_cli.run.settings import NO_COMPLETER
 
 if TYPE_CHECKING:
-    from misc_cli.reproduce import Result
-    from misc_cli.sparse_noisy import Point
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper.reproduce import Result
+    from misc_cli.paper.sparse_noisy import Point
 
 
 def of_results(results: Sequence[Result]) -> list[Table]:
     """One table per dataset, rows by completer: ours, then the paper's."""
-    from misc_cli.datasets import get
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper.datasets import get
 
     aggregators = list(dict.fromkeys(result.cell.aggregator for result in results))
     shown = []
@@ -81,8 +81,8 @@ def columns_of_results(results: Sequence[Result]) -> dict[str, Any]:
 
 def of_points(points: Sequence[Point]) -> list[Table]:
     """One table per noise: mean ± standard deviation over the seeds."""
-    from misc_cli.sparse_noisy import TITLES
-    from misc_cli.text_table import Table
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper.sparse_noisy import TITLES
 
     rates = list(dict.fromkeys(point.error_rate for point in points))
     header = ("error, %", "", *(f"{100 * rate:.1f}" for rate in rates))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from misc_cli.settings import Settings
+from misc_cli.run.settings import Settings
 
 if TYPE_CHECKING:
-    from misc_cli.console import Row
-    from misc_cli.pipeline import Outcome
+    from misc_cli.cli.console import Row
+    from misc_cli.run.outcome import Outcome
 
 
 def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> list[Row]:
     """The run in a few lines: what was asked, what went in, what came out, what it cost."""
-    from misc_cli.io.manifest import peak_memory
+    from misc_cli.run.manifest import peak_memory
 
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels

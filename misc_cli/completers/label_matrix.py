@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli import memory
+from misc_cli.core import memory
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Codes, Completion, Floats
+from misc_cli.core.votes import DenseVotes, Rows
 from misc_cli.errors import ConfigError
-from misc_cli.types import Codes, Completion, Floats
-from misc_cli.votes import DenseVotes, Rows, map_in_order
 
 # A block's values of one class should stay in the second-level cache.
 BLOCK_CELLS = 1 << 15

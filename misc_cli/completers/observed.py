@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats
 from misc_cli.errors import ConfigError
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats
 
 OBSERVED = ("fibres", "ones")
 

@@ -19,11 +19,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.complete.factors import FactorCompletion
+from misc_cli.completers.factors import FactorCompletion
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.tensor import LabelTensor, leading_left, leading_left_of_items
+from misc_cli.core.types import Floats, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate
-from misc_cli.tensor import LabelTensor, leading_left, leading_left_of_items
-from misc_cli.types import Floats, OnIteration, ignore_iteration
 
 Ranks = tuple[int, int, int]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import ConfigError
-from misc_cli.metrics import tied_classes
-from misc_cli.types import Codes, Floats
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,13 @@ def decide(posteriors: Floats) -> Decision:
         rest[rows, label] = -1.0
         runner_up = tied_classes(rest).argmax(axis=1).astype(np.int32)
     return Decision(label, confidence, tied.sum(axis=1) > 1, runner_up)
+
+
+def tied_classes(posteriors: Floats) -> npt.NDArray[np.bool_]:
+    """Which classes share the top place, (n_items, n_classes); rounding noise is not a lead."""
+    top: Floats = reduce(np.maximum, posteriors.T)  # columns: numpy is slow along a short axis
+    tied: npt.NDArray[np.bool_] = posteriors >= (top - 1e-9)[:, None]
+    return tied
 
 
 def entropy(posteriors: Floats) -> Floats:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.types import Codes, Floats, Labels
-from misc_cli.votes import SparseVotes
+from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.core.votes import SparseVotes
 
 # Three tenths of the answers, a tenth at a time: enough to tell methods apart, and nine tenths are
 # left to learn from.

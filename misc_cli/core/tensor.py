@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.types import Floats
-from misc_cli.votes import Rows, SparseVotes, map_in_order
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Floats
+from misc_cli.core.votes import Rows, SparseVotes
 
 T = TypeVar("T")
 

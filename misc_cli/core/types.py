@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.votes import Floats as Floats
-from misc_cli.votes import LabelCodes, Rows, Votes
+from misc_cli.core.votes import Floats as Floats
+from misc_cli.core.votes import LabelCodes, Rows, Votes
 
 if TYPE_CHECKING:
-    from misc_cli.tensor import LabelTensor
+    from misc_cli.core.tensor import LabelTensor
 
 Codes = npt.NDArray[np.int32]
 Names = Any  # a pyarrow string array: names stay out of Python objects until they are written

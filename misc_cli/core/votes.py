@@ -7,15 +7,10 @@ affair: sparse answers (`SparseVotes`) or a completed label matrix (`DenseVotes`
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +20,9 @@ Floats = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
 Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
 LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
-T = TypeVar("T")
-Block = TypeVar("Block")
 
 # A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
 BLOCK_VOTES = 1 << 16
-MOST_THREADS = min(os.cpu_count() or 1, 8)
 
 
 class Votes(Protocol):
@@ -174,31 +166,3 @@ class DenseVotes:
             else:
                 totals[:, code] = hits @ self.weights
         return totals
-
-
-# Of the calling thread, not of the process: calls that overlap may each have a limit of their own.
-_thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS)
-
-
-def threads() -> int:
-    """How many threads walk the blocks."""
-    return _thread_limit.get()
-
-
-@contextmanager
-def thread_limit(threads: int | None) -> Iterator[None]:
-    """Walk blocks on this many threads; changes how long a run takes and nothing else."""
-    before = _thread_limit.set(threads or _thread_limit.get())
-    try:
-        yield
-    finally:
-        _thread_limit.reset(before)
-
-
-def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
-    """`kernel` of every block, results in block order, so that sums never depend on threads."""
-    if threads() == 1 or len(blocks) == 1:
-        yield from map(kernel, blocks)
-        return
-    with ThreadPoolExecutor(threads()) as pool:
-        yield from pool.map(kernel, blocks)

@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.encode import distinct, order_names, trimmed
+from misc_cli.core.decide import tied_classes
+from misc_cli.core.encode import distinct, order_names, trimmed
+from misc_cli.core.types import Codes, KnownLabels, LabelTable, Names
 from misc_cli.errors import InputError
-from misc_cli.metrics import (
+from misc_cli.evaluate.metrics import (
     ClassScores,
     calibration_error,
     class_scores,
     confusion_counts,
     expected_error,
-    tied_classes,
 )
-from misc_cli.types import Codes, KnownLabels, LabelTable, Names
 
 EXAMPLES = 5
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.types import Codes, Floats
+from misc_cli.core.decide import tied_classes
+from misc_cli.core.types import Codes, Floats
 
 
 def expected_error(posteriors: Floats, truth: Codes) -> float:
@@ -26,13 +26,6 @@ def expected_error(posteriors: Floats, truth: Codes) -> float:
     hit = np.zeros(len(rows), dtype=bool)
     hit[inside] = tied[np.flatnonzero(inside), right[inside]]
     return float(1.0 - (hit / tied.sum(axis=1)).mean())
-
-
-def tied_classes(posteriors: Floats) -> npt.NDArray[np.bool_]:
-    """Which classes share the top place, (n_items, n_classes); rounding noise is not a lead."""
-    top: Floats = reduce(np.maximum, posteriors.T)  # columns: numpy is slow along a short axis
-    tied: npt.NDArray[np.bool_] = posteriors >= (top - 1e-9)[:, None]
-    return tied
 
 
 def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> float:

@@ -1,0 +1,1 @@
+"""Read answers and known labels from files; write outputs whole or not at all."""

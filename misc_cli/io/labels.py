@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from misc_cli.core.types import Floats, LabelTable, Names
 from misc_cli.errors import InputError
 from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.formats import detect, read_records
 from misc_cli.io.sniff import sniff
 from misc_cli.io.source import Source, open_source, refuse_nul
 from misc_cli.io.table import read_table
-from misc_cli.types import Floats, LabelTable, Names
 
 CONFIDENCE = "confidence"
 PROBABILITY = "p_"

@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.columns import ROLES, SYNONYMS, Parsed, is_position, truth_synonyms
 from misc_cli.io.formats import FORMATS, detect, read_records
 from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
-from misc_cli.types import Answers, KnownLabels
 
 FIRST_BYTES = 1 << 16
 

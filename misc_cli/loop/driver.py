@@ -26,15 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli import memory
-from misc_cli.aggregate.confusion_em import confusions_of
-from misc_cli.aggregate.with_prior import PSEUDO_ANSWERS, judge_answers
-from misc_cli.complete.label_matrix import completed_matrix
-from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.loop import DEFAULT_LOOP, Loop
-from misc_cli.solver import Step, clamp, iterate
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import (
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS, judge_answers
+from misc_cli.completers.label_matrix import completed_matrix
+from misc_cli.core import memory
+from misc_cli.core.logdomain import clamp
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import (
     Aggregation,
     Aggregator,
     Codes,
@@ -46,7 +45,9 @@ from misc_cli.types import (
     OnIteration,
     ignore_iteration,
 )
-from misc_cli.votes import SparseVotes
+from misc_cli.core.votes import SparseVotes
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.loop.settings import DEFAULT_LOOP, Loop
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4

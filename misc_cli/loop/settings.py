@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from misc_cli.types import Aggregator
+    from misc_cli.core.types import Aggregator
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Dataset:
 @cache
 def registry() -> dict[str, Dataset]:
     """Every dataset by name, in the paper's order."""
-    text = resources.files("misc_cli").joinpath("data/datasets.json").read_text("utf-8")
+    text = resources.files("misc_cli.paper").joinpath("data/datasets.json").read_text("utf-8")
     found = {}
     for entry in json.loads(text):
         files = {

@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from misc_cli.core.holdout import Triplets, answers_of
+from misc_cli.core.types import Codes, Labels
+from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import ConfigError
-from misc_cli.holdout import Triplets, answers_of
-from misc_cli.types import Codes, Labels
-from misc_cli.votes import SparseVotes
 
 PAPER_NONZERO_RATE = 0.037
 PAPER_ERROR_RATES = (0.304, 0.416, 0.514, 0.609)

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.complete.tucker import Tucker
-from misc_cli.metrics import expected_error
-from misc_cli.mixing import Pass, aggregate_pass, start, trajectory
-from misc_cli.types import Aggregator, Codes, Floats, Labels
+from misc_cli.completers.tucker import Tucker
+from misc_cli.core.types import Aggregator, Codes, Floats, Labels
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.loop.driver import Pass, aggregate_pass, start, trajectory
 
 MOST_PASSES = 8
 LARGEST_RANKS = (100, 200)  # of workers and of items: sampled evenly in their logarithms

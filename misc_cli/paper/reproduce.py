@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 import scipy
 
-from misc_cli import datasets, registry
-from misc_cli.encode import encode, encode_gold
+from misc_cli.core.encode import encode, encode_gold
+from misc_cli.core.types import Aggregation, Codes, Labels, ignore_iteration
 from misc_cli.errors import ConfigError
-from misc_cli.fitting import fit
+from misc_cli.evaluate.metrics import expected_error
 from misc_cli.io.read import read_answer_columns, read_known
-from misc_cli.loop import Loop
-from misc_cli.metrics import expected_error
-from misc_cli.mixing import mix
-from misc_cli.settings import NO_COMPLETER, Settings, build
-from misc_cli.types import Aggregation, Codes, Labels, ignore_iteration
+from misc_cli.loop.driver import mix
+from misc_cli.loop.settings import Loop
+from misc_cli.paper import datasets
+from misc_cli.run import registry
+from misc_cli.run.fitting import fit
+from misc_cli.run.settings import NO_COMPLETER, Settings, build
 from misc_cli.version import __version__
 
 COMPLETERS = (NO_COMPLETER, "lrtc", "tenals", "tucker")
@@ -245,7 +246,7 @@ def reproduce(
 def _search(
     cell: Cell, folder: Path, target: float, trials: int, seed: int
 ) -> tuple[Options, float]:
-    from misc_cli.search_ranks import search
+    from misc_cli.paper.rank_search import search
 
     labels, truth = load(folder)
     aggregator = registry.create("aggregator", cell.aggregator, PRESET)
@@ -269,12 +270,14 @@ def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
 @cache
 def _code() -> bytes:
     """The source of everything but what talks to the user, and the versions of what computes."""
-    package = Path(__file__).parent
-    talking = {package / "console.py", *package.glob("cli/*.py")}
-    files = sorted(set(package.rglob("*.py")) - talking)
+    package = Path(__file__).parent.parent
+    talking = {"cli", "report"}
+    files = sorted(
+        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in talking
+    )
     versions = f"numpy {np.__version__} scipy {scipy.__version__}".encode()
     return b"\0".join([versions, *(path.read_bytes() for path in files)])
 
 
 def _data(name: str) -> str:
-    return resources.files("misc_cli").joinpath("data", name).read_text("utf-8")
+    return resources.files("misc_cli.paper").joinpath("data", name).read_text("utf-8")

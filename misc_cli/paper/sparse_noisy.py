@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli import registry
-from misc_cli.complete.tucker import Tucker
-from misc_cli.experiment import NOISES, PAPER_ERROR_RATES, PAPER_NONZERO_RATE, degrade
-from misc_cli.metrics import expected_error
-from misc_cli.mixing import aggregate_pass, start, trajectory
-from misc_cli.plot import Line, Panel
-from misc_cli.types import Aggregator, Codes, Labels
+from misc_cli.completers.tucker import Tucker
+from misc_cli.core.types import Aggregator, Codes, Labels
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.loop.driver import aggregate_pass, start, trajectory
+from misc_cli.paper.experiment import NOISES, PAPER_ERROR_RATES, PAPER_NONZERO_RATE, degrade
+from misc_cli.paper.plot import Line, Panel
+from misc_cli.run import registry
 
 RANKS = (
     (1, 2, 2),

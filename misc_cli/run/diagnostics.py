@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli.metrics import expected_error
-from misc_cli.types import Codes, Iteration, OnIteration, ignore_iteration
+from misc_cli.core.types import Codes, Iteration, OnIteration, ignore_iteration
+from misc_cli.evaluate.metrics import expected_error
 
 Record = dict[str, Any]
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from misc_cli import registry
+from misc_cli.core.limits import flag
+from misc_cli.core.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
 from misc_cli.errors import MiscWarning
-from misc_cli.limits import flag
-from misc_cli.loop import LOOP_OPTIONS, Loop
-from misc_cli.settings import (
+from misc_cli.loop.settings import LOOP_OPTIONS, Loop
+from misc_cli.run import registry
+from misc_cli.run.settings import (
     AUTO,
     BASELINE,
     NO_COMPLETER,
@@ -19,7 +20,6 @@ from misc_cli.settings import (
     Methods,
     Settings,
 )
-from misc_cli.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
 
 # Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
 MIN_ANSWERS = 1_000
@@ -63,8 +63,8 @@ def _too_few_to_choose(
     labels: Labels, settings: Settings, methods: Methods
 ) -> tuple[Methods, dict[str, Any]]:
     """The baseline in place of a choice, and no completion: its ranks would be a guess."""
+    from misc_cli.run.plan import roster
     from misc_cli.select.leaderboard import parameters
-    from misc_cli.select.plan import roster
     from misc_cli.select.trial import Method
 
     few = f"fewer than {MIN_ANSWERS:,} answers"
@@ -97,7 +97,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
     assert methods.aggregator is not None
     if methods.completer is None:
         return Fit(methods.aggregator(labels, on_iteration))
-    from misc_cli.mixing import mix
+    from misc_cli.loop.driver import mix
 
     loop = Loop(**methods.loop)
     mixture = mix(labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration)
@@ -138,8 +138,8 @@ def _searched(
     on_iteration: OnIteration,
     lighten: Lighten,
 ) -> Fit:
-    from misc_cli.mixing import check_memory
-    from misc_cli.select import plan
+    from misc_cli.loop.driver import check_memory
+    from misc_cli.run import plan
     from misc_cli.select.search import search
     from misc_cli.select.trial import Method
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from misc_cli.diagnostics import Record, iterations_by_stage, strict
-from misc_cli.settings import Settings
+from misc_cli.core.parallel import threads
+from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
+from misc_cli.run.settings import Settings
 from misc_cli.version import __version__
-from misc_cli.votes import threads
 
 if TYPE_CHECKING:
-    from misc_cli.pipeline import Outcome
+    from misc_cli.run.outcome import Outcome
 
 
 def manifest(

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-from misc_cli.decide import Decision, decide
-from misc_cli.diagnostics import Record, Recorder
-from misc_cli.encode import Encoding, distinct, encode, encode_gold, encode_truth
-from misc_cli.errors import MiscWarning
-from misc_cli.fitting import fit
-from misc_cli.gates import Figure
-from misc_cli.metrics import expected_error
-from misc_cli.settings import Methods, Settings, build
-from misc_cli.types import (
+from misc_cli.core.decide import Decision, decide
+from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.types import (
     Aggregation,
     Answers,
     Codes,
@@ -30,33 +24,12 @@ from misc_cli.types import (
     OnIteration,
     ignore_iteration,
 )
-from misc_cli.votes import thread_limit
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Everything a run found out.
-
-    `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
-    complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
-    `calibration` what posteriors were softened by; `figures` the numbers --fail-if can judge.
-    """
-
-    encoding: Encoding
-    aggregation: Aggregation
-    decision: Decision
-    methods: Methods
-    records: list[Record]
-    figures: dict[str, Figure]
-    truth: Codes | None = None
-    loop: Mapping[str, Any] | None = None
-    selection: Mapping[str, Any] | None = None
-    calibration: Mapping[str, float] | None = None
-    timings: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def labels(self) -> Labels:
-        return self.encoding.labels
+from misc_cli.errors import MiscWarning
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.run.diagnostics import Recorder
+from misc_cli.run.fitting import fit
+from misc_cli.run.outcome import Figure, Outcome
+from misc_cli.run.settings import Settings, build
 
 
 class Stopwatch:

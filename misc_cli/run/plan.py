@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli import registry
-from misc_cli.complete.tucker import check_ranks
+from misc_cli.completers.tucker import check_ranks
+from misc_cli.core.limits import flag
+from misc_cli.core.types import Aggregator, Labels
 from misc_cli.errors import ConfigError
-from misc_cli.limits import flag
-from misc_cli.loop import Loop
-from misc_cli.mixing import check_memory
+from misc_cli.loop.driver import check_memory
+from misc_cli.loop.settings import Loop
+from misc_cli.run import registry
+from misc_cli.run.settings import RANK_OPTIONS, Settings, build
 from misc_cli.select.trial import Method
-from misc_cli.settings import RANK_OPTIONS, Settings, build
-from misc_cli.types import Aggregator, Labels
 
 # Methods that fail on different data, each under the preset that makes it differ from the others:
 # ds-em estimates the class prior, ds-mf and mmce hold it uniform, one-coin has one number per

@@ -16,7 +16,7 @@ from math import comb, factorial, prod
 
 import numpy as np
 
-from misc_cli.types import Floats
+from misc_cli.core.types import Floats
 
 LOOK_AHEAD = 3
 MAX_OUTCOMES = 300  # multisets of answers looked at; many classes look fewer answers ahead

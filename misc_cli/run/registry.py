@@ -11,23 +11,23 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from misc_cli.core.limits import flag
 from misc_cli.errors import ConfigError
-from misc_cli.limits import flag
 
 AGGREGATORS: dict[str, str] = {
-    "mv": "misc_cli.aggregate.majority:MajorityVote",
-    "one-coin": "misc_cli.aggregate.one_coin:OneCoin",
-    "ds-em": "misc_cli.aggregate.dawid_skene:DawidSkene",
-    "ds-mf": "misc_cli.aggregate.mean_field:MeanField",
-    "mmce-c": "misc_cli.aggregate.minimax:MinimaxEntropy",
-    "mmce-o": "misc_cli.aggregate.minimax:OrdinalMinimaxEntropy",
-    "ebcc": "misc_cli.aggregate.ebcc:EnhancedBcc",
+    "mv": "misc_cli.aggregators.majority:MajorityVote",
+    "one-coin": "misc_cli.aggregators.one_coin:OneCoin",
+    "ds-em": "misc_cli.aggregators.dawid_skene:DawidSkene",
+    "ds-mf": "misc_cli.aggregators.mean_field:MeanField",
+    "mmce-c": "misc_cli.aggregators.minimax.method:MinimaxEntropy",
+    "mmce-o": "misc_cli.aggregators.minimax.method:OrdinalMinimaxEntropy",
+    "ebcc": "misc_cli.aggregators.ebcc.method:EnhancedBcc",
 }
 
 COMPLETERS: dict[str, str] = {
-    "tucker": "misc_cli.complete.tucker:Tucker",
-    "tenals": "misc_cli.complete.tenals:TenALS",
-    "lrtc": "misc_cli.complete.lrtc:LRTC",
+    "tucker": "misc_cli.completers.tucker:Tucker",
+    "tenals": "misc_cli.completers.tenals.method:TenALS",
+    "lrtc": "misc_cli.completers.lrtc.method:LRTC",
 }
 
 PRESETS = ("robust", "paper")

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from misc_cli import registry
+from misc_cli.core.limits import DUPLICATES, check, flag
 from misc_cli.errors import ConfigError
-from misc_cli.limits import DUPLICATES, check, flag
-from misc_cli.loop import LOOP_OPTIONS, Loop
+from misc_cli.loop.settings import LOOP_OPTIONS, Loop
+from misc_cli.run import registry
 
 NO_COMPLETER = "none"
 AUTO = "auto"

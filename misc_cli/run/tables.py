@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.aggregate.confusion_em import crowd_rows, expected_counts
-from misc_cli.decide import entropy
-from misc_cli.pipeline import Outcome
-from misc_cli.queueing import gain_per_answer
-from misc_cli.types import Codes, Names
-from misc_cli.workers import report_workers
+from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
+from misc_cli.core.decide import entropy
+from misc_cli.core.types import Codes, Names
+from misc_cli.run.outcome import Outcome
+from misc_cli.run.queueing import gain_per_answer
+from misc_cli.run.workers import report_workers
 
 # A gain that six decimals would show as zero is rounding, or as good as none.
 LEAST_GAIN = 5e-7

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.decide import Decision
-from misc_cli.types import Aggregation, Codes, Floats, Labels
-from misc_cli.votes import map_in_order
+from misc_cli.core.decide import Decision
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Aggregation, Codes, Floats, Labels
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Choosing without ground truth: hide answers, forecast them, keep what forecasts best.
 
-plan         what is tried: a roster of methods, ranks sized to the data
 trial        one method on one fold: fit, forecast, score
 processes    trials on all cores, within a time budget
 leaderboard  candidates on all folds, as a table and in words

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.solver import clamp
-from misc_cli.types import Codes, Floats
+from misc_cli.core.logdomain import clamp
+from misc_cli.core.types import Codes, Floats
 
 # Completed runs rest on invented answers and may need very high temperatures.
 TEMPERATURES: Floats = np.geomspace(0.5, 200.0, 25)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from misc_cli.types import Floats
+from misc_cli.core.types import Floats
 
 # How many standard errors of a paired difference make a difference. Two would let one candidate
 # in twenty through by luck, and there are dozens of them.

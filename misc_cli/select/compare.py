@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.decide import decide
+from misc_cli.core.decide import decide
+from misc_cli.core.types import Codes, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import InputError
-from misc_cli.metrics import expected_error
+from misc_cli.evaluate.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
 from misc_cli.select.leaderboard import Score
 from misc_cli.select.search import Search
 from misc_cli.select.trial import Method
-from misc_cli.types import Codes, Labels, OnIteration, ignore_iteration
 
 
 @dataclass(frozen=True)

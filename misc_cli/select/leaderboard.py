@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.core.types import Floats
 from misc_cli.select.calibrate import Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, lead, standard_error
 from misc_cli.select.trial import Candidate, Method, Trial
-from misc_cli.types import Floats
 
 
 @dataclass(frozen=True)

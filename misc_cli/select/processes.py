@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any, TypeVar
 
+from misc_cli.core.parallel import thread_limit, threads
 from misc_cli.errors import MiscError
-from misc_cli.votes import thread_limit, threads
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")

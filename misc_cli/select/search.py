@@ -19,9 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import confusions_of, vote_fractions
+from misc_cli.aggregators.confusion.em import confusions_of, vote_fractions
+from misc_cli.core.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
+from misc_cli.core.types import (
+    Aggregation,
+    Floats,
+    Iteration,
+    Labels,
+    Lighten,
+    OnIteration,
+    ignore_iteration,
+    without_posteriors,
+)
 from misc_cli.errors import MiscWarning
-from misc_cli.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
 from misc_cli.select.leaderboard import Score, joined, parameters, table, why
@@ -34,16 +44,6 @@ from misc_cli.select.trial import (
     calibration_surface,
     hard_score,
     try_method,
-)
-from misc_cli.types import (
-    Aggregation,
-    Floats,
-    Iteration,
-    Labels,
-    Lighten,
-    OnIteration,
-    ignore_iteration,
-    without_posteriors,
 )
 
 # Scores from this many answers tell methods apart as well as more would.

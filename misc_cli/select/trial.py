@@ -18,14 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import confusions_of
-from misc_cli.errors import MiscWarning
-from misc_cli.holdout import FLOOR, Triplets, log_score
-from misc_cli.loop import DEFAULT_LOOP, Loop
-from misc_cli.mixing import aggregate_pass, check_memory, harden, start, trajectory
-from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
-from misc_cli.settings import Settings
-from misc_cli.types import (
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.holdout import FLOOR, Triplets, log_score
+from misc_cli.core.types import (
     Aggregation,
     Aggregator,
     Completer,
@@ -37,6 +32,10 @@ from misc_cli.types import (
     ignore_iteration,
     without_posteriors,
 )
+from misc_cli.errors import MiscWarning
+from misc_cli.loop.driver import aggregate_pass, check_memory, harden, start, trajectory
+from misc_cli.loop.settings import DEFAULT_LOOP, Loop
+from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
 
 # Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
 # the counts are whole.
@@ -57,7 +56,7 @@ class Method:
     completer: Completer | None = None
     loop: Loop = DEFAULT_LOOP
     judged_after: tuple[int, ...] = ()
-    preset: str = Settings.preset
+    preset: str = "robust"
 
     @property
     def passes(self) -> tuple[int, ...]:

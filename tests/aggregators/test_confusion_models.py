@@ -9,11 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from misc_cli import registry
-from misc_cli.encode import encode
+from misc_cli.core.encode import encode
+from misc_cli.core.types import Answers, Labels
 from misc_cli.errors import ConvergenceWarning
-from misc_cli.metrics import expected_error
-from misc_cli.types import Answers, Labels
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.run import registry
 from tests.conftest import PAPER_SIX, SIX_MORE, Load
 
 # Table 1 of the paper, completer "pure", error in % on web, bm, rte, dog, temp, bluebirds.

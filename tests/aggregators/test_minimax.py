@@ -12,22 +12,24 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
-from misc_cli import memory, registry
-from misc_cli.aggregate import minimax_steps
-from misc_cli.aggregate.confusion_em import vote_fractions
-from misc_cli.aggregate.minimax import MinimaxEntropy, OrdinalMinimaxEntropy
-from misc_cli.aggregate.minimax_structure import Free, Ordinal, Slots, Structure
-from misc_cli.aggregate.softmax_newton import (
+from misc_cli.aggregators.confusion.em import vote_fractions
+from misc_cli.aggregators.minimax import steps as minimax_steps
+from misc_cli.aggregators.minimax.method import MinimaxEntropy, OrdinalMinimaxEntropy
+from misc_cli.aggregators.minimax.newton import (
     Derivatives,
     maximise,
     slot_derivatives,
     solve_batched,
 )
-from misc_cli.encode import encode
+from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
+from misc_cli.core import memory
+from misc_cli.core.encode import encode
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.types import Answers, Floats, Iteration, Labels
+from misc_cli.core.votes import DenseVotes
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.metrics import expected_error
-from misc_cli.types import Answers, Floats, Iteration, Labels
-from misc_cli.votes import DenseVotes, thread_limit
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.run import registry
 from tests.conftest import Load
 
 N_CLASSES, N_SEGMENTS, N_PAIRS = 3, 2, 40

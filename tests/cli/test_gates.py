@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from misc_cli.cli.gates import parse_gate
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.gates import parse_gate
 
 FIGURES = {
     "confidence": 0.9,

@@ -20,8 +20,8 @@ REPO = Path(__file__).resolve().parents[2]
 SLOW = """
 import sys, time
 from pathlib import Path
-from misc_cli import registry
-from misc_cli.aggregate.majority import MajorityVote
+from misc_cli.run import registry
+from misc_cli.aggregators.majority import MajorityVote
 
 class Slow(MajorityVote):
     def __call__(self, labels, on_iteration=None):

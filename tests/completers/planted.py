@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.complete.observed import Observed, labelled_fibres
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats
-from misc_cli.votes import SparseVotes
+from misc_cli.completers.observed import Observed, labelled_fibres
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats
+from misc_cli.core.votes import SparseVotes
 
 Mask = npt.NDArray[np.bool_]
 

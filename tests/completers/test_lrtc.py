@@ -9,15 +9,20 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from misc_cli import memory
-from misc_cli.complete.lowrank import LowRank, LowRankCompletion, LowRankPlusSparse, on_fibres
-from misc_cli.complete.lrtc import LRTC, default_rho
-from misc_cli.complete.observed import Observed, observe
-from misc_cli.complete.spectrum import bytes_of, leading_spectrum
+from misc_cli.completers.lrtc.lowrank import (
+    LowRank,
+    LowRankCompletion,
+    LowRankPlusSparse,
+    on_fibres,
+)
+from misc_cli.completers.lrtc.method import LRTC, default_rho
+from misc_cli.completers.lrtc.spectrum import bytes_of, leading_spectrum
+from misc_cli.completers.observed import Observed, observe
+from misc_cli.core import memory
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats, Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats, Iteration
-from tests.complete.planted import Mask, crowd, planted
+from tests.completers.planted import Mask, crowd, planted
 from tests.tensors import dense
 
 

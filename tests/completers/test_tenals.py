@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.complete.observed import labelled_fibres, observe
-from misc_cli.complete.power import power_start
-from misc_cli.complete.tenals import Factors, TenALS, fit, item_blocks, sweep
+from misc_cli.completers.observed import labelled_fibres, observe
+from misc_cli.completers.tenals.method import Factors, TenALS, fit, item_blocks, sweep
+from misc_cli.completers.tenals.power import power_start
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats, Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats, Iteration
-from tests.complete.planted import Mask, crowd, dense_cp, hide, planted
+from tests.completers.planted import Mask, crowd, dense_cp, hide, planted
 from tests.tensors import dense
 
 

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.complete import tucker
-from misc_cli.complete.factors import FactorCompletion
-from misc_cli.complete.label_matrix import completed_matrix
-from misc_cli.complete.lrtc import LRTC
-from misc_cli.complete.tucker import Tucker, check_ranks, rule_of_thumb
+from misc_cli.completers import tucker
+from misc_cli.completers.factors import FactorCompletion
+from misc_cli.completers.label_matrix import completed_matrix
+from misc_cli.completers.lrtc.method import LRTC
+from misc_cli.completers.tucker import Tucker, check_ranks, rule_of_thumb
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats, Iteration
+from misc_cli.core.votes import LabelCodes, Rows, SparseVotes
 from misc_cli.errors import ConfigError
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats, Iteration
-from misc_cli.votes import LabelCodes, Rows, SparseVotes, thread_limit
 from tests.tensors import dense, random_tensor, votes_of
 
 

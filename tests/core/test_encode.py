@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misc_cli.encode import Encoding, encode, encode_gold
+from misc_cli.core.encode import Encoding, encode, encode_gold
+from misc_cli.core.types import Answers
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.types import Answers
 
 Rows = list[tuple[str, str, str]]
 

@@ -10,10 +10,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp, softmax
 
-from misc_cli import registry, votes
-from misc_cli.solver import normalise_scores
-from misc_cli.types import Labels
-from misc_cli.votes import DenseVotes, SparseVotes, map_in_order, thread_limit, threads
+from misc_cli.core import votes
+from misc_cli.core.logdomain import normalise_scores
+from misc_cli.core.parallel import map_in_order, thread_limit, threads
+from misc_cli.core.types import Labels
+from misc_cli.core.votes import DenseVotes, SparseVotes
+from misc_cli.run import registry
 
 
 def crowd(n_items: int = 300, n_workers: int = 9, n_classes: int = 3) -> DenseVotes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from misc_cli import tensor as tensor_module
-from misc_cli.tensor import LabelTensor, leading_left
-from misc_cli.votes import SparseVotes
+from misc_cli.core import tensor as tensor_module
+from misc_cli.core.tensor import LabelTensor, leading_left
+from misc_cli.core.votes import SparseVotes
 from tests.tensors import dense, random_tensor, votes_of
 
 

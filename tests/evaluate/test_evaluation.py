@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from misc_cli.core.types import KnownLabels, LabelTable
 from misc_cli.errors import InputError
-from misc_cli.evaluation import evaluate
-from misc_cli.types import KnownLabels, LabelTable
+from misc_cli.evaluate.evaluation import evaluate
 
 
 def column(text: str) -> pa.Array:

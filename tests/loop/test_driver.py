@@ -9,15 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from misc_cli import memory, registry
-from misc_cli.aggregate.with_prior import judge_answers
-from misc_cli.complete.label_matrix import completed_matrix, group_directions
-from misc_cli.complete.tucker import Tucker
+from misc_cli.aggregators.confusion.with_prior import judge_answers
+from misc_cli.completers.label_matrix import completed_matrix, group_directions
+from misc_cli.completers.tucker import Tucker
+from misc_cli.core import memory
+from misc_cli.core.types import Iteration, Labels
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.loop import Loop
-from misc_cli.metrics import expected_error
-from misc_cli.mixing import FINALS, aggregate_pass, mix, start, trajectory
-from misc_cli.types import Iteration, Labels
+from misc_cli.evaluate.metrics import expected_error
+from misc_cli.loop.driver import FINALS, aggregate_pass, mix, start, trajectory
+from misc_cli.loop.settings import Loop
+from misc_cli.run import registry
 from tests.conftest import Load
 from tests.tensors import votes_of
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from misc_cli import datasets
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.paper import datasets
 from tests.conftest import PAPER_SIX, dataset_folder
 
 # How the publishers wrote the same rows: separator, line end, and whether the last line has one.

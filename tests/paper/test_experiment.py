@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from misc_cli.core.holdout import answers_of
+from misc_cli.core.types import Labels
+from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import ConfigError
-from misc_cli.experiment import NOISES, PAPER_ERROR_RATES, degrade
-from misc_cli.holdout import answers_of
-from misc_cli.types import Labels
-from misc_cli.votes import SparseVotes
+from misc_cli.paper.experiment import NOISES, PAPER_ERROR_RATES, degrade
 from tests.conftest import Load
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from misc_cli.plot import Line, Panel, line_chart
+from misc_cli.paper.plot import Line, Panel, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from misc_cli import datasets, registry, reproduce
 from misc_cli.errors import ConfigError
-from misc_cli.reproduce import Cell, Memory, choose, paper_table, shipped_cells
-from misc_cli.search_ranks import search
-from misc_cli.settings import Settings, build
+from misc_cli.paper import datasets, reproduce
+from misc_cli.paper.rank_search import search
+from misc_cli.paper.reproduce import Cell, Memory, choose, paper_table, shipped_cells
+from misc_cli.run import registry
+from misc_cli.run.settings import Settings, build
 from tests.conftest import Load, dataset_folder
 
 

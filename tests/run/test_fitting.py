@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from misc_cli import memory
-from misc_cli.diagnostics import strict
+from misc_cli.core import memory
+from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
-from misc_cli.pipeline import Outcome, run
-from misc_cli.settings import Settings, build
+from misc_cli.run.diagnostics import strict
+from misc_cli.run.outcome import Outcome
+from misc_cli.run.pipeline import run
+from misc_cli.run.settings import Settings, build
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-from misc_cli.types import Answers, KnownLabels
 
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
 

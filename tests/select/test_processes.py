@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
+from misc_cli.core.parallel import thread_limit
 from misc_cli.errors import MiscError
 from misc_cli.select.processes import Deadline, run_all
-from misc_cli.votes import thread_limit
 from tests.conftest import REPO
 
 pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no forking here")
@@ -107,7 +107,7 @@ def _runs(pid: int) -> bool:
 SLOW_START = """
 import os, signal, sys, time
 from misc_cli.select.processes import Deadline, run_all
-from misc_cli.votes import thread_limit
+from misc_cli.core.parallel import thread_limit
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 os.register_at_fork(after_in_child=lambda: time.sleep(1.0))

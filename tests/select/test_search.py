@@ -8,14 +8,17 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from misc_cli import registry
-from misc_cli.aggregate.confusion_em import confusions_of
-from misc_cli.encode import encode, encode_gold
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.encode import encode, encode_gold
+from misc_cli.core.holdout import answers_of, folds, log_score, sample_items
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.types import Answers, Codes, Labels
+from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import InputError, MiscWarning
-from misc_cli.holdout import answers_of, folds, log_score, sample_items
-from misc_cli.metrics import calibration_error, expected_error
-from misc_cli.pipeline import run
-from misc_cli.select import plan
+from misc_cli.evaluate.metrics import calibration_error, expected_error
+from misc_cli.run import plan, registry
+from misc_cli.run.pipeline import run
+from misc_cli.run.settings import Settings
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import indistinguishable, lead
 from misc_cli.select.compare import compare
@@ -26,10 +29,7 @@ from misc_cli.select.trial import (
     Method,
     calibration_surface,
 )
-from misc_cli.settings import Settings
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-from misc_cli.types import Answers, Codes, Labels
-from misc_cli.votes import SparseVotes, thread_limit
 from tests.conftest import PAPER_SIX, Load
 
 
@@ -191,7 +191,9 @@ def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
 
 def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other packages' methods too; those that want ordered classes only where they are."""
-    point = EntryPoint("theirs", "misc_cli.aggregate.majority:MajorityVote", "misc_cli.aggregators")
+    point = EntryPoint(
+        "theirs", "misc_cli.aggregators.majority:MajorityVote", "misc_cli.aggregators"
+    )
     monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
     labels, _ = simulated()
     everything = [*registry.AGGREGATORS, "theirs"]

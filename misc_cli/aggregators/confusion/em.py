@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from misc_cli.core.logdomain import clamp, normalise_scores
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, clamp, iterate, normalise_scores
-from misc_cli.types import Aggregation, Floats, Labels, OnIteration
-from misc_cli.votes import map_in_order
 
 TINY = float(np.finfo(np.float64).eps)
 

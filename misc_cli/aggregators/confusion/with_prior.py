@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from misc_cli.aggregate.confusion_em import confusions_of
-from misc_cli.solver import Step, clamp, iterate, normalise_scores
-from misc_cli.types import Aggregation, Floats, Labels, OnIteration
-from misc_cli.votes import Rows, map_in_order
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.logdomain import clamp, normalise_scores
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
+from misc_cli.core.votes import Rows
 
 # A class the belief rules out keeps this much, against the order of one for a likely class.
 FLOOR = 0.01

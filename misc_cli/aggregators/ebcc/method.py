@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregate.confusion_em import TINY, crowd_rows, expected_counts, vote_fractions
-from misc_cli.aggregate.ebcc_sweep import (
+from misc_cli.aggregators.confusion.em import TINY, crowd_rows, expected_counts, vote_fractions
+from misc_cli.aggregators.ebcc.sweep import (
     Beliefs,
     Priors,
     Restart,
@@ -31,10 +31,11 @@ from misc_cli.aggregate.ebcc_sweep import (
     start_of,
     sweep,
 )
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.solver import Step, iterate, warn_unconverged
+from misc_cli.core.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.votes import Votes
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate, warn_unconverged
-from misc_cli.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
-from misc_cli.votes import Votes, map_in_order
 
 # Restarts that race side by side; what leads after a wave is what the next wave must beat.
 WAVE = 8

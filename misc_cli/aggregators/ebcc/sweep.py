@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import digamma, gammaln
 
-from misc_cli.types import Floats, Labels
+from misc_cli.core.types import Floats, Labels
 
 # A subtype this small has E[log π] ≈ ψ(prior) ≈ −100 (M = 10): it cannot win an item back.
 EMPTY = 1e-9

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.aggregate.minimax_structure import Slots, Structure
-from misc_cli.types import Codes, Floats
+from misc_cli.aggregators.minimax.structure import Slots, Structure
+from misc_cli.core.types import Codes, Floats
 
 
 @dataclass(frozen=True)

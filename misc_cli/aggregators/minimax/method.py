@@ -22,16 +22,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli import memory
-from misc_cli.aggregate.confusion_em import EstimatePrior, prior_rule, vote_fractions
-from misc_cli.aggregate.minimax_forecast import Forecast
-from misc_cli.aggregate.minimax_steps import State, crowd_step, item_step, recentred, worker_step
-from misc_cli.aggregate.minimax_structure import Free, Ordinal, Structure
-from misc_cli.aggregate.validation import best_by_held_out_answers
+from misc_cli.aggregators.confusion.em import EstimatePrior, prior_rule, vote_fractions
+from misc_cli.aggregators.minimax.forecast import Forecast
+from misc_cli.aggregators.minimax.steps import State, crowd_step, item_step, recentred, worker_step
+from misc_cli.aggregators.minimax.structure import Free, Ordinal, Structure
+from misc_cli.aggregators.minimax.validation import best_by_held_out_answers
+from misc_cli.core import memory
+from misc_cli.core.solver import Solution, Step, iterate
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.votes import DenseVotes, Votes
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Solution, Step, iterate
-from misc_cli.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
-from misc_cli.votes import DenseVotes, Votes
 
 # Multiples of both weights that `--regularization auto` tries.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.solver import Step, iterate
-from misc_cli.types import Floats, ignore_iteration
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.types import Floats, ignore_iteration
 
 Integers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 

@@ -14,11 +14,12 @@ from operator import add
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.aggregate.minimax_structure import Index, Slots, Structure
-from misc_cli.aggregate.softmax_newton import Derivatives, maximise, slot_derivatives, sum_by
-from misc_cli.solver import normalise_scores
-from misc_cli.types import Floats, Labels
-from misc_cli.votes import Rows, Votes, map_in_order
+from misc_cli.aggregators.minimax.newton import Derivatives, maximise, slot_derivatives, sum_by
+from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
+from misc_cli.core.logdomain import normalise_scores
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Floats, Labels
+from misc_cli.core.votes import Rows, Votes
 
 # A class less likely than this pulls on α and β by less than they are solved to.
 NEGLIGIBLE = 1e-6

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregate.softmax_newton import Derivatives, sum_by
-from misc_cli.types import Floats
+from misc_cli.aggregators.minimax.newton import Derivatives, sum_by
+from misc_cli.core.types import Floats
 
 Index = npt.NDArray[np.int64]
 

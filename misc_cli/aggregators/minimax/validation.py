@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from misc_cli.core.holdout import folds, log_score
+from misc_cli.core.types import Aggregator, Iteration, Labels, OnIteration
+from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import ConvergenceWarning, MiscWarning
-from misc_cli.holdout import folds, log_score
-from misc_cli.types import Aggregator, Iteration, Labels, OnIteration
-from misc_cli.votes import SparseVotes
 
 
 def best_by_held_out_answers(

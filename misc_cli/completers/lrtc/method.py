@@ -25,19 +25,24 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.complete.lowrank import LowRank, LowRankCompletion, LowRankPlusSparse, on_fibres
-from misc_cli.complete.observed import Observed, observe
-from misc_cli.complete.spectrum import (
+from misc_cli.completers.lrtc.lowrank import (
+    LowRank,
+    LowRankCompletion,
+    LowRankPlusSparse,
+    on_fibres,
+)
+from misc_cli.completers.lrtc.spectrum import (
     SPARE,
     Spectrum,
     bytes_of,
     empty_spectrum,
     leading_spectrum,
 )
+from misc_cli.completers.observed import Observed, observe
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats, OnIteration, ignore_iteration
 
 # Singular values of the running low-rank parts this far below the threshold are rounding to us.
 DROP = 1e-4

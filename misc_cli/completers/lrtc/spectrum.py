@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli import memory
-from misc_cli.complete.lowrank import Unfolding
+from misc_cli.completers.lrtc.lowrank import Unfolding
+from misc_cli.core import memory
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.types import Floats, ignore_iteration
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate
-from misc_cli.types import Floats, ignore_iteration
 
 # Vectors kept beyond those above the threshold: they catch a singular value on its way up.
 SPARE = 10

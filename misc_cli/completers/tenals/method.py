@@ -30,14 +30,14 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.complete.factors import FactorCompletion
-from misc_cli.complete.observed import Observed, observe
-from misc_cli.complete.power import power_start
+from misc_cli.completers.factors import FactorCompletion
+from misc_cli.completers.observed import Observed, observe
+from misc_cli.completers.tenals.power import power_start
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
-from misc_cli.solver import Step, iterate
-from misc_cli.tensor import LabelTensor
-from misc_cli.types import Floats, OnIteration, ignore_iteration
-from misc_cli.votes import map_in_order
 
 # Normal matrices of a block, n_block_items × R², should stay within a few megabytes.
 BLOCK_CELLS = 1 << 19

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.complete.observed import Observed
-from misc_cli.solver import Step, iterate
-from misc_cli.types import Floats, ignore_iteration
+from misc_cli.completers.observed import Observed
+from misc_cli.core.solver import Step, iterate
+from misc_cli.core.types import Floats, ignore_iteration
 
 STEPS = 30
 SETTLED = 1e-4

@@ -1,0 +1,41 @@
+"""The record of a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from misc_cli.core.decide import Decision
+from misc_cli.core.encode import Encoding
+from misc_cli.core.types import Aggregation, Codes, Labels
+from misc_cli.run.diagnostics import Record
+from misc_cli.run.settings import Methods
+
+Figure = float | int | bool | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything a run found out.
+
+    `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
+    complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
+    `calibration` what posteriors were softened by; `figures` the numbers --fail-if can judge.
+    """
+
+    encoding: Encoding
+    aggregation: Aggregation
+    decision: Decision
+    methods: Methods
+    records: list[Record]
+    figures: dict[str, Figure]
+    truth: Codes | None = None
+    loop: Mapping[str, Any] | None = None
+    selection: Mapping[str, Any] | None = None
+    calibration: Mapping[str, float] | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Labels:
+        return self.encoding.labels
