@@ -2,20 +2,24 @@
 PYTHON ?= python3
 DEMO := .venv/demo
 DEV := .venv/dev
+EXTRAS := .venv/extras
 PIP := -m pip install --quiet --disable-pip-version-check
 PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*' -type f)
 
 BENCH := benchmarks/.venv
 
-.PHONY: demo test test-peers check sample bench bench-quick bench-peerannot clean
+.PHONY: demo test test-extras test-peers check sample bench bench-quick bench-peerannot clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
 		-o $(DEMO)/labels.csv --workers $(DEMO)/workers.csv --verbose
 	@echo && echo "$(DEMO)/labels.csv:" && head -n 6 $(DEMO)/labels.csv
 
-test: $(DEV)/ready
-	$(DEV)/bin/python -m pytest -n 2
+test: $(DEV)/ready ## the core: needs nothing but Python
+	$(DEV)/bin/python -m pytest -n 2 --ignore tests/extras
+
+test-extras: $(EXTRAS)/ready ## what needs a browser, a cluster, Java or a database; says what it skips
+	$(EXTRAS)/bin/python -m pytest tests/extras -rs
 
 test-peers: $(DEV)/ready ## optional: the test that compares with crowd-kit, which brings 250 MB
 	$(DEV)/bin/python $(PIP) -r benchmarks/requirements.txt
@@ -61,6 +65,10 @@ $(BENCH)/ready: $(PACKAGE) benchmarks/requirements.txt
 # The tools work on the sources as they are: only a change of the requirements installs again.
 $(DEV)/ready: $(DEV)/bin/python pyproject.toml
 	$(DEV)/bin/python $(PIP) --editable '.[test,check]'
+	touch $@
+
+$(EXTRAS)/ready: $(EXTRAS)/bin/python pyproject.toml
+	$(EXTRAS)/bin/python $(PIP) --editable '.[test,extras]'
 	touch $@
 
 .venv/%/bin/python:
