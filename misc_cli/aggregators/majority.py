@@ -26,5 +26,4 @@ class MajorityVote:
             confusions=confusions_of(labels, posteriors, shrinkage=0.5),
             class_prior=posteriors.mean(axis=0),
             iterations=1,
-            converged=True,
         )

@@ -39,11 +39,10 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
         rows.append(("because", str(outcome.selection["why"])))
     if outcome.loop is not None:
         rows.append(("loop", _count(outcome.loop["passes"], "pass")))
-    converged = "converged" if outcome.aggregation.converged else "NOT converged"
     rows.append(
         (
             "result",
-            f"{converged} after {_count(outcome.aggregation.iterations, 'iteration')}, "
+            f"{_ending(outcome)}, "
             f"mean confidence {figures['confidence']:.3f}, {_count(figures['ties'] or 0, 'tie')}",
         )
     )
@@ -56,6 +55,26 @@ def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> li
     seconds = sum(outcome.timings.values())
     rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
     return rows
+
+
+# In the words of a reader; `core.solver` says when each is the case.
+_STOPS = {"limit": "its limit came first", "fixed": "its number of iterations was set"}
+
+
+def _ending(outcome: Outcome) -> str:
+    """Whether the run converged, and if not, which loops did not and why."""
+    aggregation = outcome.aggregation
+    if not aggregation.stopped:
+        return "nothing to iterate"
+    after = f"after {_count(aggregation.iterations, 'iteration')}"
+    if aggregation.converged:
+        return f"converged {after}"
+    open_ends = [
+        f"{stage}: {_STOPS[reason]}"
+        for stage, reason in aggregation.stopped.items()
+        if reason in _STOPS
+    ]
+    return f"NOT converged {after} ({'; '.join(open_ends)})"
 
 
 def _method(outcome: Outcome) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -25,14 +25,33 @@ class Step(Generic[State]):
     extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
 
 
+# What ended a loop: it moved less than its tolerance, it met its limit first, or it was to make a
+# set number of iterations (a tolerance of 0). Only the first is convergence.
+TOLERANCE, LIMIT, FIXED = "tolerance", "limit", "fixed"
+_FROM_BEST = (TOLERANCE, FIXED, LIMIT)
+
+
+def joined_stops(*several: Mapping[str, str]) -> dict[str, str]:
+    """What ended the loops of each stage; of several loops of one stage the worst counts."""
+    joined: dict[str, str] = {}
+    for stops in several:
+        for stage, reason in stops.items():
+            joined[stage] = max(joined.get(stage, TOLERANCE), reason, key=_FROM_BEST.index)
+    return joined
+
+
 @dataclass(frozen=True)
 class Solution(Generic[State]):
-    """Where a loop ended."""
+    """Where a loop ended and why: `stopped` is TOLERANCE, LIMIT or FIXED."""
 
     state: State
     iterations: int
-    converged: bool
+    stopped: str
     objective: float | None
+
+    @property
+    def converged(self) -> bool:
+        return self.stopped == TOLERANCE
 
 
 def iterate(
@@ -51,27 +70,46 @@ def iterate(
     `tol` 0 runs all iterations. `warn` is off where stopping at the limit is the plan (sweeps);
     `limits` names the flags that a warning should point to.
     """
-    objective: float | None = None
+    end = Solution(state, 0, FIXED if tol == 0 else LIMIT, None)
+    for end in iterations(  # noqa: B007 (the last one is the result)
+        step, state, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
+    ):
+        pass
+    if warn and end.stopped == LIMIT:
+        warn_unconverged(stage, max_iter, limits)
+    return end
+
+
+def iterations(
+    step: Callable[[State], Step[State]],
+    state: State,
+    *,
+    stage: str,
+    tol: float,
+    max_iter: int,
+    on_iteration: OnIteration,
+) -> Iterator[Solution[State]]:
+    """The same one iteration at a time, for who wants to look at each: where it stands then."""
     for iteration in range(1, max_iter + 1):
         started = time.perf_counter()
         outcome = step(state)
-        state, objective = outcome.state, outcome.objective
+        state = outcome.state
         on_iteration(
             Iteration(
                 stage=stage,
                 iteration=iteration,
                 change=outcome.change,
-                objective=objective,
+                objective=outcome.objective,
                 seconds=time.perf_counter() - started,
                 extra=outcome.extra,
                 posteriors=outcome.posteriors,
             )
         )
-        if outcome.change < tol:
-            return Solution(state, iteration, True, objective)
-    if warn and tol > 0:
-        warn_unconverged(stage, max_iter, limits)
-    return Solution(state, max_iter, tol == 0, objective)
+        settled = outcome.change < tol
+        stopped = TOLERANCE if settled else FIXED if tol == 0 else LIMIT
+        yield Solution(state, iteration, stopped, outcome.objective)
+        if settled:
+            return
 
 
 def warn_unconverged(stage: str, max_iter: int, limits: str = "--max-iter or --tol") -> None:

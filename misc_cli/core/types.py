@@ -134,16 +134,22 @@ class Aggregation:
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
     item_details name → (n_items,), for example mmce's difficulty
+    stopped      stage → what ended its loop, as `core.solver` names it; a vote has no loop
     """
 
     posteriors: Floats
     confusions: Floats
     class_prior: Floats
     iterations: int
-    converged: bool
     objective: float | None = None
     predictor: Predictor | None = None
     item_details: Mapping[str, Floats] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def converged(self) -> bool:
+        """Whether every loop that ran stopped because it moved less than its tolerance."""
+        return all(reason == "tolerance" for reason in self.stopped.values())
 
     def predict(self, workers: Codes, items: Codes) -> Floats:
         """The model's own forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""

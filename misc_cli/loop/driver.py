@@ -31,7 +31,7 @@ from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS, judge_answ
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.core import memory
 from misc_cli.core.logdomain import clamp
-from misc_cli.core.solver import Step, iterate
+from misc_cli.core.solver import FIXED, Solution, Step, iterations, joined_stops
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import (
     Aggregation,
@@ -87,7 +87,6 @@ class Mixture:
     aggregation: Aggregation
     initial: Aggregation
     passes: int = 0
-    converged: bool = True
     slice: Floats | None = None
     columns: int = 0
     n_completed_workers: int = 0
@@ -119,27 +118,16 @@ def mix(
     check_memory(labels, completer, loop)
     initial = initial or (loop.start or aggregator)(labels, stamped(on_iteration, 0))
 
-    def step(before: Pass) -> Step[Pass]:
-        after = advance(before, completer, loop.slice, on_iteration)
-        extra = {"flipped": after.flipped}
-        return Step(after, after.change, posteriors=after.slice, extra=extra)
-
-    solution = iterate(
-        step,
-        start(labels, initial.posteriors),
-        stage="pass",
-        tol=tol,
-        max_iter=loop.passes,
-        on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
-        warn=False,
+    *_, solution = _passes(
+        start(labels, initial.posteriors), completer, loop.passes, loop.slice, tol, on_iteration
     )
     end = solution.state
     aggregation, columns = _finish(end, aggregator, loop.final, loop.max_cells, on_iteration)
+    stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, aggregation.stopped)
     return Mixture(
-        aggregation,
+        replace(aggregation, stopped=stopped),
         initial,
         passes=end.number,
-        converged=solution.converged,
         slice=end.slice,
         columns=columns,
         n_completed_workers=labels.n_workers + 1 if columns else 0,
@@ -197,10 +185,33 @@ def trajectory(
     on_iteration: OnIteration = ignore_iteration,
 ) -> Iterator[Pass]:
     """Every pass in turn, so that one run gives the candidates of all numbers of passes."""
-    current = first
-    while current.number < first.number + passes:
-        current = advance(current, completer, slice_mode, on_iteration)
-        yield current
+    for solution in _passes(first, completer, passes, slice_mode, 0.0, on_iteration):
+        yield solution.state
+
+
+def _passes(
+    first: Pass,
+    completer: Completer,
+    passes: int,
+    slice_mode: str,
+    tol: float,
+    on_iteration: OnIteration,
+) -> Iterator[Solution[Pass]]:
+    """The while-loop, one pass at a time: its one driver."""
+
+    def step(before: Pass) -> Step[Pass]:
+        after = advance(before, completer, slice_mode, on_iteration)
+        extra = {"flipped": after.flipped}
+        return Step(after, after.change, posteriors=after.slice, extra=extra)
+
+    return iterations(
+        step,
+        first,
+        stage="pass",
+        tol=tol,
+        max_iter=passes,
+        on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
+    )
 
 
 def aggregate_pass(
@@ -211,8 +222,9 @@ def aggregate_pass(
     max_cells: int = Loop.max_cells,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Aggregation:
-    """The last step from where the loop stands after this pass."""
-    return _finish(after, aggregator, final, max_cells, on_iteration)[0]
+    """The last step from where the loop stands after this pass, one of a set number."""
+    found = _finish(after, aggregator, final, max_cells, on_iteration)[0]
+    return replace(found, stopped=joined_stops({"pass": FIXED}, found.stopped))
 
 
 def stamped(on_iteration: OnIteration, number: int) -> OnIteration:

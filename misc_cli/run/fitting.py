@@ -106,7 +106,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
         "ranks": mixture.ranks,
         "passes": mixture.passes,
-        "converged": mixture.converged,
+        "stopped": mixture.aggregation.stopped["pass"],
         "completed_workers": mixture.n_completed_workers,
         "columns": mixture.columns,
     }

@@ -69,6 +69,7 @@ def manifest(
         "loop": outcome.loop,
         "iterations": iterations_by_stage(outcome.records),
         "converged": outcome.aggregation.converged,
+        "stopped": outcome.aggregation.stopped,
         "objective": outcome.aggregation.objective,
         "figures": outcome.figures,
         "warnings": list(warnings),

@@ -21,6 +21,7 @@ import numpy as np
 
 from misc_cli.aggregators.confusion.em import confusions_of, vote_fractions
 from misc_cli.core.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
+from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import (
     Aggregation,
     Floats,
@@ -267,5 +268,5 @@ def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration | N
         confusions=confusions_of(labels, posteriors, SHRINKAGE),
         class_prior=posteriors.mean(axis=0),
         iterations=sum(f.iterations for f in fitted),
-        converged=all(f.converged for f in fitted),
+        stopped=joined_stops(*(f.stopped for f in fitted)),
     )

@@ -129,7 +129,7 @@ def fit(
         confusions=model.confusions,
         class_prior=end.class_prior,
         iterations=solution.iterations,
-        converged=solution.converged,
+        stopped={stage: solution.stopped},
         objective=solution.objective,
     )
 

@@ -48,7 +48,6 @@ def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) ->
         confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
         class_prior=posteriors.mean(axis=0),
         iterations=solution.iterations,
-        converged=solution.converged,
         objective=solution.objective,
     )
 

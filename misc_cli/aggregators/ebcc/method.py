@@ -32,7 +32,7 @@ from misc_cli.aggregators.ebcc.sweep import (
     sweep,
 )
 from misc_cli.core.parallel import map_in_order
-from misc_cli.core.solver import Step, iterate, warn_unconverged
+from misc_cli.core.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
 from misc_cli.core.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.core.votes import Votes
 from misc_cli.errors import ConfigError
@@ -92,10 +92,10 @@ class EnhancedBcc:
             numbers = range(first, min(first + WAVE, self.restarts))
             best = self._race(labels, priors, start, numbers, best, on_iteration)
         assert best is not None
-        converged = self._has_settled(best) or self.tol == 0
-        if not converged:
+        stopped = TOLERANCE if self._has_settled(best) else LIMIT if self.tol > 0 else FIXED
+        if stopped == LIMIT:
             warn_unconverged("ebcc", self.max_iter)
-        return _aggregation(labels, priors, best, converged)
+        return _aggregation(labels, priors, best, stopped)
 
     def _race(
         self,
@@ -153,7 +153,7 @@ class EnhancedBcc:
         return run.change < self.tol and run.gain < PLATEAU_GAIN
 
 
-def _aggregation(labels: Labels, priors: Priors, run: Restart, converged: bool) -> Aggregation:
+def _aggregation(labels: Labels, priors: Priors, run: Restart, stopped: str) -> Aggregation:
     # max_iter 0 leaves the start as it is
     beliefs = run.beliefs if run.beliefs is not None else believe(priors, run)
     expected = beliefs.rows / beliefs.rows.sum(axis=1, keepdims=True)
@@ -165,7 +165,7 @@ def _aggregation(labels: Labels, priors: Priors, run: Restart, converged: bool) 
         confusions=np.ascontiguousarray((expected @ shares).transpose(0, 2, 1)),
         class_prior=beliefs.class_prior,
         iterations=run.iterations,
-        converged=converged,
+        stopped={"ebcc": stopped},
         objective=run.elbo,
         predictor=Forecast(labels, beliefs, expected, run.classes),
     )

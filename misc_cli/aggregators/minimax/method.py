@@ -166,7 +166,7 @@ def _fit(
         max_iter=method.max_iter,
         on_iteration=on_iteration,
     )
-    return _aggregation(structure, solution)
+    return _aggregation(structure, solution, method.name)
 
 
 def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> State:
@@ -188,7 +188,7 @@ def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> Sta
     )
 
 
-def _aggregation(structure: Structure, solution: Solution[State]) -> Aggregation:
+def _aggregation(structure: Structure, solution: Solution[State], stage: str) -> Aggregation:
     end = solution.state
     forecast = Forecast(structure, end.posteriors, end.workers + end.crowd, end.items)
     return Aggregation(
@@ -196,7 +196,7 @@ def _aggregation(structure: Structure, solution: Solution[State]) -> Aggregation
         confusions=forecast.confusions(),
         class_prior=end.class_prior,
         iterations=solution.iterations,
-        converged=solution.converged,
+        stopped={stage: solution.stopped},
         objective=solution.objective,
         predictor=forecast,
         item_details={"difficulty": forecast.difficulty()},

@@ -1,0 +1,74 @@
+"""“Converged” means: every loop that ran stopped because it moved less than its tolerance."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from misc_cli import aggregate
+from misc_cli.__main__ import run
+from misc_cli.core.solver import joined_stops
+from misc_cli.errors import ConvergenceWarning
+
+
+@pytest.fixture(scope="module")
+def answers() -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    truth = rng.integers(0, 3, 60)
+    rows = [
+        (f"w{worker}", f"i{item}", str(truth[item] if rng.random() < 0.7 else rng.integers(0, 3)))
+        for item in range(60)
+        for worker in range(6)
+    ]
+    return pd.DataFrame(rows, columns=["worker", "item", "label"])
+
+
+@pytest.mark.parametrize(
+    ("options", "stopped"),
+    [
+        ({"aggregator": "mv"}, {}),
+        ({"aggregator": "ds-em"}, {"ds-em": "tolerance"}),
+        ({"aggregator": "ds-em", "tol": 0.0, "max_iter": 1}, {"ds-em": "fixed"}),
+        ({"aggregator": "ebcc", "tol": 0.0, "max_iter": 3, "restarts": 2}, {"ebcc": "fixed"}),
+        ({"aggregator": "ds-mf", "max_iter": 1}, {"ds-mf": "limit"}),
+        ({"aggregator": "mmce-c", "max_iter": 1}, {"mmce-c": "limit"}),
+        (
+            {"aggregator": "ds-em", "completer": "tucker", "ranks": (2, 3, 3), "passes": 1},
+            {"ds-em": "tolerance", "pass": "limit"},
+        ),
+    ],
+)
+def test_what_stopped_each_loop(
+    answers: pd.DataFrame, options: dict[str, Any], stopped: dict[str, str]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = aggregate(answers, calibrate=False, **options)
+    assert result.outcome.aggregation.stopped == stopped
+    assert result.converged == all(reason == "tolerance" for reason in stopped.values())
+    assert result.figures["converged"] == result.converged
+
+
+def test_of_several_loops_of_a_stage_the_worst_counts() -> None:
+    """So a mean of methods has converged only if all of them have."""
+    both = joined_stops({"ds-em": "tolerance"}, {"ds-em": "limit"}, {"ebcc": "tolerance"})
+    assert both == {"ds-em": "limit", "ebcc": "tolerance"}
+    assert joined_stops({"pass": "fixed"}, {"pass": "tolerance"}) == {"pass": "fixed"}
+
+
+def test_a_gate_trips_when_the_outer_loop_did_not_converge(
+    answers: pd.DataFrame, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place, labels = str(tmp_path / "answers.csv"), str(tmp_path / "labels.csv")
+    answers.to_csv(place, index=False)
+    method = ["--aggregator", "ds-em", "--completer", "tucker", "--ranks", "2,3,3", "--passes", "1"]
+    gate = ["--fail-if", "converged=false"]
+    assert run(["aggregate", place, *method, *gate, "--verbose", "-o", labels]) == 3
+    said = capfd.readouterr().err
+    assert "NOT converged" in said
+    assert "pass: its limit came first" in said
