@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import options
-from misc_cli.cli.gates import METRICS, Gate, parse_gate
-from misc_cli.errors import ConfigError, GateTripped
+from misc_cli.cli import options, since
+from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
+from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from misc_cli.evaluate.changes import Changes
     from misc_cli.run.outcome import Outcome
     from misc_cli.run.settings import Settings
 
@@ -25,6 +26,7 @@ misc aggregate answers.csv -o labels.csv
 misc aggregate answers.csv --aggregator one-coin --probabilities > labels.csv
 zcat answers.csv.gz | misc aggregate - --workers workers.csv -o labels.csv
 misc aggregate answers.csv --truth truth.csv --fail-if 'error>5' -o labels.csv
+misc aggregate exports/*.csv -o labels.csv --changes changes.csv --fail-if 'flips>2%'
 misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-col 3
 """
 
@@ -60,6 +62,13 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     section=_OUTPUT,
     metavar="FILE",
     help="One JSON object per iteration [default: beside the output, if that is a file].",
+)
+@options.option(
+    "--changes",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="What changed since the labels (and --workers) that this run replaces: items flipped, "
+    "new and gone, workers that fell and rose.",
 )
 @options.option(
     "--gold",
@@ -116,7 +125,9 @@ def _run(
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.run import pipeline
     from misc_cli.run.settings import build
+    from misc_cli.run.tables import label_columns, worker_columns
 
+    earlier = since.read_earlier(parameters["changes"], gates, places)
     build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
     with watch.stage("read"):
@@ -135,13 +146,15 @@ def _run(
     )
     console.settle()
     outcome.figures["warnings"] = len(console.warnings)
-    tripped = [gate for gate in gates if gate.trips(outcome.figures)]
+    changes = None
+    if earlier is not None:
+        changes = earlier.against(label_columns(outcome), worker_columns(outcome))
+        outcome.figures.update(changes.figures)
+    tripped = holding(gates, outcome.figures)
     files = {name: found.file for name, found in known.items()}
-    _write(outcome, settings, read.files, files, parameters, places, console.warnings)
+    _write(outcome, settings, read.files, files, parameters, places, console.warnings, changes)
     console.summary(summary(outcome, settings, places))
-    if tripped:
-        said = "; ".join(f"{g.text} ({g.metric} is {outcome.figures[g.metric]})" for g in tripped)
-        raise GateTripped(f"done and written, but --fail-if {said}")
+    refuse(tripped, outcome.figures, "done and written")
 
 
 def _places(parameters: dict[str, Any]) -> dict[str, Path]:
@@ -157,13 +170,14 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             stem = Path(stem).stem or stem
             places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
             places["run"] = path.with_name(f"{stem}.run.json")
-    for name in ("diagnostics", "workers"):
+    for name in ("diagnostics", "workers", "changes"):
         if parameters[name] == "-":
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
             places[name] = Path(parameters[name])
-    if "workers" in places:
-        check_suffix(places["workers"])
+    for name in ("workers", "changes"):
+        if name in places:
+            check_suffix(places[name])
     return places
 
 
@@ -184,8 +198,10 @@ def _write(
     parameters: dict[str, Any],
     places: dict[str, Path],
     warnings: list[str],
+    changes: Changes | None,
 ) -> None:
     """All files at once; stdout last, so that a reader who leaves early costs no file."""
+    from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
     from misc_cli.run.manifest import manifest, write_manifest, write_records
@@ -212,11 +228,13 @@ def _write(
         probabilities=parameters["probabilities"],
         item_details=parameters["item_details"],
     )
+    rows = change_columns(changes) if changes is not None else {}
     writers: dict[str, Any] = {
         "labels": lambda stream: write_table(labels, stream, places["labels"].name),
         "workers": lambda stream: write_table(
             worker_columns(outcome), stream, places["workers"].name
         ),
+        "changes": lambda stream: write_table(rows, stream, places["changes"].name),
         "diagnostics": lambda stream: write_records(outcome.records, stream),
         "run": write_run,
     }

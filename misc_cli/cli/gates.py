@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, GateTripped, InputError
 
 if TYPE_CHECKING:
     from misc_cli.run.outcome import Figure
@@ -37,9 +37,15 @@ METRICS: dict[str, str] = {
     "repeats": "identical repeated answers",
     "conflicts": "pairs where a worker contradicts itself",
     "warnings": "",
+    "flips": "% of items in the labels that -o replaces whose label is now another",
+    "new-items": "items that those labels do not have",
+    "gone-items": "items that only those labels have",
+    "worker-drop": "% of workers whose accuracy interval lies below that of the last --workers",
 }
 
-PERCENTAGES = ("error", "density")
+# Those that compare with the files that this run replaces.
+CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
+PERCENTAGES = ("error", "density", "flips", "worker-drop")
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -84,7 +90,7 @@ def parse_gate(text: str) -> Gate:
         )
     if percent and metric not in PERCENTAGES:
         raise ConfigError(
-            f"--fail-if {text!r}: only {' and '.join(PERCENTAGES)} are in %; "
+            f"--fail-if {text!r}: only {', '.join(PERCENTAGES)} are in %; "
             f"{metric} is compared with a plain number"
         )
     if (metric == "converged") != (value in _TRUE_FALSE):
@@ -97,3 +103,15 @@ def parse_gate(text: str) -> Gate:
     if not math.isfinite(number):
         raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number")
     return Gate(text, metric, symbol, number)
+
+
+def holding(gates: Iterable[Gate], figures: Mapping[str, Figure]) -> list[Gate]:
+    """Those that hold; judge before writing, for one that cannot be judged is an error."""
+    return [gate for gate in gates if gate.trips(figures)]
+
+
+def refuse(tripped: Sequence[Gate], figures: Mapping[str, Figure], done: str) -> None:
+    """Raise if a condition held; `done` says what the user has all the same."""
+    if tripped:
+        said = "; ".join(f"{g.text} ({g.metric} is {figures[g.metric]})" for g in tripped)
+        raise GateTripped(f"{done}, but --fail-if {said}")

@@ -65,6 +65,23 @@ class LabelTable:
 
 
 @dataclass(frozen=True)
+class WorkerTable:
+    """Workers as they were written: names, (n_workers,) numbers, and what else the file has.
+
+    low, high  the interval of the accuracy, where the file has one
+    columns    every other column of numbers, by name
+    """
+
+    workers: Names
+    answers: Floats
+    accuracy: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    columns: Mapping[str, Floats] = field(default_factory=dict)
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class Labels:
     """Encoded answers: the votes and the names behind their codes.
 

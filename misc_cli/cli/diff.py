@@ -1,0 +1,144 @@
+"""`misc diff`: what became of yesterday's labels."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.cli.gates import CHANGES, holding, parse_gate, refuse
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.cli.text_table import Table
+    from misc_cli.evaluate.changes import Changes
+
+SHOWN = 10  # rows of each kind on a screen; --changes has them all
+
+EXAMPLES = """
+misc diff yesterday.csv labels.csv
+misc diff yesterday.csv labels.csv --workers workers_yesterday.csv workers.csv
+misc diff yesterday.csv labels.csv --json | jq .items.flipped
+misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
+"""
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@click.argument("old")
+@click.argument("new")
+@options.option(
+    "--workers",
+    section="Input",
+    nargs=2,
+    metavar="OLD NEW",
+    help="Also compare the workers, two files that misc aggregate --workers wrote.",
+)
+@options.option(
+    "--changes",
+    section="Output",
+    metavar="FILE",
+    help="Every change as a row: flipped, new and gone items; workers that fell and rose.",
+)
+@options.option("--json", "as_json", section="Output", is_flag=True, help="Counts, as JSON.")
+@options.option(
+    "--fail-if",
+    section="Gates",
+    metavar="COND",
+    multiple=True,
+    help="Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC one of "
+    f"{', '.join(CHANGES)}. Repeatable.",
+)
+def command(
+    old: str,
+    new: str,
+    workers: tuple[str, str] | None,
+    changes: str | None,
+    as_json: bool,
+    fail_if: tuple[str, ...],
+) -> None:
+    """Compare two files of labels, OLD and NEW (item,label and, where there is one, confidence).
+
+    An item is flipped if it is in both and its label is another. A worker fell if the interval of
+    its accuracy (95 %) now lies below the old one, and rose if it lies above.
+    """
+    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.evaluate.changes import change_columns, compare
+    from misc_cli.io.labels import read_labels
+    from misc_cli.io.render import write_table
+    from misc_cli.io.worker_table import read_workers
+    from misc_cli.io.write import Output, check_writable, write_all
+
+    gates = [parse_gate(text) for text in fail_if]
+    for gate in gates:
+        if gate.metric not in CHANGES:
+            raise ConfigError(f"--fail-if {gate.text}: a comparison knows {', '.join(CHANGES)}")
+        if gate.metric == "worker-drop" and workers is None:
+            raise ConfigError("--fail-if worker-drop needs --workers OLD NEW")
+    inputs = [old, new, *(workers or ())]
+    if inputs.count("-") > 1:
+        raise ConfigError("standard input (-) can be read only once")
+    if changes == "-":
+        raise ConfigError("--changes -: stdout is for the summary; name a file")
+    place = options.output_file(changes) if changes is not None else None
+    check_writable([] if place is None else [place], inputs)
+    with Console().watching():
+        tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
+        found = compare(read_labels(old), read_labels(new), tables)
+    if place is not None:
+        columns = change_columns(found)
+        write_all([Output(place, lambda stream: write_table(columns, stream, place.name))])
+    if as_json:
+        options.write_stdout((json.dumps(found.to_json(), indent=2) + "\n").encode())
+    else:
+        print_tables(summary(found))
+    refuse(holding(gates, found.figures), found.figures, "compared")
+
+
+def summary(found: Changes) -> list[Table]:
+    """Counts, and the first of the items that flipped and of the workers that fell."""
+    from misc_cli.cli.text_table import Table
+
+    items, workers = found.items, found.workers
+    n_flipped = len(items.flipped.items)
+    rows = [
+        ("items before", f"{items.n_old:,}"),
+        ("items now", f"{items.n_new:,}"),
+        ("new", f"{len(items.new.items):,}"),
+        ("gone", f"{len(items.gone.items):,}"),
+        ("flipped", f"{n_flipped:,} ({items.flips:.2f} % of {items.n_both:,})"),
+    ]
+    if workers is not None:
+        n_fell = int(workers.fell.sum())
+        rows += [
+            ("workers fell", f"{n_fell:,} ({workers.drops:.2f} % of {workers.n_both:,})"),
+            ("workers rose", f"{len(workers.workers) - n_fell:,}"),
+        ]
+    tables = [Table("Changes", ("what", "count"), rows)]
+    if n_flipped:
+        sides = (items.flipped, items.flipped_to)
+        names = items.flipped.items[:SHOWN].to_pylist()
+        labels = [side.labels[:SHOWN].to_pylist() for side in sides]
+        sure = [
+            ["–"] * len(names)
+            if side.confidence is None
+            else [f"{value:.3f}" for value in side.confidence[:SHOWN]]
+            for side in sides
+        ]
+        flips = list(zip(names, labels[0], labels[1], *sure, strict=True))
+        header = ("item", "was", "is", "confidence then", "now")
+        tables.append(Table("Flipped", header, flips, left=3, notes=_more(n_flipped)))
+    if workers is not None and workers.fell.any():
+        chosen = workers.fell.nonzero()[0]
+        fallen = [
+            (workers.workers[int(at)].as_py(), f"{workers.old[at]:.3f}", f"{workers.new[at]:.3f}")
+            for at in chosen[:SHOWN]
+        ]
+        columns = ("worker", "accuracy then", "now")
+        tables.append(Table("Workers that fell", columns, fallen, notes=_more(len(chosen))))
+    return tables
+
+
+def _more(count: int) -> list[str]:
+    return [f"… and {count - SHOWN:,} more; --changes FILE has them all"] if count > SHOWN else []
