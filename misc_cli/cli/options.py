@@ -146,7 +146,13 @@ def reading() -> Callable[[F], F]:
             "--format",
             section=part,
             metavar="NAME",
-            help="csv, tsv, json, jsonl or parquet [default: by content].",
+            help="csv, tsv, json, jsonl or parquet, or a platform's name [default: by content].",
+        ),
+        option(
+            "--question",
+            section=part,
+            metavar="NAME",
+            help="Which of several questions in the file to read.",
         ),
         option(
             "--duplicates",

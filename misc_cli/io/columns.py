@@ -146,7 +146,7 @@ def choose(
     for role in synonyms:
         asked = given.get(role)
         if asked is not None:
-            at = _named(where, names, role, asked)
+            at = named(where, names, role, asked)
         elif len(by_name[role]) == 1:
             at = by_name[role][0]
         elif by_name[role]:
@@ -189,7 +189,7 @@ def by_position(
     return _distinct(where, chosen)
 
 
-def _named(where: str, names: Sequence[str], role: str, asked: str) -> int:
+def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
     """Exact name first, then the name without case and punctuation, then a position."""
     for key in (str, normalise):
         matches = [at for at, name in enumerate(names) if key(name) == key(asked)]

@@ -1,9 +1,10 @@
 """Answers and known labels from files: the reading end of every command.
 
-    open (source.py) → what format is it → table.py or formats.py → three dictionary columns
+    bytes (source.py) → document (open.py: columns or JSON objects) → whose is it (readers/, else
+    shapes.py) → questions (questions.py) → three dictionary columns
 
-A file is read by pyarrow on all cores, only the three columns that matter, while its SHA-256 is
-taken on another thread.
+A table is read by pyarrow on all cores, only the columns that matter, while its SHA-256 is taken on
+another thread.
 """
 
 from __future__ import annotations
@@ -17,42 +18,20 @@ import pyarrow as pa
 
 from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.columns import ROLES, SYNONYMS, Parsed, is_position, truth_synonyms
-from misc_cli.io.formats import FORMATS, detect, read_records
+from misc_cli.io.columns import ROLES, truth_synonyms
+from misc_cli.io.document import Document
+from misc_cli.io.formats import detect, read_records
+from misc_cli.io.open import DELIMITED, open_document
+from misc_cli.io.options import ReadOptions as ReadOptions
+from misc_cli.io.questions import pick
+from misc_cli.io.readers import load, recognise
+from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading
+from misc_cli.io.shapes import read_shape
 from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
 
 FIRST_BYTES = 1 << 16
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read; None means: find out.
-
-    A column is a name or a position (from 1); `delimiter` is a character or one of the names
-    comma, tab, semicolon, pipe, space.
-    """
-
-    worker_col: str | None = None
-    item_col: str | None = None
-    label_col: str | None = None
-    delimiter: str | None = None
-    header: bool | None = None
-    encoding: str | None = None
-    format: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.format is not None and self.format not in FORMATS:
-            raise ConfigError(f"--format {self.format}: choose from {', '.join(FORMATS)}")
-        delimiter_of(self.delimiter)
-        named = [name for name in self.columns.values() if name and not is_position(name)]
-        if self.header is False and named:
-            raise ConfigError(f"--no-header leaves no column called {named[0]!r}; give a position")
-
-    @property
-    def columns(self) -> dict[str, str | None]:
-        return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
 
 
 @dataclass(frozen=True)
@@ -66,6 +45,9 @@ class FileInfo:
     delimiter: str | None
     header: bool | None
     columns: dict[str, str] = field(default_factory=dict)
+    reader: str | None = None
+    question: str | None = None
+    set_aside: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,12 +76,53 @@ def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = No
         raise ConfigError("standard input (-) can be read only once")
     parts, files = [], []
     for path in sources:
-        parsed, info = _read(open_source(path, options.encoding), options, SYNONYMS)
-        parts.append(parsed.columns)
+        question, info = _read_answers(open_source(path, options.encoding), options)
+        parts.append({"worker": question.worker, "item": question.item, "label": question.label})
         files.append(info)
     worker, item, label = (_joined([part[role] for part in parts]) for role in ROLES)
     names = ", ".join(file.name for file in files)
     return ReadResult(Answers(worker, item, label, names), files)
+
+
+def _read_answers(source: Source, options: ReadOptions) -> tuple[Question, FileInfo]:
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(source.sha256)
+        try:
+            document = open_document(source, options)
+            reader, _, reading = read_document(document, options)
+            question = pick(source.name, reading, options)
+        except RecursionError:
+            raise InputError(
+                f"{source.name}: objects within objects, too deep to read; give a flat export"
+            ) from None
+        if not len(question):
+            raise InputError(f"{source.name}: a header and no rows; give a file with answers in it")
+        tabular = document.records is None
+        info = FileInfo(
+            name=source.name,
+            sha256=digest.result(),
+            n_rows=len(question),
+            format=document.format,
+            delimiter=document.table.delimiter if tabular else None,
+            header=document.table.header if tabular else None,
+            columns=dict(question.columns),
+            reader=reader.name,
+            question=question.name,
+            set_aside={reason: len(rows) for reason, rows in reading.aside.items()},
+        )
+    return question, info
+
+
+def read_document(document: Document, options: ReadOptions) -> tuple[Reader, Match, Reading]:
+    """Whose file it is, how that was told, and what is in it."""
+    if options.reader is not None:
+        reader, match = load(options.reader), Match(CERTAIN, f"--format {options.reader}")
+    else:
+        found = recognise(document)
+        if found is None:
+            return read_shape(document, options)
+        reader, match = found
+    return reader, match, reader.read(document, options)
 
 
 def read_known(source: str, answers: ReadOptions | None = None) -> Known:
@@ -112,24 +135,20 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     delimiter = delimiter_of(answers.delimiter)
     opened = open_source(source, answers.encoding)
     start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
-    own = ReadOptions(delimiter=delimiter if delimiter and delimiter.encode() in start else None)
-    parsed, info = _read(opened, own, truth_synonyms(answers.item_col, answers.label_col))
-    labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
-    return Known(labels, info)
-
-
-def _read(
-    source: Source, options: ReadOptions, synonyms: dict[str, list[set[str]]]
-) -> tuple[Parsed, FileInfo]:
+    own = delimiter if delimiter and delimiter.encode() in start else None
+    format_name = detect(opened)
+    synonyms = truth_synonyms(answers.item_col, answers.label_col)
+    given: dict[str, str | None] = dict.fromkeys(synonyms)
     with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(source.sha256)
-        format_name = options.format or detect(source)
-        given = {role: options.columns[role] for role in synonyms}
-        parsed = _parse(source, format_name, options, given, synonyms)
+        digest = pool.submit(opened.sha256)
+        if format_name in DELIMITED:
+            parsed = read_table(opened, given, synonyms, own)
+        else:
+            parsed = read_records(opened, format_name, given, synonyms)
         if not parsed.n_rows:
-            raise InputError(f"{source.name}: a header and no rows; give a file with answers in it")
+            raise InputError(f"{opened.name}: a header and no rows; give a file with labels in it")
         info = FileInfo(
-            name=source.name,
+            name=opened.name,
             sha256=digest.result(),
             n_rows=parsed.n_rows,
             format=format_name,
@@ -137,20 +156,8 @@ def _read(
             header=parsed.header,
             columns={role: str(column) for role, column in parsed.chosen.items()},
         )
-    return parsed, info
-
-
-def _parse(
-    source: Source,
-    format_name: str,
-    options: ReadOptions,
-    given: dict[str, str | None],
-    synonyms: dict[str, list[set[str]]],
-) -> Parsed:
-    if format_name in ("csv", "tsv"):
-        delimiter = options.delimiter or ("tab" if options.format == "tsv" else None)
-        return read_table(source, given, synonyms, delimiter, options.header)
-    return read_records(source, format_name, given, synonyms)
+    labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
+    return Known(labels, info)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -22,7 +22,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from misc_cli.errors import ConfigError
@@ -46,6 +46,7 @@ class Dialect:
     first_row  its first record
     start      where the rows of data begin, in bytes from the file's start
     doubtful   no header was recognised, but the first row looks like one
+    sample     the first rows of data
     """
 
     delimiter: str
@@ -53,6 +54,7 @@ class Dialect:
     first_row: Row
     start: int
     doubtful: bool = False
+    sample: list[Row] = field(default_factory=list)
 
 
 def delimiter_of(given: str | None) -> str | None:
@@ -92,7 +94,8 @@ def sniff(
         doubtful = not header and len(rows) > 1 and _looks_like_names(rows[0], rows[1:])
     first = _first_record(lines, delimiter) if header else []
     start = sum(len(line.encode("utf-8", errors="surrogateescape")) for line in [*before, *first])
-    return Dialect(delimiter, header, rows[0], start, doubtful)
+    sample = rows[1:] if header else rows
+    return Dialect(delimiter, header, rows[0], start, doubtful, sample)
 
 
 def _delimiter(lines: list[str], synonyms: dict[str, list[set[str]]]) -> str:

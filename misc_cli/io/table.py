@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -14,17 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from misc_cli.errors import InputError, MiscWarning
-from misc_cli.io.columns import (
-    Column,
-    Parsed,
-    by_position,
-    choose,
-    first_nameless,
-    flag,
-    is_position,
-)
-from misc_cli.io.formats import platform_columns
+from misc_cli.errors import InputError
+from misc_cli.io.columns import Parsed, is_position
+from misc_cli.io.document import Table
+from misc_cli.io.long import from_table
 from misc_cli.io.sniff import SPACE, Dialect, Row, delimiter_of, sniff
 from misc_cli.io.source import (
     Buffer,
@@ -48,41 +40,50 @@ def read_table(
     header: bool | None = None,
 ) -> Parsed:
     """The columns sought, by role, of a CSV, TSV or otherwise delimited file."""
+    sniffed = header is None and not any(map(_is_name, given.values()))
+    table = open_table(source, given, synonyms, delimiter, header)
+    hint = ", or say --no-header if the first row is data" if sniffed else ""
+    return from_table(source.name, table, given, synonyms, hint)
+
+
+def open_table(
+    source: Source,
+    given: dict[str, str | None],
+    synonyms: dict[str, list[set[str]]],
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Table:
+    """A delimited file, laid out but not parsed; `synonyms` help to tell a header from data."""
     refuse_nul(source)
-    sniffed = header is None
-    if any(name is not None and not is_position(name) for name in given.values()):
-        header, sniffed = True, False  # a column was named, so there are names
+    if any(map(_is_name, given.values())):
+        header = True  # a column was named, so there are names
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
-    if dialect.header:
-        names = [name.strip() for name in dialect.first_row]
-        if not all(map(_is_text, names)):
-            refuse_undecodable(source)
-        hint = ", or say --no-header if the first row is data" if sniffed else ""
-        asked = {**platform_columns(names, synonyms), **_given(given)}
-        chosen = choose(source.name, names, asked, synonyms, hint)
-    else:
-        chosen = by_position(source.name, len(dialect.first_row), given, list(synonyms))
+    names = [name.strip() for name in dialect.first_row]
+    if not dialect.header:
+        names = [str(at + 1) for at in range(len(names))]
+    elif not all(map(_is_text, names)):
+        refuse_undecodable(source)
     body = source.content.slice(dialect.start)
     if dialect.delimiter == SPACE:
         body = _single_spaces(body)
-    columns = _parse(source, body, dialect, chosen)
-    n_rows = len(columns["label"])
-    _refuse_nameless(source, dialect, body, columns)
-    if dialect.doubtful:
-        _warn_of_header(source.name, dialect.first_row, list(synonyms))
-    return Parsed(columns, chosen, n_rows, dialect.delimiter, dialect.header)
 
+    def line(row: int) -> int:
+        return next(islice(_numbered_rows(source, dialect, body), row, None))[0]
 
-def _warn_of_header(name: str, first_row: Row, roles: list[str]) -> None:
-    shown = ", ".join(cell.strip() for cell in first_row[:5]) + ", …" * (len(first_row) > 5)
-    shown = shown.encode("utf-8", "replace").decode()
-    flags = f", or say --header, {flag(roles[0])} and so on" if "worker" in roles else ""
-    warnings.warn(
-        f"{name}: no header was found, so the first row ({shown}) counts as data; if it is the "
-        f"header, call its columns {', '.join(roles)}{flags}",
-        MiscWarning,
-        stacklevel=2,
+    return Table(
+        names,
+        dialect.sample,
+        fetch=lambda positions: _parse(source, body, dialect, positions),
+        line=line,
+        header=dialect.header,
+        delimiter=dialect.delimiter,
+        first_row=dialect.first_row,
+        doubtful=dialect.doubtful,
     )
+
+
+def _is_name(given: str | None) -> bool:
+    return given is not None and not is_position(given)
 
 
 def _is_text(name: str) -> bool:
@@ -90,20 +91,14 @@ def _is_text(name: str) -> bool:
     return not any("\udc80" <= character <= "\udcff" for character in name)
 
 
-def _given(given: dict[str, str | None]) -> dict[str, str | None]:
-    return {role: name for role, name in given.items() if name is not None}
-
-
-def _parse(
-    source: Source, body: Buffer, dialect: Dialect, chosen: dict[str, Column]
-) -> dict[str, Any]:
-    positions = {role: f"f{column.position}" for role, column in chosen.items()}
+def _parse(source: Source, body: Buffer, dialect: Dialect, positions: Sequence[int]) -> list[Any]:
+    """Columns by position, each once, in the order asked for."""
+    wanted = [f"f{position}" for position in positions]
     if not body.size:
-        nothing = pa.array([], pa.string()).dictionary_encode()
-        return dict.fromkeys(chosen, nothing)
+        return [pa.array([], pa.string()).dictionary_encode() for _ in wanted]
     convert = arrow_csv.ConvertOptions(
-        column_types={name: pa.string() for name in positions.values()},
-        include_columns=list(positions.values()),
+        column_types={name: pa.string() for name in wanted},
+        include_columns=list(dict.fromkeys(wanted)),
         strings_can_be_null=False,
     )
     names = [f"f{at}" for at in range(len(dialect.first_row))]
@@ -118,12 +113,13 @@ def _parse(
         _refuse_ragged(source, dialect, body)
         raise InputError(f"{source.name}: {_one_line(error)}; check the file's layout") from None
     source.release_pages()
-    texts = {role: table[name] for role, name in positions.items()}
+    texts = {name: table[name] for name in table.column_names}
     del table
     with ThreadPoolExecutor(len(texts)) as pool:
         # Each column's text goes as soon as its codes are there: it is the larger part by far.
-        pending = {role: pool.submit(_encoded, texts.pop(role)) for role in list(texts)}
-        return {role: future.result() for role, future in pending.items()}
+        pending = {name: pool.submit(_encoded, texts.pop(name)) for name in list(texts)}
+        encoded = {name: future.result() for name, future in pending.items()}
+    return [encoded[name] for name in wanted]
 
 
 def _read_csv(body: Buffer, names: list[str], parse: Any, convert: Any) -> Any:
@@ -191,20 +187,6 @@ def _refuse_ragged(source: Source, dialect: Dialect, body: Buffer) -> None:
             raise InputError(
                 f"{source.name}, line {line}: {_columns(len(row))} where the first row has "
                 f"{width}; quote cells that hold the delimiter, or set --delimiter"
-            )
-
-
-def _refuse_nameless(
-    source: Source, dialect: Dialect, body: Buffer, columns: dict[str, Any]
-) -> None:
-    """An answer needs a worker and an item."""
-    for role in columns:
-        row = first_nameless(columns, role)
-        if row is not None:
-            line, _ = next(islice(_numbered_rows(source, dialect, body), row, None))
-            raise InputError(
-                f"{source.name}, line {line}: a label without its {role}; "
-                "fill it in or drop the row"
             )
 
 

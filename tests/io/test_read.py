@@ -197,20 +197,25 @@ def test_columns_by_the_users_word(tmp_path: Path) -> None:
             "prodigy.jsonl",
             '{"_input_hash": 1, "_task_hash": 9, "_session_id": "w1", "accept": ["cat"],'
             ' "answer": "accept"}\n'
-            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": "2", "label": "z", "answer": 4}\n'
+            '{"_input_hash": 1, "_task_hash": 1, "_annotator_id": "2", "accept": [4]}\n'
             '{"_input_hash": 1, "_task_hash": 9, "_session_id": "3", "accept": [],'
             ' "answer": "ignore"}\n',
         ),
         (
+            "verdicts.jsonl",
+            '{"_input_hash": 8, "_task_hash": 1, "_session_id": "w1", "label": "z", "answer":'
+            ' "cat"}\n'
+            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": "2", "label": "z", "answer": 4}\n',
+        ),
+        (
             "plain.json",
             '[{"annotator": {"id": "w1"}, "item": 1, "label": "cat"},'
-            ' {"annotator": {"id": 2}, "item": 1, "label": 4},'
-            ' {"annotator": {"id": 3}, "item": 1, "label": null}]',
+            ' {"annotator": {"id": 2}, "item": 1, "label": 4}]',
         ),
     ],
 )
 def test_json_exports(tmp_path: Path, name: str, text: str) -> None:
-    expected = [("w1", "1", "cat"), ("2", "1", "4"), ("3", "1", "")]
+    expected = [("w1", "1", "cat"), ("2", "1", "4")]
     assert rows_of(read_text(tmp_path, text, name)) == expected
 
 

@@ -1,0 +1,128 @@
+"""An opened file before anybody knows what it means: columns of text, or JSON objects.
+
+Both kinds have both views. Delimited text and Parquet are columns, parsed only when a reader asks
+for them; JSON is `records`, and its columns are made by flattening when somebody wants them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.errors import InputError
+
+Record = dict[str, Any]
+Cells = list[str]
+
+SAMPLE_ROWS = 200
+
+
+@dataclass(frozen=True)
+class Table:
+    """The columns of a file, parsed only when somebody asks for them.
+
+    names     the columns' names; their positions ("1", "2", …) where there is no header
+    sample    the first rows as text, at most 200
+    fetch     columns by position (from 0) → arrow arrays of text, dictionary-encoded
+    line      the line (or record) number of a row (from 0), for messages
+    header    whether the first row is one; None where the format has no such thing
+    first_row  its cells as they are, header or not; empty where the format has no such thing
+    doubtful  there is no header, but the first row looks like one
+    """
+
+    names: list[str]
+    sample: list[Cells]
+    fetch: Callable[[Sequence[int]], list[Any]]
+    line: Callable[[int], int]
+    header: bool | None = None
+    delimiter: str | None = None
+    first_row: Cells = field(default_factory=list)
+    doubtful: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """One file: its `name` in messages, its `format` (csv, tsv, parquet, json or jsonl), its views.
+
+    `records` are JSON objects, numbers spelled as in the file; None for tables.
+    """
+
+    name: str
+    format: str
+    open_table: Callable[[], Table] = field(repr=False)
+    records: list[Record] | None = field(default=None, repr=False)
+
+    @cached_property
+    def table(self) -> Table:
+        return self.open_table()
+
+    @property
+    def names(self) -> list[str]:
+        return self.table.names
+
+    def position(self, name: str) -> int:
+        """Where the column of this name is; an error if there are two."""
+        if self.names.count(name) != 1:
+            found = f"{self.names.count(name)} columns" if name in self.names else "no column"
+            raise InputError(f"{self.name}: {found} called {name!r}; rename the columns")
+        return self.names.index(name)
+
+    def columns(self, names: Sequence[str]) -> list[Any]:
+        """Columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
+        return self.table.fetch([self.position(name) for name in names])
+
+    def sampled(self, name: str) -> Cells:
+        """The first cells of a column, those that are not empty."""
+        at = self.position(name)
+        cells = (row[at].strip() for row in self.table.sample if at < len(row))
+        return [cell for cell in cells if cell]
+
+
+def json_document(name: str, format_name: str, records: list[Record]) -> Document:
+    """JSON objects; they are flattened when somebody asks for columns."""
+    return Document(name, format_name, lambda: flat_table(records), records)
+
+
+def flat_table(records: list[Record]) -> Table:
+    """Columns of JSON objects, nested names dotted."""
+    rows = [flat(record) for record in records]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+
+    def fetch(positions: Sequence[int]) -> list[Any]:
+        return [text_array(row.get(names[at], "") for row in rows) for at in positions]
+
+    sample = [[row.get(name, "") for name in names] for row in islice(rows, SAMPLE_ROWS)]
+    return Table(names, sample, fetch, lambda row: row + 1)
+
+
+def text_array(values: Iterable[str]) -> Any:
+    """Python texts as a dictionary column."""
+    return pa.array(list(values), pa.string()).dictionary_encode()
+
+
+def flat(record: Record) -> dict[str, str]:
+    """Nested objects as dotted names: {"annotator": {"id": 3}} → annotator.id."""
+    return dict(_flat_pairs(record, ""))
+
+
+def _flat_pairs(record: Record, prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from _flat_pairs(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, text(value)
+
+
+def text(value: Any) -> str:
+    """A JSON value as the text of a cell; a list stays JSON, so that nobody takes it for a name."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,52 @@
+"""How to read answers: the record behind the reading flags of every command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from misc_cli.errors import ConfigError
+from misc_cli.io.columns import is_position
+from misc_cli.io.formats import FORMATS
+from misc_cli.io.readers import READERS
+from misc_cli.io.sniff import delimiter_of
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read; None means: find out.
+
+    A column is a name or a position (from 1); `delimiter` is a character or one of the names
+    comma, tab, semicolon, pipe, space; `format` is a file format or the name of a reader.
+    """
+
+    worker_col: str | None = None
+    item_col: str | None = None
+    label_col: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    format: str | None = None
+    question: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in (*FORMATS, *READERS):
+            known = ", ".join((*FORMATS, *READERS))
+            raise ConfigError(f"--format {self.format}: choose from {known}")
+        delimiter_of(self.delimiter)
+        named = [name for name in self.columns.values() if name and not is_position(name)]
+        if self.header is False and named:
+            raise ConfigError(f"--no-header leaves no column called {named[0]!r}; give a position")
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
+
+    @property
+    def file_format(self) -> str | None:
+        """The format of the bytes, if that is what --format names."""
+        return self.format if self.format in FORMATS else None
+
+    @property
+    def reader(self) -> str | None:
+        """The reader, if that is what --format names."""
+        return self.format if self.format in READERS else None

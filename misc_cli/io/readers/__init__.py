@@ -1,0 +1,65 @@
+"""The table of readers: one line per format, one file each. The first that is surest reads.
+
+A reader's module is imported only if one of its `marks` is in the file, so that a plain table of
+worker, item and label pays for none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from misc_cli.io.document import Document
+    from misc_cli.io.readers.base import Match, Reader
+
+LOOKED_AT = 50  # records whose keys are searched for marks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a reader is, and how names begin in the files that are worth asking it about.
+
+    module  in this package; its `READER` is the reader
+    marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
+    """
+
+    module: str
+    marks: tuple[str, ...]
+
+
+READERS: dict[str, Entry] = {
+    "label-studio": Entry("label_studio", ("annotations", "completions")),
+    "label-studio-table": Entry("label_studio_table", ("annotation_id", "annotator")),
+    "prodigy": Entry("prodigy", ("_input_hash", "_task_hash")),
+    "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
+    "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
+    "appen": Entry("appen", ("_unit_id", "_worker_id")),
+}
+
+
+def load(name: str) -> Reader:
+    reader: Reader = import_module(f"misc_cli.io.readers.{READERS[name].module}").READER
+    return reader
+
+
+def recognise(document: Document) -> tuple[Reader, Match] | None:
+    """The platform whose file this is, and how that was told; None for everybody else's."""
+    found = []
+    keys = _keys(document)
+    for name, entry in READERS.items():
+        if not entry.marks or any(key.startswith(entry.marks) for key in keys):
+            reader = load(name)
+            match = reader.detect(document)
+            if match is not None:
+                found.append((reader, match))
+    return max(found, key=lambda pair: pair[1].sure, default=None)
+
+
+def _keys(document: Document) -> list[str]:
+    if document.records is None:
+        return document.names if document.table.header is not False else []
+    first = islice(document.records, LOOKED_AT)
+    return list(dict.fromkeys(key for record in first for key in record))

@@ -1,0 +1,259 @@
+"""What a reader is and what it gives back. How to add one: docs/input.md, "Adding a platform"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.errors import InputError
+from misc_cli.io.document import Document, text, text_array
+
+if TYPE_CHECKING:
+    from misc_cli.io.options import ReadOptions
+
+RowNumbers = npt.NDArray[np.int64]
+
+# How sure a detector is that the file is its own.
+CERTAIN = 3  # marks that only this platform leaves
+LIKELY = 2  # its usual columns, which others might have too
+POSSIBLE = 1
+
+# Kinds of questions. Only these two have classes; the rest is refused unless --allow-odd.
+CHOICE = "choice"
+CHOICES = "choices"  # several per answer; `label` is then an arrow list<string>
+NUMBER = "number"  # stars, Likert scales: classes in order, read like a choice
+TEXT = "text"
+BOXES = "boxes"
+SPANS = "spans"
+OTHER = "other"
+WITH_CLASSES = (CHOICE, CHOICES, NUMBER)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A detector's verdict: how sure, and what gave the file away."""
+
+    sure: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a file and its answers: three arrow columns of equal length.
+
+    name     what --question calls it
+    label    text; for several choices list<string>
+    rows     the source's row (from 0) of each answer; None if answer n is row n
+    gold     items and labels that the file itself says are right, two columns of text
+    columns  role → the column or path that it came from, for people
+    """
+
+    name: str
+    kind: str
+    worker: Any
+    item: Any
+    label: Any
+    rows: RowNumbers | None = None
+    gold: tuple[Any, Any] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader made of a file.
+
+    aside        reason → the source's rows (from 0) that were left out for it
+    notes        what a user should know; they become warnings
+    has_workers  False if nobody knows who answered: only a majority vote is possible then
+    """
+
+    questions: list[Question]
+    aside: Mapping[str, Sequence[int] | RowNumbers] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    has_workers: bool = True
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format: how it is told, what it is, how it is read.
+
+    title    for people: "Label Studio, JSON"
+    explain  one sentence: which field is worker, item, label, and what is left out
+    page     the documentation it was written from
+    """
+
+    name: str
+    title: str
+    explain: str
+    detect: Callable[[Document], Match | None]
+    read: Callable[[Document, ReadOptions], Reading]
+    page: str = ""
+
+
+class Collector:
+    """Answers of nested JSON, gathered one by one; `reading()` makes columns of them.
+
+    Each question's kind is that of its first answer; a question that turns out to have lists is
+    one of several choices.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[str, list[tuple[int, str, str, Any]]] = {}
+        self._kinds: dict[str, str] = {}
+        self._gold: dict[str, dict[str, Any]] = {}
+        self._aside: dict[str, list[int]] = {}
+        self._columns: dict[str, Mapping[str, str]] = {}
+
+    def answer(
+        self,
+        question: str,
+        worker: Any,
+        item: Any,
+        label: Any,
+        row: int,
+        kind: str = CHOICE,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        """One answer; `label` is text, or for several choices a list of texts."""
+        if self._kinds.setdefault(question, kind) == CHOICE and kind == CHOICES:
+            self._kinds[question] = CHOICES
+        self._columns.setdefault(question, columns or {})
+        self._answers.setdefault(question, []).append((row, text(worker), text(item), label))
+
+    def aside(self, reason: str, row: int) -> None:
+        self._aside.setdefault(reason, []).append(row)
+
+    def gold(self, question: str, item: Any, label: Any) -> None:
+        self._gold.setdefault(question, {})[text(item)] = label
+
+    def reading(self, notes: Sequence[str] = (), has_workers: bool = True) -> Reading:
+        names = list(self._answers)
+        questions = [self._question(name) for name in names]
+        return Reading(questions, self._aside, notes, has_workers)
+
+    def _question(self, name: str) -> Question:
+        rows, workers, items, labels = zip(*self._answers[name], strict=True)
+        kind = self._kinds[name]
+        gold = self._gold.get(name)
+        return Question(
+            name,
+            kind,
+            text_array(workers),
+            text_array(items),
+            _labels(labels, kind),
+            rows=np.array(rows, dtype=np.int64),
+            gold=None if gold is None else (text_array(gold), _labels(gold.values(), kind)),
+            columns=self._columns[name],
+        )
+
+
+def _labels(values: Iterable[Any], kind: str) -> Any:
+    if kind == CHOICES:
+        return pa.array([as_choices(value) for value in values], pa.list_(pa.string()))
+    return text_array(text(value) for value in values)
+
+
+def as_choices(value: Any) -> list[str]:
+    """The chosen options, sorted, each once: the order of clicks never matters."""
+    if value is None or value == "":
+        return []
+    return sorted({text(one) for one in (value if isinstance(value, list) else [value])})
+
+
+def from_columns(
+    document: Document,
+    *,
+    worker: str,
+    item: str,
+    questions: Mapping[str, str],
+    options: ReadOptions,
+    aside: Mapping[str, Callable[[Any], Any]] | None = None,
+    gold: Mapping[str, str] | None = None,
+) -> Reading:
+    """A table with one row per answer and a column per question: what most platforms export.
+
+    questions  question's name → its column
+    aside      reason → a function of `column`, itself a function from a name to its arrow text
+               column, that gives a boolean array: rows to leave out. The first reason counts.
+    gold       question's name → the column that holds the right answer where it is known
+    What the user names (--worker-col, --item-col, --label-col) goes before all of that.
+    """
+    given = {role: name for role, name in options.columns.items() if name is not None}
+    chosen = {role: user_column(document, role, name) for role, name in given.items()}
+    worker, item = chosen.get("worker", worker), chosen.get("item", item)
+    if "label" in chosen:
+        questions = {q: c for q, c in questions.items() if c == chosen["label"]} or {
+            chosen["label"]: chosen["label"]
+        }
+    gold = {q: column for q, column in (gold or {}).items() if q in questions}
+    columns = dict(zip((worker, item), document.columns([worker, item]), strict=True))
+    reasons, kept = _set_aside(document, aside or {}, len(columns[worker]))
+    found = []
+    for name, column in questions.items():
+        (labels,) = document.columns([column])
+        known = None
+        if name in gold:
+            (right,) = document.columns([gold[name]])
+            known = _known_of(columns[item], right)
+        values = [columns[worker], columns[item], labels]
+        if kept is not None:
+            values = [value.take(kept) for value in values]
+        roles = {"worker": worker, "item": item, "label": column}
+        who, what, said = values
+        found.append(Question(name, CHOICE, who, what, said, kept, known, roles))
+    return Reading(found, reasons)
+
+
+def _known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
+    """Each item once, where a right answer stands beside it."""
+    known = pc.fill_null(pc.not_equal(right.cast(pa.string()), ""), False)
+    pairs = pa.table({"item": items.cast(pa.string()), "label": right.cast(pa.string())})
+    pairs = pairs.filter(known).group_by(["item", "label"], use_threads=False).aggregate([])
+    if not pairs.num_rows:
+        return None
+    known_items, known_labels = (pairs[name].combine_chunks() for name in ("item", "label"))
+    return known_items.dictionary_encode(), known_labels.dictionary_encode()
+
+
+def _set_aside(
+    document: Document, aside: Mapping[str, Callable[[Any], Any]], n_rows: int
+) -> tuple[dict[str, RowNumbers], RowNumbers | None]:
+    """Rows by reason, and the rows that stay; None if all do."""
+    left = np.zeros(n_rows, dtype=bool)
+    reasons: dict[str, RowNumbers] = {}
+    for reason, condition in aside.items():
+        found = np.asarray(pc.fill_null(condition(lambda name: document.columns([name])[0]), False))
+        found &= ~left
+        if found.any():
+            reasons[reason] = np.flatnonzero(found)
+            left |= found
+    return reasons, np.flatnonzero(~left) if left.any() else None
+
+
+def is_one_of(column: Any, *values: str) -> Any:
+    """Rows whose text, without case and spaces around it, is one of these; a boolean array."""
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
+    hit = pc.is_in(words, pa.array([value.lower() for value in values]))
+    return hit.take(column.indices)
+
+
+def user_column(document: Document, role: str, asked: str) -> str:
+    """The column that the user means, by name or position."""
+    from misc_cli.io.columns import named
+
+    at = named(document.name, document.names, role, asked)
+    if document.names.count(document.names[at]) > 1:
+        raise InputError(
+            f"{document.name}: {document.names.count(document.names[at])} columns are called "
+            f"{document.names[at]!r}; rename them"
+        )
+    return document.names[at]
