@@ -205,7 +205,7 @@ def test_columns_by_the_users_word(tmp_path: Path) -> None:
             "verdicts.jsonl",
             '{"_input_hash": 8, "_task_hash": 1, "_session_id": "w1", "label": "z", "answer":'
             ' "cat"}\n'
-            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": "2", "label": "z", "answer": 4}\n',
+            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": 2, "label": 7, "answer": 4}\n',
         ),
         (
             "plain.json",
