@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from misc_cli.aggregators.confusion.em import Model, fit, shrunk_rows
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.engines.local import OnEngines
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.types import Floats, OnIteration
 
 
 @dataclass(frozen=True)
-class DawidSkene:
+class DawidSkene(OnEngines):
     """A confusion matrix per worker.
 
     `shrinkage` is how many pseudo-answers per true class pull a worker's row towards the crowd's
@@ -32,14 +34,14 @@ class DawidSkene:
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
             confusions = shrunk_rows(counts, self.shrinkage)
             return Model(np.log(confusions), confusions)
 
         return fit(
-            labels,
+            engine,
             estimate,
             class_prior=self.class_prior,
             stage="ds-em",

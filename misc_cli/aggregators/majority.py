@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from misc_cli.aggregators.confusion.em import confusions_of, vote_fractions
-from misc_cli.core.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
+from misc_cli.aggregators.confusion.em import VoteFractions, shrunk_rows
+from misc_cli.core.engines.local import OnEngines
+from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.core.types import Iteration, OnIteration
+
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's.
+SHRINKAGE = 0.5
 
 
 @dataclass(frozen=True)
-class MajorityVote:
+class MajorityVote(OnEngines):
     """Nothing to set. Confusions are each worker's answers against the vote fractions.
 
     The confidence is the share of the votes, and people count on it: it is not calibrated.
@@ -18,12 +23,11 @@ class MajorityVote:
 
     calibratable: ClassVar[bool] = False
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        posteriors = vote_fractions(labels)
-        on_iteration(Iteration("mv", 1, change=0.0, posteriors=posteriors))
-        return Aggregation(
-            posteriors=posteriors,
-            confusions=confusions_of(labels, posteriors, shrinkage=0.5),
-            class_prior=posteriors.mean(axis=0),
+    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+        sums = engine.sweep(VoteFractions())
+        on_iteration(Iteration("mv", 1, change=0.0, posteriors=engine.whole(POSTERIORS)))
+        return Fitted(
+            confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
+            class_prior=sums.class_sizes / engine.n_items,
             iterations=1,
         )

@@ -13,11 +13,13 @@ import numpy as np
 from scipy.special import digamma
 
 from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.engines.local import OnEngines
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.types import Floats, OnIteration
 
 
 @dataclass(frozen=True)
-class MeanField:
+class MeanField(OnEngines):
     """Pseudo-counts: `diagonal` on the right answer, `off_diagonal` elsewhere.
 
     `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row: the
@@ -40,8 +42,8 @@ class MeanField:
         }
     }
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        n_classes = labels.n_classes
+    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+        n_classes = engine.n_classes
         prior = np.full((n_classes, n_classes), self.off_diagonal)
         np.fill_diagonal(prior, self.diagonal)
 
@@ -51,7 +53,7 @@ class MeanField:
             return Model(digamma(pseudo) - digamma(totals), pseudo / totals)
 
         return fit(
-            labels,
+            engine,
             estimate,
             class_prior=self.class_prior,
             stage="ds-mf",

@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from misc_cli.aggregators.confusion.em import TINY, Model, fit
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.engines.local import OnEngines
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.types import Floats, OnIteration
 
 
 @dataclass(frozen=True)
-class OneCoin:
+class OneCoin(OnEngines):
     """`shrinkage` is how many pseudo-answers pull a worker's accuracy towards the crowd's.
 
     The class prior stays uniform in both presets: one accuracy cannot say that a class is rarely
@@ -30,12 +32,12 @@ class OneCoin:
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
         def estimate(counts: Floats) -> Model:
             return _coins(counts, self.shrinkage)
 
         return fit(
-            labels,
+            engine,
             estimate,
             class_prior=self.class_prior,
             stage="one-coin",

@@ -11,13 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    Block,
+    Engine,
+    Fitted,
+    RowArrays,
+)
 from misc_cli.core.logdomain import clamp, normalise_scores
-from misc_cli.core.parallel import map_in_order
 from misc_cli.core.solver import Step, iterate
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
+from misc_cli.core.types import Floats, Labels, OnIteration
 from misc_cli.errors import ConfigError
 
 TINY = float(np.finfo(np.float64).eps)
@@ -35,13 +44,38 @@ Estimate = Callable[[Floats], Model]
 EstimatePrior = Callable[[Floats], Floats]
 
 
-@dataclass(frozen=True)
-class State:
-    """`posteriors` is one buffer that each sweep rewrites block by block."""
+@dataclass
+class Sums:
+    """What a sweep adds up over the blocks.
 
-    posteriors: Floats
+    counts       (n_workers * n_classes observed, n_classes true)
+    class_sizes  (n_classes,): Σ_i T_ic
+    """
+
     counts: Floats
     class_sizes: Floats
+    log_likelihood: float = 0.0
+    change: float = 0.0
+
+    def __iadd__(self, other: Sums) -> Sums:
+        self.counts += other.counts
+        self.class_sizes += other.class_sizes
+        self.log_likelihood += other.log_likelihood
+        self.change = max(self.change, other.change)
+        return self
+
+    @property
+    def by_worker(self) -> Floats:
+        """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
+        n_classes = self.counts.shape[1]
+        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the next M-step reads, and the last one's outcome; the posteriors are the engine's."""
+
+    sums: Sums
     model: Model | None
     class_prior: Floats
 
@@ -66,37 +100,74 @@ def prior_rule(name: str) -> EstimatePrior:
     return CLASS_PRIORS[name]
 
 
-def vote_fractions(labels: Labels) -> Floats:
-    """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
-    votes = labels.votes
-    fractions = np.empty((votes.n_items, votes.n_classes))
+@dataclass(frozen=True)
+class VoteFractions:
+    """Each item's share of votes per class becomes its posterior; gold rows are certain."""
 
-    def fill(rows: slice) -> None:
-        totals = votes.class_totals(rows)
-        answered = totals @ np.ones(votes.n_classes)
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        totals = block.class_totals()
+        n_classes = totals.shape[1]
+        answered = totals @ np.ones(n_classes)
         unanswered = answered == 0.0
-        totals[unanswered], answered[unanswered] = 1.0, votes.n_classes  # every class alike
-        for column, total in zip(fractions[rows].T, totals.T, strict=True):
+        totals[unanswered], answered[unanswered] = 1.0, n_classes  # every class alike
+        fractions = np.empty_like(totals)
+        for column, total in zip(fractions.T, totals.T, strict=True):
             np.divide(total, answered, out=column)
-
-    for _ in map_in_order(fill, votes.blocks):
-        pass
-    if labels.gold is not None:
-        clamp(fractions, labels.gold)
-    return fractions
+        if GOLD in rows:
+            clamp(fractions, rows[GOLD])
+        return {POSTERIORS: fractions}, _sums(block, fractions)
 
 
-def expected_counts(labels: Labels, posteriors: Floats) -> Floats:
-    """n_w[ck] = Σ_i T_ic · [worker w answered k on i], (n_workers, n_classes, n_classes)."""
-    votes = labels.votes
-    total = np.zeros((votes.n_workers * votes.n_classes, votes.n_classes))
-    for partial in map_in_order(lambda rows: votes.block(rows).T @ posteriors[rows], votes.blocks):
-        total += partial
-    return _true_first(total, votes.n_workers)
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """n_w[ck] = Σ_i T_ic · [worker w answered k on i], given the posteriors as they are."""
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        return {}, _sums(block, rows[POSTERIORS])
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The E-step, with the next M-step's sums.
+
+    table      (n_workers * n_classes, n_classes): column (w, k) of the votes meets E[log π_w[c, k]]
+               for every true class c
+    log_prior  (n_classes,)
+    """
+
+    table: Floats
+    log_prior: Floats
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, model: Model, class_prior: Floats) -> Expectation:
+        by_answer = np.ascontiguousarray(model.log_confusions.transpose(0, 2, 1))
+        return cls(by_answer.reshape(-1, len(class_prior)), np.log(class_prior))
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        matrix = block.matrix
+        # eq. 2.5 in logs: T_ic ∝ p_c · Π_w π_w[c, x_wi]
+        scores = matrix @ self.table
+        log_normalisers = normalise_scores(scores, rows.get(GOLD), self.log_prior)
+        moved = rows[POSTERIORS] - scores
+        sums = Sums(
+            counts=matrix.T @ scores,
+            class_sizes=np.ones(len(scores)) @ scores,  # several times faster than sum(axis=0)
+            log_likelihood=float(log_normalisers.sum()),
+            change=float(max(moved.max(initial=0.0), -moved.min(initial=0.0))),
+        )
+        return {POSTERIORS: scores}, sums
+
+
+def _sums(block: Block, posteriors: Floats) -> Sums:
+    return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
 
 
 def fit(
-    labels: Labels,
+    engine: Engine,
     estimate: Estimate,
     *,
     class_prior: str,
@@ -104,28 +175,29 @@ def fit(
     tol: float,
     max_iter: int,
     on_iteration: OnIteration,
-) -> Aggregation:
+) -> Fitted:
     """EM from vote fractions: `estimate` is the M-step, the E-step is the same for all."""
     prior_of = prior_rule(class_prior)
 
     def step(state: State) -> Step[State]:
-        model = estimate(state.counts)
-        prior = prior_of(state.class_sizes)
-        sums = _sweep(labels, model, prior, state.posteriors)
-        updated = State(state.posteriors, sums.counts, sums.class_sizes, model, prior)
-        return Step(updated, sums.change, sums.log_likelihood, posteriors=state.posteriors)
+        model = estimate(state.sums.by_worker)
+        prior = prior_of(state.sums.class_sizes)
+        sums = engine.sweep(Expectation.of(model, prior))
+        return Step(
+            State(sums, model, prior),
+            sums.change,
+            sums.log_likelihood,
+            posteriors=engine.whole(POSTERIORS),
+        )
 
-    posteriors = vote_fractions(labels)
-    counts = expected_counts(labels, posteriors)
-    sizes = posteriors.sum(axis=0)
-    start = State(posteriors, counts, sizes, None, prior_of(sizes))
+    sums = engine.sweep(VoteFractions())
+    start = State(sums, None, prior_of(sums.class_sizes))
     solution = iterate(
         step, start, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
     )
     end = solution.state
-    model = end.model if end.model is not None else estimate(end.counts)
-    return Aggregation(
-        posteriors=end.posteriors,
+    model = end.model if end.model is not None else estimate(end.sums.by_worker)
+    return Fitted(
         confusions=model.confusions,
         class_prior=end.class_prior,
         iterations=solution.iterations,
@@ -134,55 +206,17 @@ def fit(
     )
 
 
-@dataclass
-class _Sums:
-    """What one E-step adds up over the blocks."""
-
-    counts: Floats
-    class_sizes: Floats
-    log_likelihood: float = 0.0
-    change: float = 0.0
-
-    def add(self, other: _Sums) -> None:
-        self.counts += other.counts
-        self.class_sizes += other.class_sizes
-        self.log_likelihood += other.log_likelihood
-        self.change = max(self.change, other.change)
+def vote_fractions(labels: Labels) -> Floats:
+    """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
+    engine = LocalEngine.of(labels)
+    engine.sweep(VoteFractions())
+    return engine.whole(POSTERIORS)
 
 
-def _sweep(labels: Labels, model: Model, class_prior: Floats, posteriors: Floats) -> _Sums:
-    """One E-step over all blocks, rewriting `posteriors`, with the next M-step's sums."""
-    votes, gold = labels.votes, labels.gold
-    n_columns = votes.n_workers * votes.n_classes
-    # column (w, k) of the votes meets E[log π_w[c, k]] for every true class c
-    table = np.ascontiguousarray(model.log_confusions.transpose(0, 2, 1)).reshape(n_columns, -1)
-    log_prior = np.log(class_prior)
-
-    def kernel(rows: slice) -> _Sums:
-        block = votes.block(rows)
-        # eq. 2.5 in logs: T_ic ∝ p_c · Π_w π_w[c, x_wi]
-        scores = block @ table
-        log_normalisers = normalise_scores(scores, None if gold is None else gold[rows], log_prior)
-        moved = posteriors[rows] - scores
-        posteriors[rows] = scores
-        return _Sums(
-            counts=block.T @ scores,
-            class_sizes=np.ones(len(scores)) @ scores,  # several times faster than sum(axis=0)
-            log_likelihood=float(log_normalisers.sum()),
-            change=float(max(moved.max(initial=0.0), -moved.min(initial=0.0))),
-        )
-
-    total = _Sums(np.zeros((n_columns, votes.n_classes)), np.zeros(votes.n_classes))
-    for partial in map_in_order(kernel, votes.blocks):
-        total.add(partial)
-    total.counts = _true_first(total.counts, votes.n_workers)
-    return total
-
-
-def _true_first(columns: Floats, n_workers: int) -> Floats:
-    """(n_workers * observed, true) → (n_workers, true, observed)."""
-    n_classes = columns.shape[1]
-    return columns.reshape(n_workers, n_classes, n_classes).transpose(0, 2, 1)
+def expected_counts(labels: Labels, posteriors: Floats) -> Floats:
+    """n_w[ck] = Σ_i T_ic · [worker w answered k on i], (n_workers, n_classes, n_classes)."""
+    engine = LocalEngine(labels.votes, {POSTERIORS: posteriors})
+    return engine.sweep(ExpectedCounts()).by_worker
 
 
 def crowd_rows(counts: Floats) -> Floats:

@@ -1,0 +1,113 @@
+"""The engine of one process: votes and rows in its memory (or mapped), blocks walked by threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+import scipy.sparse as sp
+
+from misc_cli.core.engines.protocol import (
+    GOLD,
+    Array,
+    EngineMethod,
+    Kernel,
+    Sums,
+    add_up,
+    gathered,
+)
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.votes import Rows, Votes
+
+# (name, shape, dtype) → an array for the rows of that name
+Allocate = Callable[[str, tuple[int, ...], "np.dtype[np.generic]"], Array]
+
+
+@dataclass(frozen=True)
+class VotesBlock:
+    """A range of items of some votes."""
+
+    votes: Votes
+    rows: Rows
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        return self.votes.block(self.rows)
+
+    def class_totals(self) -> Floats:
+        return self.votes.class_totals(self.rows)
+
+
+def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    return np.empty(shape, dtype)
+
+
+class LocalEngine:
+    """`rows` are those there are at the start, (n_items, ...) each; `allocate` makes new ones."""
+
+    def __init__(
+        self,
+        votes: Votes,
+        rows: Mapping[str, Array] | None = None,
+        allocate: Allocate = in_memory,
+    ) -> None:
+        self.votes = votes
+        self._arrays = dict(rows or {})
+        self._allocate = allocate
+        self._lock = Lock()
+
+    @classmethod
+    def of(cls, labels: Labels) -> LocalEngine:
+        return cls(labels.votes, {} if labels.gold is None else {GOLD: labels.gold})
+
+    @property
+    def n_items(self) -> int:
+        return self.votes.n_items
+
+    @property
+    def n_workers(self) -> int:
+        return self.votes.n_workers
+
+    @property
+    def n_classes(self) -> int:
+        return self.votes.n_classes
+
+    @property
+    def n_votes(self) -> int:
+        return self.votes.n_votes
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        votes, before = self.votes, dict(self._arrays)
+
+        def walk(rows: Rows) -> Sums:
+            views = {name: array[rows] for name, array in before.items()}
+            new, sums = kernel(VotesBlock(votes, rows), views)
+            for name, values in new.items():
+                self._array(name, values)[rows] = values
+            return sums
+
+        return add_up(map_in_order(walk, votes.blocks))
+
+    def whole(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def _array(self, name: str, values: Array) -> Array:
+        """Where the rows of this name are kept, made for the first block that has some."""
+        with self._lock:
+            if name not in self._arrays:
+                shape = (self.n_items, *values.shape[1:])
+                self._arrays[name] = self._allocate(name, shape, values.dtype)
+            return self._arrays[name]
+
+
+class OnEngines:
+    """A method written for engines, called as every aggregator is: on labels in memory."""
+
+    def __call__(
+        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
+    ) -> Aggregation:
+        engine = LocalEngine.of(labels)
+        return gathered(engine, self.solve(engine, on_iteration))

@@ -1,0 +1,117 @@
+"""The seam between methods and machines.
+
+Everything about an item lives with its block of items; everything about a worker, a class or a rank
+is small and shared. A kernel is a pure function
+
+    (block of votes, rows of the block, shared state) → (new rows, partial sums)
+
+written as a frozen dataclass whose fields are the shared state. An engine keeps blocks and rows
+where they are, hands the kernel to every block and adds the partial sums in the blocks' order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import iadd
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from misc_cli.core.types import Aggregation, Floats, OnIteration
+from misc_cli.errors import MiscError
+
+Array = npt.NDArray[Any]
+RowArrays = Mapping[str, Array]  # name → the block's rows, (n_block_items, ...)
+Sums = TypeVar("Sums")
+SumsOut = TypeVar("SumsOut", covariant=True)
+
+# The rows that every method leaves behind: (n_block_items, n_classes), each sums to 1.
+POSTERIORS = "posteriors"
+# Known classes of items, (n_block_items,), -1 where unknown; absent where no item's is known.
+GOLD = "gold"
+
+
+class Block(Protocol):
+    """The votes on a block of items."""
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """CSR (n_block_items, n_workers * n_classes)."""
+
+    def class_totals(self) -> Floats:
+        """How many votes each class has on these items, (n_block_items, n_classes)."""
+
+
+class Kernel(Protocol[SumsOut]):
+    """A frozen dataclass of shared state that can be pickled. A call changes neither its arguments.
+
+    The sums can be added with `+=`: an array, a number, a list (which grows) or a record. A kernel
+    may have the class attribute `needs`: names of the rows that its new rows depend on. An engine
+    that lost some rows, or keeps none, uses it to make them again; without it, all are needed.
+    """
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
+
+
+class Engine(Protocol):
+    """Blocks of votes, rows beside them, and the hands that walk them."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def n_workers(self) -> int: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def n_votes(self) -> int: ...
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        """`kernel` on every block: keeps the new rows, returns the sums of all blocks."""
+
+    def whole(self, name: str) -> Array | None:
+        """These rows of all items as one array, if they are in this process's memory."""
+
+
+def add_up(partials: Iterable[Sums]) -> Sums:
+    """The sum of partial sums in the order they come, in place of the first one."""
+    return reduce(iadd, partials)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a method found out on an engine. The posteriors stay there (`POSTERIORS`).
+
+    confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
+    class_prior  (n_classes,)
+    """
+
+    confusions: Floats
+    class_prior: Floats
+    iterations: int
+    converged: bool
+    objective: float | None = None
+
+
+class EngineMethod(Protocol):
+    """A method that runs on any engine."""
+
+    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted: ...
+
+
+def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
+    """The aggregation of an engine whose rows are in this process's memory."""
+    posteriors = engine.whole(POSTERIORS)
+    if posteriors is None:
+        raise MiscError("the posteriors are spread over files or machines: read them part by part")
+    return Aggregation(
+        posteriors=np.asarray(posteriors, dtype=np.float64),
+        confusions=fitted.confusions,
+        class_prior=fitted.class_prior,
+        iterations=fitted.iterations,
+        converged=fitted.converged,
+        objective=fitted.objective,
+    )
