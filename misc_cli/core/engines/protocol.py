@@ -12,7 +12,7 @@ where they are, hands the kernel to every block and adds the partial sums in the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import iadd
 from typing import Any, Protocol, TypeVar
@@ -87,12 +87,13 @@ class Fitted:
 
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
+    stopped      as in `Aggregation`
     """
 
     confusions: Floats
     class_prior: Floats
     iterations: int
-    converged: bool
+    stopped: Mapping[str, str] = field(default_factory=dict)
     objective: float | None = None
 
 
@@ -112,6 +113,6 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
         confusions=fitted.confusions,
         class_prior=fitted.class_prior,
         iterations=fitted.iterations,
-        converged=fitted.converged,
+        stopped=fitted.stopped,
         objective=fitted.objective,
     )
