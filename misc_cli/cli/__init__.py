@@ -10,6 +10,7 @@ from importlib import import_module
 
 import click
 
+from misc_cli.cli.nearest import Group
 from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
@@ -18,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "queue": "misc_cli.cli.queue:command",
     "evaluate": "misc_cli.cli.evaluate:command",
     "diff": "misc_cli.cli.diff:command",
+    "config": "misc_cli.cli.settings:group",
     "datasets": "misc_cli.cli.datasets:group",
     "reproduce": "misc_cli.cli.reproduce:command",
     "simulate": "misc_cli.cli.simulate:command",
@@ -30,13 +32,14 @@ SUMMARIES: dict[str, str] = {
     "queue": "List the items to ask again first.",
     "evaluate": "Judge labels by the truth.",
     "diff": "Say which labels and workers changed between two runs.",
+    "config": "Show the settings in force and where they are from.",
     "datasets": "List, fetch and find the public datasets.",
     "reproduce": "Run the paper's table, ours beside the paper's.",
     "simulate": "Make up a crowd and its answers, with the truth.",
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """Commands by name, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.nearest import Group
 
 _FROM = options.option(
     "--from",
@@ -18,7 +19,7 @@ _FROM = options.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def group() -> None:
     """List, fetch and find the paper's six datasets.
 

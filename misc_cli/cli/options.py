@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from misc_cli.cli import startup
+from misc_cli.cli import config, startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.cli.parameters import Names as Names
@@ -22,6 +24,7 @@ from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settin
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULTS = Settings()
 LAST = "Messages"
+CONFIG = "misc_cli.config"  # where a context keeps the file of settings
 
 
 class Option(click.Option):
@@ -32,6 +35,11 @@ class Option(click.Option):
             kwargs.setdefault("metavar", "N")
         super().__init__(*args, **kwargs)
         self.section = section
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Every option has a variable, MISC_ and its name: see cli/config.py."""
+        names = config.variables(config.path_of(ctx), config.key_of(self))
+        return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Without the ranges: the help text says what matters, an error message the rest."""
@@ -46,6 +54,22 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.params.append(
+            Option(
+                ["--config"],
+                section=LAST,
+                metavar="FILE",
+                is_eager=True,
+                expose_value=False,
+                callback=_use_settings,
+                help="Settings, TOML: every flag by its name, at the top for all commands or in "
+                "the table of one [default: misc.toml here, else tool.misc in pyproject.toml].",
+            )
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with telling_origin(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         startup.load_arrow()
@@ -69,6 +93,30 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 for line in self.examples.strip().splitlines():
                     formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+
+def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Eager: before any other option looks for its default."""
+    if not ctx.resilient_parsing:
+        file = config.find(value)
+        ctx.meta[CONFIG] = file
+        if file.content:
+            ctx.default_map = config.default_map(ctx, file)
+
+
+@contextmanager
+def telling_origin(ctx: click.Context, file: config.File | None = None) -> Iterator[None]:
+    """A bad value that is not from the command line says where it is from."""
+    try:
+        yield
+    except click.BadParameter as error:
+        if error.param is not None:
+            found = file or ctx.meta.get(CONFIG, config.File())
+            where = config.origin(ctx, error.param, found)
+            if where not in ("command line", "default"):
+                message = f"{error.message} (from {where})"
+                raise click.BadParameter(message, error.ctx, error.param) from None
+        raise
 
 
 def _apply(*options: Callable[[F], F]) -> Callable[[F], F]:

@@ -1,0 +1,200 @@
+"""One file of settings, and variables: the defaults of every flag of every command.
+
+    flag  >  MISC_AGGREGATE_SEED  >  MISC_SEED  >  [aggregate] of the file  >  its top  >  default
+
+The file is the one that --config or MISC_CONFIG names, else ./misc.toml, else the table [tool.misc]
+of ./pyproject.toml. Its keys are the flags' names; click's default map takes them from there, so no
+flag is written twice. A key that is no flag is an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from misc_cli.cli.nearest import did_you_mean
+from misc_cli.errors import ConfigError
+
+FILE = "misc.toml"
+SHARED_FILE = "pyproject.toml"
+PREFIX = "MISC_"
+# Flags that make no sense as a setting: they say where the settings are, or end the program.
+NO_SETTING = ("config", "help", "version")
+# Variables that are no flags.
+OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of settings; `name` is empty where there is none."""
+
+    name: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find(given: str | None = None) -> File:
+    """The file in force: the one that is named, else one in the folder we are in."""
+    if given is not None:
+        return File(given, _table(given, _parse(given)))
+    for name in (FILE, SHARED_FILE):
+        if os.path.isfile(name):
+            content = _table(name, _parse(name))
+            if content or name == FILE:
+                return File(name, content)
+    return File()
+
+
+def _parse(name: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(Path(name).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read ({error.strerror}); check --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: not TOML ({error})") from None
+
+
+def _table(name: str, content: dict[str, Any]) -> dict[str, Any]:
+    if Path(name).name != SHARED_FILE:
+        return content
+    tool = content.get("tool", {})
+    found: dict[str, Any] = tool.get("misc", {})
+    return found
+
+
+def key_of(parameter: click.Parameter) -> str:
+    """What a parameter is called in a file: its long flag, or an argument's name."""
+    flags = [flag for flag in parameter.opts if flag.startswith("--")]
+    return (flags[0] if flags else parameter.name or "").lstrip("-").lower().replace("_", "-")
+
+
+def settable(command: click.Command) -> dict[str, click.Parameter]:
+    """A command's parameters by their key."""
+    keys = {key_of(parameter): parameter for parameter in command.params}
+    return {key: parameter for key, parameter in keys.items() if key not in NO_SETTING}
+
+
+def default_map(context: click.Context, file: File) -> dict[str, Any]:
+    """What the file says of a command, by parameter name; what nobody knows is an error."""
+    words = path_of(context)
+    commands = all_commands(context.find_root())
+    _check_tables(file, file.content, commands)
+    known = settable(context.command)
+    found: dict[str, Any] = {}
+    for depth in range(len(words) + 1):
+        table: Any = file.content
+        for word in words[:depth]:
+            table = table.get(word, {})
+        for key, value in table.items():
+            if isinstance(value, dict):
+                continue
+            parameter = known.get(key.replace("_", "-"))
+            if parameter is None:
+                _refuse_unknown(file, key, words[:depth], commands)
+            else:
+                found[parameter.name or ""] = _listed(parameter, value)
+    return found
+
+
+def path_of(context: click.Context) -> tuple[str, ...]:
+    """The words that name a command, without the program's own."""
+    words: list[str] = []
+    at: click.Context | None = context
+    while at is not None and at.parent is not None:
+        words.insert(0, at.info_name or "")
+        at = at.parent
+    return tuple(words)
+
+
+def all_commands(root: click.Context) -> dict[tuple[str, ...], click.Command]:
+    """Every command that does something, by the words that name it."""
+    found: dict[tuple[str, ...], click.Command] = {}
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(root):
+                child = command.get_command(root, name)
+                if child is not None:
+                    walk(child, (*words, name))
+        else:
+            found[words] = command
+
+    walk(root.command, ())
+    return found
+
+
+def variables(words: tuple[str, ...], key: str) -> list[str]:
+    """The variables that set a parameter of a command, the first one found counts."""
+    own = "_".join([*words, key]).upper().replace("-", "_")
+    return [PREFIX + own, PREFIX + key.upper().replace("-", "_")]
+
+
+def unknown_variables(root: click.Context) -> Iterator[tuple[str, str]]:
+    """Variables that look like ours and set nothing, with a guess.
+
+    No error: a cluster may call its own variables so.
+    """
+    names = {
+        name
+        for words, command in all_commands(root).items()
+        for key in settable(command)
+        for name in variables(words, key)
+    }
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in names and name not in OTHER_VARIABLES:
+            yield name, did_you_mean(name, names)
+
+
+def origin(context: click.Context, parameter: click.Parameter, file: File) -> str:
+    """Where the value of a parameter is from, in words."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source is click.core.ParameterSource.DEFAULT_MAP:
+        return file.name
+    if source is click.core.ParameterSource.ENVIRONMENT:
+        names = variables(path_of(context), key_of(parameter))
+        return next(name for name in names if os.environ.get(name))
+    return "command line" if source is click.core.ParameterSource.COMMANDLINE else "default"
+
+
+def _check_tables(
+    file: File,
+    table: Mapping[str, Any],
+    commands: Mapping[tuple[str, ...], click.Command],
+    above: tuple[str, ...] = (),
+) -> None:
+    """Every table must be the name of a command or of a group of them."""
+    names = {words[len(above)] for words in commands if words[: len(above)] == above != words}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            if name not in names:
+                where = ".".join((*above, name))
+                guess = did_you_mean(name, names)
+                raise ConfigError(f"{file.name}: [{where}] is no command{guess}")
+            _check_tables(file, value, commands, (*above, name))
+
+
+def _refuse_unknown(
+    file: File,
+    key: str,
+    words: tuple[str, ...],
+    commands: Mapping[tuple[str, ...], click.Command],
+) -> None:
+    """A key above the commands' tables may be for another command; else it is a mistake."""
+    below = [command for name, command in commands.items() if name[: len(words)] == words]
+    names = {name for command in below for name in settable(command)}
+    if key.replace("_", "-") not in names:
+        where = f" in [{'.'.join(words)}]" if words else ""
+        guess = did_you_mean(key.replace("_", "-"), names)
+        raise ConfigError(f"{file.name}: no flag is called {key}{where}{guess}")
+
+
+def _listed(parameter: click.Parameter, value: Any) -> Any:
+    """One value of a flag that may be given several times needs no brackets."""
+    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+    return [value] if several and not isinstance(value, list) else value

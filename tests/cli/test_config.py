@@ -1,0 +1,144 @@
+"""One file of settings, variables, and what wins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from misc_cli.__main__ import run
+from misc_cli.cli import config, misc
+
+ANSWERS = Path(__file__).parent.parent.parent / "sample_data" / "answers.csv"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def settings_of(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(path.read_text())["options"]
+    return found
+
+
+def test_flags_win_over_variables_over_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "misc.toml").write_text(
+        'seed = 1\n[aggregate]\naggregator = "ds-em"\nprobabilities = true\noutput = "labels.csv"\n'
+        'class_order = ["fox", "dog", "cat", "bird"]\nfail-if = "items<1"\n'
+        f'answers = "{ANSWERS}"\n[compare]\nseed = 9\n'
+    )
+    assert run(["aggregate"]) == 0
+    assert settings_of(folder / "labels.run.json")["seed"] == 1
+    header = (folder / "labels.csv").read_text().splitlines()[0]
+    assert header == "item,label,confidence,p_fox,p_dog,p_cat,p_bird"
+    monkeypatch.setenv("MISC_SEED", "2")
+    assert run(["aggregate"]) == 0
+    assert settings_of(folder / "labels.run.json")["seed"] == 2
+    monkeypatch.setenv("MISC_AGGREGATE_SEED", "3")
+    assert run(["aggregate"]) == 0
+    assert settings_of(folder / "labels.run.json")["seed"] == 3
+    assert run(["aggregate", "--seed", "4"]) == 0
+    assert settings_of(folder / "labels.run.json")["seed"] == 4
+
+
+def test_show_says_where_each_setting_is_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pyproject.toml").write_text(
+        "[tool.other]\nx = 1\n"
+        '[tool.misc]\nseed = 7\n[tool.misc.aggregate]\nfail-if = ["a<1", "b<1"]\n'
+    )
+    monkeypatch.setenv("MISC_QUIET", "yes")
+    monkeypatch.setenv("MISC_SEAD", "1")
+    assert run(["config", "show", "--json"]) == 0
+    said = capfd.readouterr()
+    rows = {(row["command"], row["setting"]): row for row in json.loads(said.out)}
+    assert rows["aggregate", "seed"]["value"] == 7
+    assert rows["simulate", "seed"]["from"] == "pyproject.toml"
+    assert rows["aggregate", "fail-if"]["value"] == ["a<1", "b<1"]
+    assert rows["aggregate", "quiet"] == {
+        "command": "aggregate",
+        "setting": "quiet",
+        "value": True,
+        "from": "MISC_QUIET",
+    }
+    assert "MISC_SEAD sets nothing; did you mean MISC_SEED" in said.err
+    assert run(["config", "show", "aggregate"]) == 0
+    shown = capfd.readouterr().out
+    assert "tolerance" not in shown
+    assert all(f" {key} " in shown for key in config.settable(command("aggregate")))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("agregator = 'mv'", "misc.toml: no flag is called agregator; did you mean aggregator"),
+        ("[agregate]\nseed = 1", "[agregate] is no command; did you mean aggregate?"),
+        ("[aggregate]\nsede = 1", "no flag is called sede in [aggregate]; did you mean seed"),
+        ("[aggregate]\nseed = 'x'", "(from misc.toml)"),
+        ("[aggregate]\nbudget = 1", "no flag is called budget in [aggregate]"),
+        ("seed = ", "misc.toml: not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_an_error_that_names_it(
+    content: str, message: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "misc.toml").write_text(content)
+    assert run(["aggregate", str(ANSWERS), "--aggregator", "mv"]) == 2
+    said = capfd.readouterr()
+    assert message in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+
+
+def test_a_named_file_replaces_the_one_that_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "misc.toml").write_text("nonsense = 1")
+    (folder / "night.toml").write_text("[aggregate]\naggregator = 'mv'\nquiet = true")
+    assert run(["aggregate", str(ANSWERS), "--config", "night.toml"]) == 0
+    monkeypatch.setenv("MISC_CONFIG", "absent.toml")
+    assert run(["aggregate", str(ANSWERS)]) == 2
+    assert "absent.toml: cannot be read" in capfd.readouterr().err
+
+
+def test_every_flag_of_every_command_can_be_set(folder: Path) -> None:
+    """By its own name, from a file and from a variable; nothing is written twice."""
+    root = click.Context(misc)
+    for words, found in config.all_commands(root).items():
+        flags = {
+            flag.lstrip("-")
+            for parameter in found.params
+            for flag in parameter.opts
+            if flag.startswith("--")
+        }
+        assert flags - set(config.settable(found)) <= {"config"}, words
+
+
+@pytest.mark.parametrize(
+    ("words", "guess"),
+    [
+        (["agregate"], "did you mean aggregate?"),
+        (["datasets", "fech"], "did you mean fetch?"),
+        (["aggregate", "x", "--agregator", "mv"], "--aggregator"),
+    ],
+)
+def test_did_you_mean(words: list[str], guess: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert guess in capfd.readouterr().err
+
+
+def test_variables_that_are_no_flags_keep_their_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISC_DEBUG", "1")
+    monkeypatch.setenv("MISC_DATA_DIR", "somewhere")
+    assert not list(config.unknown_variables(click.Context(misc)))
+
+
+def command(name: str) -> click.Command:
+    return config.all_commands(click.Context(misc))[(name,)]
