@@ -12,36 +12,36 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
 # Our own blocks of items use the cores. A BLAS that also does would only get in the way, and its
 # sums could depend on the number of threads. Set before anything loads numpy.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
-EXIT_TERMINATED = 128 + 15  # as a shell reports SIGTERM
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit."""
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
+        from misc_cli import signals
+
+        signals.install()
         from misc_cli.cli import startup
 
         startup.own_process = True
-        startup.forgive_stdout()
+        startup.prepare_streams()
         code = run(words)
-    except KeyboardInterrupt:
-        code = _interrupted()
+    except KeyboardInterrupt as error:
+        code = _ended(error)
     sys.exit(code)
 
 
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
-    import signal
-
     import click
 
+    from misc_cli import signals
     from misc_cli.cli import misc
     from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
 
@@ -50,16 +50,18 @@ def run(words: list[str]) -> int:
     if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
         misc.main(words, prog_name="misc")
     try:
-        signal.signal(signal.SIGTERM, _terminate)
         code = EXIT_DONE
         try:
             with misc.make_context("misc", words or ["--help"]) as context:
                 misc.invoke(context)
         except click.exceptions.Exit as ending:
             code = ending.exit_code
+        signals.check()
         return _flushed(code)
-    except (KeyboardInterrupt, click.Abort):
-        return _interrupted()
+    except KeyboardInterrupt as error:
+        return _ended(error)
+    except click.Abort as error:
+        return _ended(error)
     except click.UsageError as error:
         if (
             type(error).__name__ == "NoArgsIsHelpError"
@@ -113,16 +115,12 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _interrupted() -> int:
-    from misc_cli.errors import EXIT_INTERRUPTED
+def _ended(error: BaseException) -> int:
+    from misc_cli.signals import ending
 
-    print("misc: interrupted", file=sys.stderr)
-    return EXIT_INTERRUPTED
-
-
-def _terminate(number: int, frame: Any) -> NoReturn:
-    """End by exception, so that temporary files are removed on the way out."""
-    sys.exit(EXIT_TERMINATED)
+    code, word = ending(error)
+    print(f"misc: {word}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ EXIT_DONE = 0
 EXIT_DEFECT = 1
 EXIT_USAGE = 2
 EXIT_GATE = 3
-EXIT_INTERRUPTED = 130
 
 
 class MiscError(Exception):

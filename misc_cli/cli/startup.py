@@ -18,7 +18,7 @@ class _NoPandas:
             raise ModuleNotFoundError("pandas is not needed here", name=name)
 
 
-def forgive_stdout() -> None:
+def prepare_streams() -> None:
     """Help and tables on a stdout that is not UTF-8: what it cannot spell becomes a question mark.
 
     Data (labels, JSON) goes out as bytes of UTF-8 and is not touched by this.

@@ -3,32 +3,42 @@
 Processes, not threads: one that still runs at the deadline can be ended, and the thread limit and
 the warning filters, of which a process has one, stay each trial's own. What the trials share
 (labels, folds) is inherited by forking, not copied; where there is no forking they run in turn.
+
+A child has two pipes of its own, one for the numbers of its tasks and one for their results, and
+nobody else holds their other ends. So a child that dies, even halfway through a result, is the end
+of its pipe and never a wait; there is no lock and no shared memory that it could leave in disorder.
+`concurrent.futures` shares one pipe and one lock among all children, and hangs on either.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
+import select
 import signal
+import struct
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from misc_cli import signals
 from misc_cli.core.parallel import thread_limit, threads
 from misc_cli.errors import MiscError
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
-HELD = (signal.SIGINT, signal.SIGTERM)
-
-_function: Callable[[Any], Any] | None = None
+NUMBER = struct.Struct("<Q")  # of a task; of the bytes of a result
+PIECE = 1 << 20
+LONGEST_WAIT = 3600.0  # seconds that a poll may be told; then it asks again
 
 
 class Deadline:
@@ -56,8 +66,14 @@ def run_all(
     """`function` of every task in order, until the deadline; what is unfinished then is dropped."""
     processes = min(threads(), len(tasks))
     if parallel and processes > 1 and _may_fork():
-        yield from _run_forked(function, tasks, deadline, processes)
-        return
+        crew = _Crew(function, tasks)
+        try:
+            crew.hire(processes)
+            if crew.children:
+                yield from crew.results(deadline)
+                return
+        finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
+            crew.dismiss()
     for task in tasks:
         if deadline.passed:
             return
@@ -69,61 +85,167 @@ def _may_fork() -> bool:
     return sys.platform != "darwin" and not multiprocessing.current_process().daemon
 
 
-def _run_forked(
-    function: Callable[[Task], Outcome], tasks: Sequence[Task], deadline: Deadline, processes: int
-) -> Iterator[Outcome]:
-    others = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("fork")
-    executor = ProcessPoolExecutor(processes, context, _enter, (function,))
-    try:
-        with _signals_held(), warnings.catch_warnings():
+@dataclass
+class _Child:
+    """One process: where it takes orders, where its results come from, what it is at."""
+
+    pid: int
+    orders: int
+    results: int
+    task: int | None = None
+    received: bytearray = field(default_factory=bytearray)
+
+    def give(self, task: int) -> None:
+        self.task = task
+        with suppress(BrokenPipeError):  # it is dead, which its other pipe will tell
+            os.write(self.orders, NUMBER.pack(task))
+
+    def take(self) -> bytes | None:
+        """A whole result, or None while some of it is still to come."""
+        piece = os.read(self.results, PIECE)
+        if not piece:
+            raise MiscError(
+                "a trial was killed from outside, probably for want of memory; lower --threads"
+            )
+        self.received += piece
+        if len(self.received) < NUMBER.size:
+            return None
+        end = NUMBER.size + NUMBER.unpack_from(self.received)[0]
+        if len(self.received) < end:
+            return None
+        whole = bytes(memoryview(self.received)[NUMBER.size :])
+        self.received, self.task = bytearray(), None
+        return whole
+
+
+class _Crew:
+    """The children of one call, and what they have found so far."""
+
+    def __init__(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> None:
+        self.function = function
+        self.tasks = tasks
+        self.children: list[_Child] = []
+
+    def hire(self, count: int) -> None:
+        """As many children as the system allows, maybe none."""
+        # A signal in the midst of a fork would be lost, or end a child that cannot know it.
+        with signals.held(), warnings.catch_warnings():
             # Python ≥ 3.12 warns of forking while arrow's idle reader threads exist; the children
             # touch neither arrow nor any lock those threads could hold.
             warnings.simplefilter("ignore", DeprecationWarning)
-            pending = [executor.submit(_call, task) for task in tasks]
-        for future in pending:
-            if wait([future], deadline.left).not_done:
-                return
-            yield future.result()
-    except BrokenProcessPool:
-        raise MiscError(
-            "a trial was killed from outside, probably for want of memory; lower --threads"
-        ) from None
-    finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
-        for child in set(multiprocessing.active_children()) - others:
-            child.kill()  # a child that is only just starting may miss anything milder
-        executor.shutdown(cancel_futures=True)
+            with suppress(OSError):  # no more processes, or no more open files
+                for _ in range(count):
+                    self._hire_one()
+
+    def _hire_one(self) -> None:
+        pipes: list[int] = []
+        try:
+            pipes += os.pipe()
+            pipes += os.pipe()
+            pid = os.fork()
+        except OSError:
+            for end in pipes:
+                os.close(end)
+            raise
+        take_orders, give_orders, take_results, give_results = pipes
+        if pid == 0:
+            theirs = [give_orders, take_results]
+            theirs += [end for child in self.children for end in (child.orders, child.results)]
+            _labour(self.function, self.tasks, take_orders, give_results, theirs)
+        os.close(take_orders)
+        os.close(give_results)
+        self.children.append(_Child(pid, give_orders, take_results))
+
+    def results(self, deadline: Deadline) -> Iterator[Any]:
+        """Results in the order of the tasks, as soon as each is there."""
+        waiting = iter(range(len(self.tasks)))
+        poll = select.poll()
+        by_pipe = {child.results: child for child in self.children}
+        for child in self.children:
+            poll.register(child.results, select.POLLIN)
+            child.give(next(waiting))
+        found: dict[int, bytes] = {}
+        for task in range(len(self.tasks)):
+            while task not in found:
+                left = deadline.left
+                if left is not None and left <= 0.0:
+                    return
+                for pipe, _ in poll.poll(min(LONGEST_WAIT, left or LONGEST_WAIT) * 1000):
+                    child = by_pipe[pipe]
+                    done = child.task
+                    whole = child.take()
+                    if whole is None or done is None:
+                        continue
+                    found[done] = whole
+                    following = next(waiting, None)
+                    if following is None:
+                        poll.unregister(pipe)
+                    else:
+                        child.give(following)
+            succeeded, outcome = pickle.loads(found.pop(task))
+            if not succeeded:
+                raise outcome
+            yield outcome
+
+    def dismiss(self) -> None:
+        with signals.held():
+            for child in self.children:
+                with suppress(ProcessLookupError):
+                    os.kill(child.pid, signal.SIGKILL)  # one just starting may miss anything milder
+                os.close(child.orders)
+                os.close(child.results)
+            for child in self.children:
+                with suppress(ChildProcessError):  # a host program reaped it
+                    os.waitpid(child.pid, 0)
+            self.children.clear()
 
 
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Ctrl-C waits until all children are there: in the midst of a fork it would be lost."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
+def _labour(
+    function: Callable[[Any], Any],
+    tasks: Sequence[Any],
+    orders: int,
+    results: int,
+    theirs: Sequence[int],
+) -> NoReturn:
+    """A child's whole life. It never returns into its parent's code, whatever happens."""
     try:
-        yield
+        # The parent answers Ctrl-C for all, and ends the children without their leave.
+        for number in signals.ENDINGS:
+            signal.signal(number, signal.SIG_IGN)
+        for end in theirs:
+            os.close(end)
+        numbers: SimpleQueue[int] = SimpleQueue()
+        Thread(target=_listen, args=(orders, numbers), daemon=True).start()
+        while True:
+            number = numbers.get()
+            answer = _answer(function, tasks[number])
+            _send(results, NUMBER.pack(len(answer)) + answer)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os._exit(1)
 
 
-def _enter(function: Callable[[Any], Any]) -> None:
-    global _function
-    _function = function
-    # The parent answers Ctrl-C for all, and ends the children without their leave.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
-    Thread(target=_follow_the_parent, daemon=True).start()
-
-
-def _follow_the_parent() -> None:
-    """A parent that is killed cannot end its children: they would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
+def _listen(orders: int, numbers: SimpleQueue[int]) -> None:
+    """Take orders; a parent that is killed cannot end its children, but its pipe closes."""
+    while order := os.read(orders, NUMBER.size):
+        numbers.put(NUMBER.unpack(order)[0])
     os._exit(1)
 
 
-def _call(task: Any) -> Any:
-    assert _function is not None
-    with thread_limit(1):
-        return _function(task)
+def _answer(function: Callable[[Any], Any], task: Any) -> bytes:
+    try:
+        with thread_limit(1):
+            return pickle.dumps((True, function(task)), pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:
+        error.add_note(traceback.format_exc())
+        try:
+            answer = pickle.dumps((False, error))
+            pickle.loads(answer)
+        except Exception:  # an error that cannot travel sends its words
+            answer = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}")))
+        return answer
+
+
+def _send(pipe: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(pipe, view) :]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from threading import Timer
 
 import pytest
 
@@ -27,9 +28,18 @@ def run(
         return list(run_all(function, tasks, deadline=Deadline(seconds), parallel=True))
 
 
+def no_children() -> bool:
+    """Whether every child was ended and reaped."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return False
+
+
 def test_results_come_in_order_from_other_processes() -> None:
     assert run(lambda task: task if os.getpid() != here else -1, [3, 1, 2]) == [3, 1, 2]
-    assert not multiprocessing.active_children()
+    assert no_children()
 
 
 here = os.getpid()
@@ -43,7 +53,7 @@ def test_what_runs_at_the_deadline_is_ended() -> None:
     started = time.monotonic()
     assert run(sleep, [0, 60, 0], seconds=0.5) == [0]
     assert time.monotonic() - started < 20
-    assert not multiprocessing.active_children()
+    assert no_children()
 
 
 def test_a_killed_trial_is_an_error_and_not_a_wait_for_ever() -> None:
@@ -54,7 +64,73 @@ def test_a_killed_trial_is_an_error_and_not_a_wait_for_ever() -> None:
 
     with pytest.raises(MiscError, match="lower --threads"):
         run(die, [0, 1, 2])
-    assert not multiprocessing.active_children()
+    assert no_children()
+
+
+def test_a_child_killed_halfway_through_its_result_is_no_hang() -> None:
+    """The result is larger than a pipe; its sender dies with the parent in the midst of reading."""
+
+    def large(task: int) -> bytes:
+        if task == 1:
+            Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return bytes(200_000_000 if task == 1 else 10)
+
+    with thread_limit(2):
+        results = run_all(large, [0, 1, 2, 3], deadline=Deadline(None), parallel=True)
+        next(results)
+        time.sleep(1.0)  # while nobody reads, the pipe is full
+        with pytest.raises(MiscError, match="lower --threads"):
+            list(results)
+    assert no_children()
+
+
+def test_the_deadline_holds_in_the_midst_of_a_large_result() -> None:
+    def large(task: int) -> bytes:
+        return bytes(50_000_000)
+
+    for seconds in (0.01, 0.05, 0.1, 0.15, 0.2):
+        with thread_limit(2):
+            found = run_all(large, [0] * 6, deadline=Deadline(seconds), parallel=True)
+            assert all(len(result) == 50_000_000 for result in found)
+    assert no_children()
+
+
+def test_an_error_of_a_trial_is_raised_in_its_turn() -> None:
+    class Odd(Exception):
+        """Cannot be pickled: it is local."""
+
+    def fail(task: int) -> int:
+        if task == 2:
+            raise Odd("so odd")
+        if task == 3:
+            raise MemoryError
+        return task
+
+    with pytest.raises(RuntimeError, match="Odd: so odd"):
+        run(fail, [0, 1, 2])
+    with pytest.raises(MemoryError):
+        run(fail, [3, 1])
+    assert no_children()
+
+
+@pytest.mark.parametrize("missing", ["fork", "pipe"])
+def test_without_processes_trials_run_in_turn(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, missing, refuse)
+    assert run(lambda task: os.getpid(), [1, 2]) == [here, here]
+
+
+def test_no_shared_memory_is_needed() -> None:
+    """A container may have no /dev/shm, or one that cannot be written: semaphores would fail."""
+    script = "import misc_cli.select.processes, sys; print('_multiprocessing' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPO
+    )
+    assert done.stdout == "False\n"
 
 
 def test_a_daemon_runs_its_trials_in_turn() -> None:

@@ -1,0 +1,93 @@
+"""Ctrl-C, kill and a hang-up: one exception for all three, and moments in which it must wait.
+
+A handler of Python's runs in the main thread, whichever thread the system gave the signal to. So
+holding a signal means that its handler only takes note: masking it in one thread would leave it to
+another.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+# What ends a run: the exit code a shell would report, and the word for it.
+ENDINGS: dict[int, tuple[int, str]] = {
+    signal.SIGHUP: (128 + signal.SIGHUP, "hung up"),
+    signal.SIGINT: (128 + signal.SIGINT, "interrupted"),
+    signal.SIGTERM: (128 + signal.SIGTERM, "terminated"),
+}
+
+_received: int | None = None
+
+
+class Ended(KeyboardInterrupt):
+    """A signal that ends the run; temporary files are removed on the way out."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def install() -> None:
+    """End this process by exception from now on; what its starter ignores (nohup) stays ignored."""
+    for number in ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
+
+
+def check() -> None:
+    """Raise what a signal should have raised, if a library swallowed it on its way."""
+    if _received is not None:
+        raise Ended(_received)
+
+
+def ending(error: BaseException) -> tuple[int, str]:
+    """Exit code and word of an interrupt, ours or Python's own."""
+    return ENDINGS[getattr(error, "number", signal.SIGINT)]
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    global _received
+    _received = number
+    raise Ended(number)
+
+
+@contextmanager
+def held() -> Iterator[list[int]]:
+    """Signals that would end the run wait until the end of this block; yields those that came.
+
+    Only the main thread runs handlers, so in any other there is nothing to hold.
+    """
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+
+    def note(number: int, _: FrameType | None) -> None:
+        noted.append(number)
+
+    before: dict[int, Any] = {}
+    try:
+        for number in ENDINGS:
+            handler = signal.getsignal(number)
+            if handler is not signal.SIG_IGN and handler is not None:
+                before[number] = handler
+                signal.signal(number, note)
+        yield noted
+    finally:
+        try:
+            _restore(before)
+        except BaseException:  # one that came between two of them
+            _restore(before)
+            raise
+        if noted:
+            signal.raise_signal(noted[0])
+
+
+def _restore(handlers: dict[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
