@@ -202,6 +202,7 @@ def _write(
 ) -> None:
     """All files at once; stdout last, so that a reader who leaves early costs no file."""
     from misc_cli.evaluate.changes import change_columns
+    from misc_cli.io.address import redact
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
     from misc_cli.run.manifest import manifest, write_manifest, write_records
@@ -215,7 +216,7 @@ def _write(
         content = manifest(
             outcome,
             settings,
-            command=sys.argv[1:],
+            command=[redact(word) for word in sys.argv[1:]],
             inputs=inputs,
             known=known,
             outputs=files,

@@ -14,7 +14,7 @@ import click
 
 from misc_cli.cli import config, startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
-from misc_cli.cli.parameters import Duration
+from misc_cli.cli.parameters import Duration, Size
 from misc_cli.cli.parameters import Names as Names
 from misc_cli.core.limits import DUPLICATES
 from misc_cli.errors import ConfigError
@@ -201,6 +201,27 @@ def reading() -> Callable[[F], F]:
             section=part,
             metavar="NAME",
             help="Which of several questions in the file to read.",
+        ),
+        option(
+            "--query",
+            section=part,
+            metavar="SQL",
+            help="What to select from sqlite:///…, postgresql://… or a DuckDB file.",
+        ),
+        option("--sheet", section=part, metavar="NAME", help="Which sheet of an .xlsx workbook."),
+        option(
+            "--max-download",
+            section=part,
+            type=Size(),
+            metavar="SIZE",
+            help="500M, 2G: the most one address, query or workbook may bring [default: 1G].",
+        ),
+        option(
+            "--net-timeout",
+            section=part,
+            type=Duration(),
+            metavar="TIME",
+            help="How long a connection may stall [default: 30s].",
         ),
         option(
             "--duplicates",

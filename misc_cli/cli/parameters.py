@@ -92,3 +92,23 @@ class Duration(ParamType):
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time such as 60s, 5m or 1h", param, ctx)
         return seconds
+
+
+class Size(ParamType):
+    """Bytes, written as 1000000, 500K, 500M, 2G or 1T: powers of 1024."""
+
+    name = "size"
+    units: ClassVar[dict[str, int]] = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if not isinstance(value, str):
+            return int(value)
+        text = value.upper().removesuffix("IB").removesuffix("B")
+        unit = self.units.get(text[-1:], 0)
+        try:
+            size = float(text[:-1]) * unit if unit else float(text)
+        except ValueError:
+            size = -1.0
+        if not 1 <= size < math.inf:
+            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        return int(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from misc_cli.errors import ConfigError
+from misc_cli.io.address import Access
 from misc_cli.io.columns import is_position
 from misc_cli.io.formats import FORMATS
 from misc_cli.io.readers import READERS
@@ -27,6 +28,10 @@ class ReadOptions:
     encoding: str | None = None
     format: str | None = None
     question: str | None = None
+    query: str | None = None
+    sheet: str | None = None
+    max_download: int | None = None
+    net_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in (*FORMATS, *READERS):
@@ -40,6 +45,17 @@ class ReadOptions:
     @property
     def columns(self) -> dict[str, str | None]:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
+
+    @property
+    def access(self) -> Access:
+        """How inputs that are no plain local file are read; what was not given is the default."""
+        given = {
+            "query": self.query,
+            "sheet": self.sheet,
+            "max_bytes": self.max_download,
+            "timeout": self.net_timeout,
+        }
+        return Access(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
     @property
     def file_format(self) -> str | None:

@@ -76,7 +76,7 @@ def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = No
         raise ConfigError("standard input (-) can be read only once")
     parts, files = [], []
     for path in sources:
-        question, info = _read_answers(open_source(path, options.encoding), options)
+        question, info = _read_answers(open_source(path, options.encoding, options.access), options)
         parts.append({"worker": question.worker, "item": question.item, "label": question.label})
         files.append(info)
     worker, item, label = (_joined([part[role] for part in parts]) for role in ROLES)
@@ -133,7 +133,7 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     """
     answers = answers or ReadOptions()
     delimiter = delimiter_of(answers.delimiter)
-    opened = open_source(source, answers.encoding)
+    opened = open_source(source, answers.encoding, answers.access)
     start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
     own = delimiter if delimiter and delimiter.encode() in start else None
     format_name = detect(opened)

@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.io.address import Access, is_address, is_database, redact
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 
@@ -30,8 +31,9 @@ _UNPACKERS: list[tuple[bytes, str, Callable[[bytes], bytes]]] = [
     (rb"\x1f\x8b\x08", "gzip", gzip.decompress),
     (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.decompress),
     (rb"\xfd7zXZ\x00", "xz", lzma.decompress),
+    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: _unzstd(packed)),
 ]
-_PACKED_SUFFIXES = (".gz", ".bz2", ".xz")
+_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,21 @@ class Source:
     stored   what holds its bytes: a mapped file, or memory
     raw      those bytes as they are
     content  unpacked, and UTF-8 without a mark, unless binary
+    digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
     """
 
     name: str
     stored: bytes | mmap.mmap
     raw: Buffer
     content: Buffer
+    digest: str | None = None
 
     @property
     def suffix(self) -> str:
         """The extension that tells the format, `.gz` and the like set aside."""
         name = self.name.lower()
+        if is_address(name):
+            name = re.split(r"[?#]", name)[0]
         for packed in _PACKED_SUFFIXES:
             name = name.removesuffix(packed)
         return os.path.splitext(name)[1]
@@ -67,17 +73,25 @@ class Source:
 
     def sha256(self) -> str:
         """Of the bytes as stored, so that sha256sum on the file says the same."""
-        return hashlib.sha256(self.raw).hexdigest()  # lets other threads run meanwhile
+        # hashing lets other threads run meanwhile
+        return self.digest or hashlib.sha256(self.raw).hexdigest()
 
 
-def open_source(path: str, encoding: str | None = None) -> Source:
+def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
     """Read one input, `-` for standard input; memory-mapped where it is a plain file."""
-    name = "<stdin>" if path == STDIN else path
-    stored = _stdin() if path == STDIN else _map(path)
+    access = access or Access()
+    if is_database(path):
+        from misc_cli.io.binary import open_query
+
+        return open_query(path, access)
+    name = "<stdin>" if path == STDIN else redact(path)
+    stored = _stdin() if path == STDIN else _fetch(path, access)
     raw = pa.py_buffer(stored)
     content = _unpack(name, raw)
-    if starts_with(content, b"PK\x03\x04"):
-        raise InputError(f"{name}: this is a zip archive or a spreadsheet; export it as CSV")
+    if is_binary(content):
+        from misc_cli.io.binary import open_binary
+
+        return open_binary(path, Source(name, stored, raw, content), access)
     source = Source(name, stored, raw, content)
     if source.is_parquet:
         return source
@@ -132,6 +146,28 @@ def refuse_undecodable(source: Source) -> None:
             f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
             "give its encoding, for example --encoding latin-1"
         ) from None
+
+
+def is_binary(content: Buffer) -> bool:
+    """Whether this is a workbook, a matrix or a database, by its first bytes."""
+    start = bytes(memoryview(content)[:16])
+    return start.startswith((b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0")) or (
+        start[8:12] == b"DUCK"
+    )
+
+
+def _fetch(path: str, access: Access) -> bytes | mmap.mmap:
+    """A local file, or what is behind an address."""
+    if not is_address(path):
+        return _map(path)
+    from misc_cli.io.remote import fetch
+
+    return fetch(path, access)
+
+
+def _unzstd(packed: bytes) -> bytes:
+    data: bytes = pa.input_stream(pa.py_buffer(packed), compression="zstd").read()
+    return data
 
 
 def _stdin() -> bytes:
