@@ -8,7 +8,7 @@ PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*'
 
 BENCH := benchmarks/.venv
 
-.PHONY: demo test test-extras test-peers check sample bench bench-quick bench-peerannot clean
+.PHONY: man demo test test-extras test-peers check sample bench bench-quick bench-peerannot clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -29,6 +29,11 @@ check: $(DEV)/ready
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
+
+man: $(DEV)/ready ## build/misc.1, from the help
+	mkdir -p build
+	$(DEV)/bin/python -m misc_cli.cli.manual > build/misc.1
+	@echo "build/misc.1: man ./build/misc.1"
 
 sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test compares the bytes
 	$(DEV)/bin/misc simulate --workers 60 --items 500 --class-names bird,cat,dog,fox \

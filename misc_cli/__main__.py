@@ -111,7 +111,9 @@ def _abandon_stdout() -> None:
 
 def _complain(message: str, code: int) -> int:
     line = " ".join(message.split())  # one line, whatever the message holds
-    print(f"misc: error: {line}", file=sys.stderr)
+    logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
+    if logs is None or not logs.told(line, code):
+        print(f"misc: error: {line}", file=sys.stderr)
     return code
 
 

@@ -71,6 +71,12 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     "new and gone, workers that fell and rose.",
 )
 @options.option(
+    "--metrics",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
+)
+@options.option(
     "--gold",
     section=_JUDGING,
     metavar="FILE",
@@ -151,6 +157,7 @@ def _run(
         changes = earlier.against(label_columns(outcome), worker_columns(outcome))
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
+    outcome.figures["gates-tripped"] = len(tripped)
     files = {name: found.file for name, found in known.items()}
     _write(outcome, settings, read.files, files, parameters, places, console.warnings, changes)
     console.summary(summary(outcome, settings, places))
@@ -170,7 +177,7 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             stem = Path(stem).stem or stem
             places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
             places["run"] = path.with_name(f"{stem}.run.json")
-    for name in ("diagnostics", "workers", "changes"):
+    for name in ("diagnostics", "workers", "changes", "metrics"):
         if parameters[name] == "-":
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
@@ -205,6 +212,7 @@ def _write(
     from misc_cli.io.address import redact
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
+    from misc_cli.run.exposition import exposition
     from misc_cli.run.manifest import manifest, write_manifest, write_records
     from misc_cli.run.tables import label_columns, worker_columns
 
@@ -237,6 +245,7 @@ def _write(
         ),
         "changes": lambda stream: write_table(rows, stream, places["changes"].name),
         "diagnostics": lambda stream: write_records(outcome.records, stream),
+        "metrics": lambda stream: stream.write(exposition(outcome).encode()),
         "run": write_run,
     }
     # The manifest comes last: it records the time and memory that the others took.

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from misc_cli.cli import logs
+
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
     from misc_cli.core.types import Iteration
@@ -28,11 +30,13 @@ class Console:
     """Talks to stderr as much as the user asked for and as the place allows."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self.quiet = quiet
         self.verbose = verbose
-        self.terminal = sys.stderr.isatty()
+        self.log = logs.current
+        logged = self.log is not None and self.log.is_stderr  # then nothing else goes there
+        self.quiet = quiet or logged
+        self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self._progress = _Progress() if self.terminal and not quiet else None
+        self._progress = _Progress() if self.terminal and not self.quiet else None
 
     def warn(self, text: str) -> None:
         """Say it once, and keep it for run.json."""
@@ -40,11 +44,15 @@ class Console:
         if line in self.warnings:
             return
         self.warnings.append(line)
+        if self.log is not None:
+            self.log.event("warning", "warning", message=line)
         if not self.quiet:
             self._say(f"misc: warning: {line}", "yellow")
 
     def summary(self, rows: Sequence[Row]) -> None:
         """Aligned lines of a name and a value."""
+        if self.log is not None:
+            self.log.event("done", **{name.replace(" ", "_"): value for name, value in rows})
         if self.quiet or not (self.terminal or self.verbose):
             return
         if not self.terminal:
@@ -63,6 +71,8 @@ class Console:
         _rich().print(grid, highlight=False)
 
     def on_iteration(self, iteration: Iteration) -> None:
+        if self.log is not None:
+            self.log.on_iteration(iteration)
         if self._progress is not None:
             self._progress.show(iteration)
 

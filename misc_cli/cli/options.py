@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from misc_cli.cli import config, startup
+from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
 from misc_cli.cli.parameters import Duration, Size
 from misc_cli.cli.parameters import Names as Names
@@ -75,7 +75,9 @@ class Command(click.Command):
         startup.load_arrow()
         if ctx.params.get("threads") is not None:
             startup.limit_arrow(ctx.params["threads"])
-        return super().invoke(ctx)
+        log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
+        with logs.writing(sys.argv, *log):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -302,6 +304,11 @@ def methods() -> Callable[[F], F]:
     )
 
 
+def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """An option that every command has and none needs to know of."""
+    ctx.meta[f"misc_cli.{parameter.name}"] = value
+
+
 def talking() -> Callable[[F], F]:
     """How much to say on stderr."""
     part = LAST
@@ -313,6 +320,23 @@ def talking() -> Callable[[F], F]:
             section=part,
             is_flag=True,
             help="The summary also where stderr is no terminal; tracebacks of defects.",
+        ),
+        option(
+            "--log-format",
+            section=part,
+            type=click.Choice(logs.FORMATS),
+            expose_value=False,
+            callback=_remember,
+            help="Log with times and, every 10 s, where the run is [default: no log; text with "
+            "--log-file].",
+        ),
+        option(
+            "--log-file",
+            section=part,
+            metavar="FILE",
+            expose_value=False,
+            callback=_remember,
+            help="Add the log to this file [default: stderr].",
         ),
     )
 

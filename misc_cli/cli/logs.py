@@ -1,0 +1,133 @@
+"""A log for machines and for those who look next morning: one line per event, text or JSON.
+
+start      the command as it was called
+stage      a new part of the run
+heartbeat  every ten seconds: stage, done, of, seconds_left (null where nobody can know)
+warning    as it comes
+done       the summary, by name
+error      the one line that stderr would have, and the exit code
+
+A line is one write to the file, so that lines of several runs never mix; it needs no lock that a
+fork could leave locked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.core.types import Iteration
+
+FORMATS = ("text", "json")
+BEAT_SECONDS = 10.0
+
+current: Log | None = None
+
+
+class Log:
+    """Where events go: the file of this descriptor, in this format."""
+
+    def __init__(self, descriptor: int, style: str, *, is_stderr: bool) -> None:
+        self.descriptor = descriptor
+        self.style = style
+        self.is_stderr = is_stderr
+        self.stage: str | None = None
+        self.since = time.monotonic()
+        self.latest: Iteration | None = None
+        self._stop = Event()
+
+    def event(self, event: str, level: str = "info", **fields: Any) -> None:
+        """One line; a full disk or a closed pipe never decides the outcome of a run."""
+        now = time.time()
+        stamp = (
+            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
+        )
+        if self.style == "json":
+            record = {"time": stamp, "level": level, "event": event, **fields}
+            line = json.dumps(record, ensure_ascii=False, default=str)
+        else:
+            words = [
+                f"{name}={_word(value)}" for name, value in fields.items() if value is not None
+            ]
+            line = " ".join([stamp, level, event, *words])
+        with suppress(OSError):
+            os.write(self.descriptor, f"{line}\n".encode("utf-8", "replace"))
+
+    def on_iteration(self, iteration: Iteration) -> None:
+        self.latest = iteration
+        if iteration.stage != self.stage:
+            self.stage, self.since = iteration.stage, time.monotonic()
+            self.event("stage", stage=iteration.stage)
+
+    def beat(self) -> None:
+        """Where the run is; what is left of a stage follows from its pace so far."""
+        done = of = left = None
+        if self.latest is not None:
+            done, of = self.latest.iteration, self.latest.extra.get("of")
+            if isinstance(of, int) and done:
+                spent = time.monotonic() - self.since
+                left = round(spent / done * (of - done), 1)
+        self.event("heartbeat", stage=self.stage, done=done, of=of, seconds_left=left)
+
+    def start(self) -> None:
+        def pulse() -> None:
+            while not self._stop.wait(BEAT_SECONDS):
+                self.beat()
+
+        Thread(target=pulse, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def _word(value: Any) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if any(c in text for c in ' "=\n') else text
+
+
+@contextmanager
+def writing(command: Sequence[str], style: str | None, file: str | None) -> Iterator[None]:
+    """Log what happens inside; without a style and a file there is no log."""
+    global current
+    current = None
+    if style is None and file is None:
+        yield
+        return
+    descriptor = _open(file)
+    current = log = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
+    try:
+        log.event("start", command=shlex.join(command), process=os.getpid())
+        log.start()
+        yield
+        current = None  # after an error the log still hears what the error is
+    finally:
+        log.stop()
+
+
+def _open(file: str | None) -> int:
+    if file is None:
+        return sys.stderr.fileno()
+    try:
+        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
+
+
+def told(message: str, code: int) -> bool:
+    """Log an error that ends the program; whether stderr has it by that."""
+    global current
+    log, current = current, None
+    if log is None:
+        return False
+    log.event("error", "error", message=message, exit_code=code)
+    return log.is_stderr

@@ -1,0 +1,87 @@
+"""Logs, heartbeats and metrics: what a machine reads of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+from misc_cli.cli import logs
+from misc_cli.core.types import Iteration
+
+SAMPLE = Path(__file__).parent.parent.parent / "sample_data"
+ANSWERS = str(SAMPLE / "answers.csv")
+
+
+def events(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_json_log_is_all_that_stderr_has(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["aggregate", ANSWERS, "--log-format", "json", "-o", str(tmp_path / "labels.csv")]
+    assert run([*words, "--aggregator", "ds-em", "--max-iter", "2"]) == 0
+    found = events(capfd.readouterr().err)
+    assert [line["event"] for line in found] == ["start", "stage", "warning", "done"]
+    assert "--max-iter" in str(found[2]["message"])
+    assert run(["aggregate", "absent.csv", "--log-format", "json"]) == 2
+    last = events(capfd.readouterr().err)[-1]
+    assert (last["event"], last["exit_code"]) == ("error", 2)
+    assert run(["aggregate", "absent.csv"]) == 2  # the log is over, errors are lines again
+    assert capfd.readouterr().err.startswith("misc: error: absent.csv")
+
+
+def test_a_log_file_grows_and_leaves_stderr_as_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "misc.log"
+    for _ in range(2):
+        words = ["--aggregator", "ds-em", "--max-iter", "2", "--log-file", str(log)]
+        assert run(["aggregate", ANSWERS, *words, "-o", str(tmp_path / "labels.csv")]) == 0
+    assert "misc: warning:" in capfd.readouterr().err
+    assert log.read_text().count(" info start ") == 2
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z info start ", log.read_text())
+    assert run(["aggregate", ANSWERS, "--log-file", str(tmp_path / "no" / "where")]) == 2
+
+
+def test_the_heart_beats_and_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.02)
+    log = tmp_path / "log.jsonl"
+    with logs.writing(["misc"], "json", str(log)):
+        assert logs.current is not None
+        logs.current.on_iteration(Iteration("search", 3, extra={"of": 12}))
+        deadline = time.monotonic() + 10
+        while "heartbeat" not in log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    beat = next(line for line in events(log.read_text()) if line["event"] == "heartbeat")
+    assert (beat["stage"], beat["done"], beat["of"]) == ("search", 3, 12)
+    assert isinstance(beat["seconds_left"], float)
+    count = log.read_text().count("heartbeat")
+    time.sleep(0.1)
+    assert log.read_text().count("heartbeat") <= count + 1  # it stops with the run
+
+
+def test_metrics_are_valid_and_say_what_run_json_says(tmp_path: Path) -> None:
+    file = tmp_path / "misc.prom"
+    words = ["--aggregator", "ds-em", "-o", str(tmp_path / "labels.csv"), "--metrics", str(file)]
+    assert run(["aggregate", ANSWERS, *words, "--fail-if", "items>1"]) == 3
+    text = file.read_text()
+    values: dict[str, float] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            match = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (\S+)', line)
+            assert match, line
+            values[match[1] + (match[2] or "")] = float(match[4])
+    figures = json.loads((tmp_path / "labels.run.json").read_text())["figures"]
+    assert values["misc_items"] == figures["items"] == 500
+    assert values["misc_confidence"] == figures["confidence"]
+    assert values["misc_gates_tripped"] == 1
+    assert abs(values["misc_run_timestamp_seconds"] - time.time()) < 60
+    assert text.count("# TYPE ") == text.count("# HELP ") == len({*re.findall("TYPE (.*) ", text)})
