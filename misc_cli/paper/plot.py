@@ -8,8 +8,10 @@ from html import escape
 
 # Colours that people who see red and green alike can still tell apart (Okabe & Ito 2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-WIDTH, PANEL_HEIGHT = 800, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 230, 44, 54
+AXES_WIDTH, PANEL_HEIGHT = 570, 360
+LEFT, TOP, BOTTOM = 64, 44, 54
+# A reader's font may be wider than ours: 8 pixels a letter is more than any usual one takes at 13.
+LEGEND_KEY, LETTER = 46, 8
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,14 @@ def line_chart(panels: Sequence[Panel]) -> str:
     highest = step * -(-top // step)
     body = [_panel(panel, at * PANEL_HEIGHT, highest, step) for at, panel in enumerate(panels)]
     height = PANEL_HEIGHT * len(panels)
+    longest = max(len(line.name) for panel in panels for line in panel.lines)
+    width = AXES_WIDTH + LEGEND_KEY + LETTER * longest
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-            f'width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" font-family="Helvetica, Arial, sans-serif" '
             'font-size="13">',
-            f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+            f'<rect width="{width}" height="{height}" fill="white"/>',
             *body,
             "</svg>",
             "",
@@ -58,7 +62,7 @@ def line_chart(panels: Sequence[Panel]) -> str:
 
 
 def _panel(panel: Panel, offset: int, highest: float, step: float) -> str:
-    left, right = LEFT, WIDTH - RIGHT
+    left, right = LEFT, AXES_WIDTH
     top, bottom = offset + TOP, offset + PANEL_HEIGHT - BOTTOM
     low, high = min(panel.x), max(panel.x)
     margin = 0.06 * ((high - low) or 1.0)
@@ -99,7 +103,7 @@ def _panel(panel: Panel, offset: int, highest: float, step: float) -> str:
             )
         key = top + 20 * place + 8
         drawn.append(f'<path d="M{right + 12} {key}h28" stroke="{colour}" stroke-width="2"{dash}/>')
-        drawn.append(_text(right + 46, key + 4, line.name))
+        drawn.append(_text(right + LEGEND_KEY, key + 4, line.name))
     return "\n".join(drawn)
 
 

@@ -24,3 +24,12 @@ def test_points_stand_where_their_values_are() -> None:
     drop = points[3][1] - y0  # the second panel is the first moved down
     assert all(abs(points[n + 3][1] - points[n][1] - drop) < 0.2 for n in range(3))
     assert drop > 0
+
+
+def test_the_legend_is_not_cut_off() -> None:
+    names = ["mv", "a method with a long name + completer, rule of thumb"]
+    lines = [Line(name, name, [1.0, 2.0], [0.0, 0.0]) for name in names]
+    root = ElementTree.fromstring(line_chart([Panel("t", [1.0, 2.0], lines, "x", "y")]))
+    (text,) = (text for text in root.iter(f"{SVG}text") if text.text == names[1])
+    widest_letters = 0.6 * 13  # DejaVu Sans, wider than Helvetica, at this size
+    assert float(text.get("x", "")) + widest_letters * len(names[1]) <= float(root.get("width", ""))
