@@ -15,6 +15,9 @@ from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
+    "report": "misc_cli.cli.report:command",
+    "workers": "misc_cli.cli.workers:command",
+    "items": "misc_cli.cli.items:command",
     "compare": "misc_cli.cli.compare:command",
     "queue": "misc_cli.cli.queue:command",
     "evaluate": "misc_cli.cli.evaluate:command",
@@ -29,6 +32,9 @@ COMMANDS: dict[str, str] = {
 # What `misc --help` says of them: read from the modules, these lines would double its time.
 SUMMARIES: dict[str, str] = {
     "aggregate": "Turn answers into one label per item.",
+    "report": "Show a run on one page: whom to trust, what to ask again.",
+    "workers": "List workers, worst first.",
+    "items": "List items, least sure first.",
     "compare": "Rank methods by how well they forecast hidden answers.",
     "queue": "List the items to ask again first.",
     "evaluate": "Judge labels by the truth.",

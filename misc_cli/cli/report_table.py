@@ -1,0 +1,110 @@
+"""One table of a report on the terminal or as JSON: `misc workers` and `misc items`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from misc_cli.cli import options, reporting
+from misc_cli.cli.method_options import COUNT
+from misc_cli.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+F = TypeVar("F", bound=Callable[..., Any])
+TOP = 20
+_OUTPUT = "Output"
+
+
+def parameters(table: str) -> Callable[[F], F]:
+    """The arguments and options of a command that shows this table."""
+    first = "worst" if table == "workers" else "least sure"
+    own = (
+        reporting.sources_argument(),
+        options.option(
+            "--sort",
+            section=_OUTPUT,
+            metavar="COL",
+            help=f"By this column; -COL from the largest down [default: {first} first].",
+        ),
+        options.option(
+            "--top",
+            section=_OUTPUT,
+            type=COUNT,
+            metavar="N",
+            help=f"So many rows [default: {TOP}; all of them with --json].",
+        ),
+        options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="As JSON."),
+        reporting.source_options(),
+    )
+
+    def decorate(function: F) -> F:
+        for option in reversed(own):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
+    """Print the frame `name` of the report on these sources."""
+    from misc_cli.cli.console import Console, print_tables
+
+    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    report = reporting.report_from(sources, parameters, console, [])
+    frame = report.frames.get(name)
+    if frame is None:
+        raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
+    n_rows = len(frame)
+    frame = _sorted(frame, parameters["sort"])
+    top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
+    frame = frame.head(top)
+    if parameters["as_json"]:
+        options.write_stdout(_json(frame))
+        return
+    for said in report.missing:
+        console.warn(said)
+    print_tables([_table(frame, n_rows, name)])
+
+
+def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    if column is None:
+        return frame
+    name = column.removeprefix("-")
+    if name not in frame:
+        from misc_cli.report.statistics import confusion_columns
+
+        known = [name for name in frame.columns if name not in confusion_columns(frame)]
+        raise ConfigError(f"--sort {column}: choose from {', '.join(known)}")
+    return frame.sort_values(name, ascending=column == name, kind="stable")
+
+
+def _json(frame: pd.DataFrame) -> bytes:
+    import json
+
+    from misc_cli.run.diagnostics import strict
+
+    rows = strict(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+    return f"{json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+
+
+def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:
+    from misc_cli.cli.text_table import Table
+    from misc_cli.report.names import visible
+    from misc_cli.report.statistics import confusion_columns
+
+    shown = frame.drop(columns=confusion_columns(frame))
+    rows = [[visible(_cell(value)) for value in row] for row in shown.itertuples(index=False)]
+    notes = (
+        [] if len(frame) == n_rows else [f"{len(frame):,} of {n_rows:,} {name}; --top shows more"]
+    )
+    return Table("", [str(column) for column in shown.columns], rows, notes=notes)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

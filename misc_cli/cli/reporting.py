@@ -1,0 +1,139 @@
+"""What `misc report`, `misc workers` and `misc items` share: where their report comes from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.cli.console import Console
+    from misc_cli.report.record import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+PAGE, WORKBOOK = ".html", ".xlsx"
+_KNOWN = "Known labels"
+
+
+def sources_argument() -> Callable[[F], F]:
+    return click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
+
+
+def source_options() -> Callable[[F], F]:
+    """How to make the report: the options of a run, which a finished run has behind it."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(
+            (
+                anonymize(),
+                options.option(
+                    "--gold",
+                    section=_KNOWN,
+                    metavar="FILE",
+                    help="Items whose label is known (item,label): they teach the rest.",
+                ),
+                options.option(
+                    "--truth",
+                    section=_KNOWN,
+                    metavar="FILE",
+                    help="True labels (item,label) to judge the result by.",
+                ),
+                options.methods(),
+                options.reading(),
+                options.talking(),
+            )
+        ):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def anonymize() -> Callable[[F], F]:
+    return options.option(
+        "--anonymize-workers",
+        section="Output",
+        is_flag=True,
+        help="A number in place of each worker's name: for a report that leaves the house.",
+    )
+
+
+def report_from(
+    sources: tuple[str, ...], parameters: dict[str, Any], console: Console, outputs: list[Path]
+) -> Report:
+    """The report of a finished run, or of a new one on these answers."""
+    from misc_cli.io.write import check_writable
+    from misc_cli.report.finished import is_run, read_run
+    from misc_cli.report.record import anonymized
+
+    known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
+    check_writable(outputs, [*sources, *known])
+    runs = [source for source in sources if is_run(source)]
+    if runs and len(sources) > 1:
+        raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
+    with console.watching():
+        report = read_run(runs[0]) if runs else _new_run(sources, parameters, console)
+    return anonymized(report) if parameters["anonymize_workers"] else report
+
+
+def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
+    from misc_cli.io.read import read_answer_columns, read_known
+    from misc_cli.report.record import build
+    from misc_cli.run import pipeline
+    from misc_cli.run.manifest import manifest
+
+    settings = options.settings_from(parameters)
+    reading = options.read_options_from(parameters)
+    watch = pipeline.Stopwatch()
+    with watch.stage("read"):
+        read = read_answer_columns(sources, reading)
+        known = {
+            name: read_known(parameters[name], reading)
+            for name in ("gold", "truth")
+            if parameters[name] is not None
+        }
+    outcome = pipeline.run(
+        read.answers,
+        settings,
+        **{name: found.labels for name, found in known.items()},
+        on_iteration=console.on_iteration,
+        stopwatch=watch,
+    )
+    facts = manifest(
+        outcome,
+        settings,
+        command=sys.argv[1:],
+        inputs=read.files,
+        known={name: found.file for name, found in known.items()},
+        outputs={},
+        warnings=console.warnings,
+    )
+    return build(outcome, facts)
+
+
+def check_report_name(path: Path) -> None:
+    """A report is a page or a workbook, by its name; a workbook needs its library beforehand."""
+    from misc_cli.io.write import check_suffix
+
+    check_suffix(path, (PAGE, WORKBOOK))
+    if path.suffix.lower() == WORKBOOK:
+        from misc_cli.report.workbook import library
+
+        library()
+
+
+def report_bytes(report: Report, path: Path) -> bytes:
+    """The page or the workbook, by the name of the file it goes to."""
+    if path.suffix.lower() == WORKBOOK:
+        from misc_cli.report.workbook import workbook
+
+        return workbook(report)
+    from misc_cli.report.page import render
+
+    return render(report).encode()

@@ -1,0 +1,88 @@
+"""Everything that a page, a workbook or a table on the terminal is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from misc_cli.core.types import Labels
+from misc_cli.report.names import anonymous
+from misc_cli.report.statistics import Frames, frames, who_said_what
+from misc_cli.run.outcome import Outcome
+
+# Columns of the workers' frame that may name a worker.
+NAMING = ("worker", "alike", "reason", "verdict")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run's frames (see `statistics`), its facts (run.json's content) and what there is not.
+
+    `missing` says in words what the run's files cannot tell and how to have it. `labels` are the
+    encoded answers, None where they are gone: then nobody knows who said what. `aliases` holds a
+    name to show in place of each worker's, where a report is to leave the house.
+    """
+
+    frames: Frames
+    facts: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    labels: Labels | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def answers_on(self, items: list[str]) -> pd.DataFrame:
+        """item, worker, label of every answer on these items; empty where answers are gone."""
+        if self.labels is None or not items:
+            return pd.DataFrame(columns=["item", "worker", "label"])
+        found = who_said_what(self.labels, items)
+        return found.replace({"worker": dict(self.aliases)}) if self.aliases else found
+
+
+def build(outcome: Outcome, facts: Mapping[str, Any], missing: tuple[str, ...] = ()) -> Report:
+    return Report(frames(outcome), facts, missing, outcome.labels)
+
+
+def anonymized(report: Report) -> Report:
+    """The same report with a number in place of every worker's name.
+
+    The command and the files' names go too: either may hold a name.
+    """
+    workers = report.frames.get("workers")
+    if workers is None:
+        return replace(report, facts=_without_names(report.facts))
+    aliases = anonymous(workers["worker"])
+    hidden = workers.copy()
+    for name in [name for name in NAMING if name in hidden]:
+        hidden[name] = [
+            _hide(value, own, workers["alike"][at] if "alike" in workers else None, aliases)
+            for at, (value, own) in enumerate(zip(hidden[name], workers["worker"], strict=True))
+        ]
+    return replace(
+        report,
+        frames={**report.frames, "workers": hidden},
+        facts=_without_names(report.facts),
+        aliases=aliases,
+    )
+
+
+def _hide(value: Any, own: str, other: object, aliases: Mapping[str, str]) -> Any:
+    """A text without the names it may hold: the worker's own and that of the one it is like."""
+    if not isinstance(value, str):
+        return value
+    if value in aliases:
+        return aliases[value]
+    for name in sorted({own, str(other)} & set(aliases), key=len, reverse=True):
+        value = value.replace(name, aliases[name])
+    return value
+
+
+def _without_names(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts without the command, the paths and the warnings, which may name a worker."""
+    kept = {name: value for name, value in facts.items() if name not in ("command", "outputs")}
+    kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
+    kept["known"] = {
+        name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()
+    }
+    return kept

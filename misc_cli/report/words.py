@@ -1,0 +1,189 @@
+"""The report in words: what was done, what came out, and what to make of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from misc_cli.report.record import Report
+
+# Krippendorff (2004, p. 241): rely on data from .800 on, draw tentative conclusions from .667 on.
+RELIABLE, TENTATIVE = 0.8, 0.667
+UNSURE = 0.6
+SUSPECT = ("spammer", "always says", "copies")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """`kind` is fact (what is so), good, look (somebody should look) or warning (do not trust).
+
+    `link` names the section of the page that shows more.
+    """
+
+    kind: str
+    text: str
+    link: str = ""
+
+
+def sentences(report: Report) -> list[Sentence]:
+    """The most important things first: what was done, whether to believe it, what to do."""
+    return [*_done(report), *_believe(report), *_todo(report)]
+
+
+def warning_sentences(report: Report) -> list[Sentence]:
+    """The run's own warnings, and what its files do not tell."""
+    said = [Sentence("warning", f"{text[:1].upper()}{text[1:]}.") for text in _warnings(report)]
+    return [*said, *(Sentence("fact", text) for text in report.missing)]
+
+
+def method(facts: Any) -> str:
+    """What made the labels, by name."""
+    selection = facts.get("selection")
+    if selection and selection.get("chosen"):
+        chosen = selection["chosen"]
+        return str(chosen[0]) if len(chosen) == 1 else f"the mean of {listed(chosen)}"
+    options = facts.get("options", {})
+    completer = options.get("completer")
+    aggregator = str(options.get("aggregator", "an unknown method"))
+    return aggregator if completer in (None, "none") else f"{completer} + {aggregator}"
+
+
+def listed(names: list[str]) -> str:
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def count(number: float, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number:,.0f} {noun if number == 1 else plural}"
+
+
+def _warnings(report: Report) -> list[str]:
+    return [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
+
+
+def figure(report: Report, name: str) -> Any:
+    return report.facts.get("figures", {}).get(name)
+
+
+def _done(report: Report) -> Iterator[Sentence]:
+    figures = report.facts["figures"]
+    yield Sentence(
+        "fact",
+        f"{count(figures['workers'], 'worker')} gave {count(figures['answers'], 'answer')} on "
+        f"{count(figures['items'], 'item')}, {figures['answers-per-item']:.1f} per item. "
+        f"Each item got one of {count(figures['classes'], 'class')} by {method(report.facts)}.",
+        "run",
+    )
+    selection = report.facts.get("selection")
+    if selection and selection.get("why"):
+        yield Sentence("fact", f"Why this method: {selection['why']}.", "choice")
+    if figures.get("converged") is False:
+        yield Sentence(
+            "warning",
+            "The computation had not settled when it stopped. More iterations (--max-iter) may "
+            "change labels.",
+            "convergence",
+        )
+
+
+def _believe(report: Report) -> Iterator[Sentence]:
+    figures = report.facts["figures"]
+    n_items = figures["items"]
+    if figures.get("error") is not None:
+        error = figures["error"]
+        yield Sentence(
+            "fact",
+            f"Where the truth is known ({count(figures['items-with-truth'], 'item')}), "
+            f"{error:.1f} % of the labels are wrong.",
+            "confidence",
+        )
+    confidence = figures["confidence"]
+    expected = (1.0 - confidence) * n_items
+    tempered = report.facts.get("options", {}).get("calibrate")
+    basis = "if the confidences hold" if tempered else "if the raw confidences hold"
+    yield Sentence(
+        "fact",
+        f"The labels are {100 * confidence:.0f} % sure on average: {basis}, about "
+        f"{expected:,.0f} of {n_items:,} are wrong.",
+        "confidence",
+    )
+    yield from _agreement(report)
+
+
+def _agreement(report: Report) -> Iterator[Sentence]:
+    frame = report.frames.get("agreement")
+    if frame is None:
+        return
+    alphas = frame[frame["measure"].str.startswith("alpha")]
+    if alphas.empty or math.isnan(alphas["value"].max()):
+        return
+    row = alphas.iloc[-1]  # that of the ordered classes, where the classes have an order
+    alpha = float(row["value"])
+    said = f"Workers agree with each other beyond chance by alpha = {alpha:.2f}"
+    if alpha >= RELIABLE:
+        yield Sentence("good", f"{said}: answers that one can rely on.", "agreement")
+    elif alpha >= TENTATIVE:
+        yield Sentence("fact", f"{said}: enough for tentative conclusions.", "agreement")
+    else:
+        yield Sentence(
+            "look",
+            f"{said}: low. The question is hard, unclear, or answered carelessly. Read some of the "
+            "items below before you trust single answers.",
+            "agreement",
+        )
+
+
+def _todo(report: Report) -> Iterator[Sentence]:
+    items, workers = report.frames.get("items"), report.frames.get("workers")
+    if workers is not None and "verdict" in workers:
+        verdicts = workers["verdict"].astype(str)
+        bad = verdicts.str.startswith(SUSPECT)
+        if bad.any():
+            share = workers["answers"][bad].sum() / max(workers["answers"].sum(), 1)
+            yield Sentence(
+                "look",
+                f"{count(int(bad.sum()), 'worker')} gave answers that tell nothing or are not "
+                f"their own ({100 * share:.0f} % of all answers). Look at them first.",
+                "workers",
+            )
+        check = int((verdicts == "check").sum())
+        if check:
+            yield Sentence("look", f"{count(check, 'worker')} should be checked.", "workers")
+        if not bad.any() and not check:
+            yield Sentence("good", "No worker stands out as careless.", "workers")
+    if items is not None:
+        yield from _items(items)
+    classes = report.frames.get("classes")
+    if classes is not None and "votes" in classes:
+        lost = classes[(classes["labels"] == 0) & (classes["votes"] > 0)]["class"].tolist()
+        if lost:
+            which = listed([f"“{name}”" for name in lost[:5]])
+            yield Sentence(
+                "warning",
+                f"No item is labelled {which}, although workers said so. Check that this is meant.",
+                "classes",
+            )
+
+
+def _items(items: Any) -> Iterator[Sentence]:
+    unsure = int((items["confidence"] < UNSURE).sum())
+    if unsure:
+        yield Sentence(
+            "look",
+            f"{count(unsure, 'label')} ({100 * unsure / len(items):.0f} %) are less than "
+            f"{100 * UNSURE:.0f} % sure. `misc queue` lists where another answer helps most.",
+            "items",
+        )
+    else:
+        yield Sentence("good", f"Every label is at least {100 * UNSURE:.0f} % sure.", "items")
+    for name, said in (
+        ("overruled", "went against the most frequent answer"),
+        ("tie", "have two classes that are equally likely; the first in class order is written"),
+    ):
+        number = int(items[name].sum()) if name in items else 0
+        if number:
+            one = said.replace("have", "has", 1) if number == 1 else said
+            yield Sentence("look", f"{count(number, 'label')} {one}.", "items")
