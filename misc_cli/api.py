@@ -17,6 +17,7 @@ from misc_cli.core.limits import check
 from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
+from misc_cli.report.statistics import frames, text_frame
 from misc_cli.run import pipeline
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.settings import Settings
@@ -40,7 +41,7 @@ class Result:
 
     @cached_property
     def labels(self) -> pd.DataFrame:
-        return _frame(label_columns(self.outcome, item_details=True))
+        return text_frame(label_columns(self.outcome, item_details=True))
 
     @cached_property
     def posteriors(self) -> pd.DataFrame:
@@ -53,11 +54,15 @@ class Result:
 
     @cached_property
     def workers(self) -> pd.DataFrame:
-        return _frame(worker_columns(self.outcome))
+        return text_frame(worker_columns(self.outcome))
 
     @cached_property
     def diagnostics(self) -> pd.DataFrame:
         return pd.DataFrame(self.outcome.records)
+
+    def report(self) -> dict[str, pd.DataFrame]:
+        """What `misc report` shows, as frames by name (see `misc_cli.report.statistics`)."""
+        return frames(self.outcome)
 
     def __repr__(self) -> str:
         figures = self.outcome.figures
@@ -170,7 +175,7 @@ def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame
     `options` are the fields of `misc_cli.io.read.ReadOptions`, which are the reading flags.
     """
     answers = read_answer_columns(_names(sources), ReadOptions(**options)).answers
-    return _frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
+    return text_frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
 
 
 def _answers(given: pd.DataFrame | Path | Sequence[Path]) -> Answers:
@@ -212,15 +217,3 @@ def _name(source: Any) -> str:
     if isinstance(source, str | PathLike):
         return fspath(source)
     raise InputError(f"{source!r:.60} is neither a DataFrame nor the path of a file")
-
-
-def _frame(columns: dict[str, Any]) -> pd.DataFrame:
-    """Text columns become pandas text, numbers stay numbers."""
-    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
-
-
-def _series(column: Any) -> Any:
-    if not isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return plain.to_pandas()

@@ -16,8 +16,8 @@ from misc_cli.version import __version__
 COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
     "report": "misc_cli.cli.report:command",
-    "workers": "misc_cli.cli.workers:command",
-    "items": "misc_cli.cli.items:command",
+    "workers": "misc_cli.cli.report_table:workers",
+    "items": "misc_cli.cli.report_table:items",
     "compare": "misc_cli.cli.compare:command",
     "queue": "misc_cli.cli.queue:command",
     "evaluate": "misc_cli.cli.evaluate:command",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
+
 from misc_cli.cli import options, reporting
 from misc_cli.cli.method_options import COUNT
 from misc_cli.errors import ConfigError, InputError
@@ -17,9 +19,21 @@ TOP = 20
 _OUTPUT = "Output"
 
 
-def parameters(table: str) -> Callable[[F], F]:
-    """The arguments and options of a command that shows this table."""
-    first = "worst" if table == "workers" else "least sure"
+WORKERS = """
+misc workers answers.csv --top 10
+misc workers labels.run.json --sort -answers
+misc workers answers.csv --aggregator ds-em --json > workers.json
+"""
+
+ITEMS = """
+misc items answers.csv --top 50
+misc items labels.run.json --sort answers
+misc items answers.csv --aggregator ds-em --json > items.json
+"""
+
+
+def parameters(first: str) -> Callable[[F], F]:
+    """The arguments and options of a command whose table has the `first` rows on top."""
     own = (
         reporting.sources_argument(),
         options.option(
@@ -45,6 +59,28 @@ def parameters(table: str) -> Callable[[F], F]:
         return function
 
     return decorate
+
+
+@click.command(cls=options.Command, examples=WORKERS)
+@parameters("worst")
+def workers(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List workers, worst first: answers, accuracy, information, agreement and a verdict.
+
+    Takes what misc report takes: answers, which it makes a run of first, or a finished run's
+    labels.run.json.
+    """
+    show("workers", sources, parameters)
+
+
+@click.command(cls=options.Command, examples=ITEMS)
+@parameters("least sure")
+def items(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List items, least sure first: label, confidence, answers, votes, overruled or tied.
+
+    Takes what misc report takes: answers, which it makes a run of first, or a finished run's
+    labels.run.json.
+    """
+    show("items", sources, parameters)
 
 
 def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:

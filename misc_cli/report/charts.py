@@ -15,15 +15,15 @@ from misc_cli.report.statistics import reliability_frame
 MAX_POINTS = 300
 MAX_LINES = 12
 MAX_BARS = 40
-MAX_DOTS = 1500
+CHARTS = ("confidence", "reliability", "classes", "convergence")
 
 Chart = list[dict[str, Any]]
 
 
 def charts(report: Report) -> dict[str, Chart]:
-    """Every chart that this run has data for."""
+    """Every chart; one that this run has no data for is empty."""
     frames = report.frames
-    found: dict[str, Chart] = {}
+    found: dict[str, Chart] = {name: [] for name in CHARTS}
     if "confidence" in frames:
         found["confidence"] = _records(frames["confidence"][["from", "to", "items"]])
         found["reliability"] = _records(reliability_frame(frames["confidence"]))
@@ -31,7 +31,7 @@ def charts(report: Report) -> dict[str, Chart]:
         found["classes"] = _classes(frames["classes"])
     if "convergence" in frames:
         found["convergence"] = _convergence(frames["convergence"])
-    return {name: chart for name, chart in found.items() if chart}
+    return found
 
 
 def _records(frame: pd.DataFrame) -> Chart:

@@ -166,7 +166,7 @@ def _from_answers(
             confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
             class_prior=np.array(facts["class_prior"], dtype=np.float64),
             iterations=facts["figures"]["iterations"],
-            converged=facts["converged"],
+            stopped=facts.get("stopped", {}),
         ),
         decision=Decision(label, confidence, tied, runner_up),
         methods=Methods({}, None, None, {}, facts.get("methods", {})),

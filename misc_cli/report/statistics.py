@@ -14,6 +14,7 @@ tried        what an automatic choice looked at, best first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
 from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.evaluate.agreement import agreement_intervals
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.tables import worker_columns
 
@@ -59,7 +61,17 @@ def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def agreement_frame(outcome: Outcome) -> pd.DataFrame:
-    return pd.DataFrame(columns=["measure", "value", "low", "high"])
+    """Without labels or truth; alpha also for ordered classes where the classes have an order."""
+    labels = outcome.labels
+    nominal = agreement_intervals(labels.votes)
+    found = {
+        "pairwise agreement": nominal.agreement,
+        "alpha, classes without order": nominal.alpha,
+    }
+    if labels.ordered:
+        found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True).alpha
+    rows = [{"measure": measure, **asdict(interval)} for measure, interval in found.items()]
+    return pd.DataFrame(rows).dropna(subset=["value"])
 
 
 def convergence_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -1,0 +1,89 @@
+"""`misc report`, `misc workers` and `misc items`, of answers and of a finished run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+from tests.report.crowds import answers
+
+EM = ["--aggregator", "ds-em"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers().to_csv("answers.csv", index=False)
+
+
+def test_a_report_on_answers_writes_one_page(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", "answers.csv", *EM]) == 0
+    assert {path.name for path in Path().iterdir()} == {"answers.csv", "report.html"}
+    assert "6 workers gave 720 answers on 120 items" in Path("report.html").read_text()
+    assert run(["report", "answers.csv", *EM, "-o", "-"]) == 0
+    assert capfd.readouterr().out.startswith("<!doctype html>")
+    assert run(["report", "answers.csv", *EM, "-o", "report.pdf"]) == 2
+    assert "end the name in .html or .xlsx" in capfd.readouterr().err
+
+
+def test_a_finished_run_says_the_same_as_a_new_one(capfd: pytest.CaptureFixture[str]) -> None:
+    words = [*EM, "--probabilities", "--workers", "workers.csv", "-o", "labels.csv"]
+    assert run(["aggregate", "answers.csv", *words]) == 0
+    capfd.readouterr()
+    found = {}
+    for name in ("workers", "items"):
+        for source, more in (("answers.csv", EM), ("labels.run.json", [])):
+            assert run([name, source, *more, "--json", "--sort", name[:-1]]) == 0
+            found[name, source] = json.loads(capfd.readouterr().out)
+    for name in ("workers", "items"):
+        new, old = found[name, "answers.csv"], found[name, "labels.run.json"]
+        assert len(new) == len(old) > 0
+        for one, other in zip(new, old, strict=True):
+            assert one.keys() == other.keys()
+            one.pop("runner_up", None)  # six decimals do not tell one remote class from another
+            for key, value in one.items():
+                near = pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
+                assert other[key] == near
+
+
+def test_a_finished_run_without_its_answers_shows_what_its_files_hold(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["aggregate", "answers.csv", *EM, "--workers", "w.csv", "-o", "labels.csv"]) == 0
+    Path("answers.csv").write_text("worker,item,label\na,b,c\n")
+    assert run(["report", "labels.run.json", "-o", "old.html"]) == 0
+    page = Path("old.html").read_text()
+    assert "answers.csv has changed since" in page
+    assert 'id="worker-w3"' in page
+    assert 'id="item-item%20' in page
+    Path("labels.csv").unlink()
+    assert run(["report", "labels.run.json"]) == 2
+    assert "labels.csv are not there" in capfd.readouterr().err
+
+
+def test_tables_sort_and_stop_where_told(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["workers", "answers.csv", *EM, "--top", "2", "--sort", "-accuracy"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].startswith("worker")
+    assert lines[1].startswith("w5")
+    assert lines[-1] == "2 of 6 workers; --top shows more"
+    assert run(["items", "answers.csv", *EM, "--sort", "colour"]) == 2
+    assert "choose from item, label, confidence" in capfd.readouterr().err
+
+
+def test_hostile_names_cannot_steer_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    answers(hostile=True).to_csv("odd.csv", index=False)
+    for table in ("workers", "items"):
+        assert run([table, "odd.csv", *EM, "--top", "500"]) == 0
+        out = capfd.readouterr().out
+        assert not {"\x1b", "\x07", "\u202e"} & set(out)
+        assert "␛[31mred" in out
+
+
+def test_no_other_file_is_taken_for_a_run(capfd: pytest.CaptureFixture[str]) -> None:
+    Path("x.run.json").write_text("[1]")
+    assert run(["report", "x.run.json"]) == 2
+    assert "no run.json of misc aggregate" in capfd.readouterr().err

@@ -1,0 +1,67 @@
+"""The frames of a report say what can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from misc_cli.api import aggregate
+from tests.report.crowds import answers, result
+
+VOTES = [
+    ("ann", "q1", "yes"), ("bob", "q1", "yes"), ("eve", "q1", "no"),
+    ("ann", "q2", "no"), ("bob", "q2", "no"), ("eve", "q2", "yes"),
+    ("ann", "q3", "yes"), ("bob", "q3", "no"),
+]  # fmt: skip
+
+
+def test_every_frame_is_what_hand_counting_gives() -> None:
+    truth = pd.DataFrame([("q1", "yes"), ("q2", "yes")], columns=["item", "label"])
+    table = pd.DataFrame(VOTES, columns=["worker", "item", "label"])
+    frames = aggregate(table, aggregator="mv", truth=truth).report()
+    items = frames["items"].set_index("item")
+    assert list(items.index) == ["q3", "q1", "q2"], "least sure first"
+    assert items["answers"].to_dict() == {"q1": 3, "q2": 3, "q3": 2}
+    assert items["votes"].to_dict() == {"q1": 2, "q2": 2, "q3": 1}
+    assert items["tie"].to_dict() == {"q1": False, "q2": False, "q3": True}
+    assert not items["overruled"].any()
+    assert items["right"].to_dict() == {"q1": True, "q2": False, "q3": None}
+    classes = frames["classes"].set_index("class")
+    assert classes["votes"].to_dict() == {"no": 4, "yes": 4}
+    assert classes["labels"].to_dict() == {"no": 2, "yes": 1}
+    assert frames["confidence"]["items"].sum() == 3
+    assert frames["confidence"]["known"].sum() == 2
+    assert frames["confidence"]["right"].sum() == 1
+    assert frames["workers"]["worker"].iloc[0] == "eve", "worst first"
+    assert np.allclose(frames["crowd"].sum(axis=1), 1)
+
+
+def test_an_overruled_label_is_not_the_most_frequent_answer() -> None:
+    frames = result().report()
+    items, votes = frames["items"], answers()
+    assert items["overruled"].any()
+    for row in items.to_dict("records"):
+        counts = votes[votes["item"] == row["item"]]["label"].value_counts()
+        own = counts.get(row["label"], 0)
+        assert row["votes"] == own
+        assert row["overruled"] == (own < counts.max())
+
+
+def test_ordered_classes_have_an_alpha_of_their_own() -> None:
+    table = answers().replace({"label": {"bird": "1", "cat": "2", "dog": "3"}})
+    measures = [
+        aggregate(one, aggregator="mv").report()["agreement"]["measure"].tolist()
+        for one in (answers(), table)
+    ]
+    assert len(measures[1]) == len(measures[0]) + 1
+
+
+def test_wilson_holds_the_share() -> None:
+    from misc_cli.report.statistics import wilson
+
+    low, high = wilson(np.array([0.0, 5.0, 10.0, 0.0]), np.array([10.0, 10.0, 10.0, 0.0]))
+    # Wilson's interval of 5 in 10: 0.237 to 0.763 (e.g. Brown, Cai & DasGupta 2001)
+    assert (low[1], high[1]) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert low[0] == pytest.approx(0)
+    assert (low[3], high[3]) == (0, 1)
