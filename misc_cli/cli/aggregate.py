@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import options, since
+from misc_cli.cli import options, reporting, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.errors import ConfigError
 
@@ -57,6 +57,13 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="Per worker: answers, accuracy, agreement, information, confusion matrix.",
 )
+@options.option(
+    "--report",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
+)
+@reporting.anonymize()
 @options.option(
     "--diagnostics",
     section=_OUTPUT,
@@ -177,7 +184,7 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
             stem = Path(stem).stem or stem
             places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
             places["run"] = path.with_name(f"{stem}.run.json")
-    for name in ("diagnostics", "workers", "changes", "metrics"):
+    for name in ("diagnostics", "workers", "changes", "metrics", "report"):
         if parameters[name] == "-":
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
@@ -185,6 +192,10 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     for name in ("workers", "changes"):
         if name in places:
             check_suffix(places[name])
+    if "report" in places:
+        reporting.check_report_name(places["report"])
+    elif parameters["anonymize_workers"]:
+        raise ConfigError("--anonymize-workers is for the report; name one with --report")
     return places
 
 
@@ -218,19 +229,25 @@ def _write(
 
     started = time.perf_counter()
 
-    def write_run(stream: BinaryIO) -> None:
-        outcome.timings["write"] = round(time.perf_counter() - started, 6)
-        files = {name: str(path) for name, path in places.items()}
-        content = manifest(
+    def facts(outputs: dict[str, str]) -> dict[str, Any]:
+        return manifest(
             outcome,
             settings,
             command=[redact(word) for word in sys.argv[1:]],
             inputs=inputs,
             known=known,
-            outputs=files,
+            outputs=outputs,
             warnings=warnings,
         )
-        write_manifest(content, stream)
+
+    def write_run(stream: BinaryIO) -> None:
+        outcome.timings["write"] = round(time.perf_counter() - started, 6)
+        write_manifest(facts({name: str(path) for name, path in places.items()}), stream)
+
+    def write_report(stream: BinaryIO) -> None:
+        hidden = parameters["anonymize_workers"]
+        made = reporting.report_of(outcome, facts({}), anonymize=hidden)
+        stream.write(reporting.report_bytes(made, places["report"]))
 
     labels = label_columns(
         outcome,
@@ -246,6 +263,7 @@ def _write(
         "changes": lambda stream: write_table(rows, stream, places["changes"].name),
         "diagnostics": lambda stream: write_records(outcome.records, stream),
         "metrics": lambda stream: stream.write(exposition(outcome).encode()),
+        "report": write_report,
         "run": write_run,
     }
     # The manifest comes last: it records the time and memory that the others took.

@@ -15,6 +15,7 @@ from misc_cli.errors import ConfigError
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.report.record import Report
+    from misc_cli.run.outcome import Outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
 PAGE, WORKBOOK = ".html", ".xlsx"
@@ -78,13 +79,14 @@ def report_from(
     if runs and len(sources) > 1:
         raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
     with console.watching():
-        report = read_run(runs[0]) if runs else _new_run(sources, parameters, console)
-    return anonymized(report) if parameters["anonymize_workers"] else report
+        if not runs:
+            return _new_run(sources, parameters, console)
+        report = read_run(runs[0])
+        return anonymized(report) if parameters["anonymize_workers"] else report
 
 
 def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
     from misc_cli.io.read import read_answer_columns, read_known
-    from misc_cli.report.record import build
     from misc_cli.run import pipeline
     from misc_cli.run.manifest import manifest
 
@@ -114,7 +116,15 @@ def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Cons
         outputs={},
         warnings=console.warnings,
     )
-    return build(outcome, facts)
+    return report_of(outcome, facts, anonymize=parameters["anonymize_workers"])
+
+
+def report_of(outcome: Outcome, facts: dict[str, Any], *, anonymize: bool) -> Report:
+    """The report of a run that has just ended."""
+    from misc_cli.report.record import anonymized, build
+
+    report = build(outcome, facts)
+    return anonymized(report) if anonymize else report
 
 
 def check_report_name(path: Path) -> None:

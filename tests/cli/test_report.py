@@ -87,3 +87,15 @@ def test_no_other_file_is_taken_for_a_run(capfd: pytest.CaptureFixture[str]) -> 
     Path("x.run.json").write_text("[1]")
     assert run(["report", "x.run.json"]) == 2
     assert "no run.json of misc aggregate" in capfd.readouterr().err
+
+
+def test_a_run_writes_its_report_with_its_labels(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["aggregate", "answers.csv", *EM, "-o", "labels.csv"]
+    assert run([*words, "--report", "page.html", "--anonymize-workers"]) == 0
+    assert "page.html" in json.dumps(json.loads(Path("labels.run.json").read_text())["outputs"])
+    page = Path("page.html").read_text()
+    assert 'id="worker-worker%206"' in page
+    assert 'id="worker-w5"' not in page
+    assert run([*words, "--anonymize-workers"]) == 2
+    assert run([*words, "--report", "page.pdf"]) == 2
+    assert "end the name in .html or .xlsx" in capfd.readouterr().err
