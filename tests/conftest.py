@@ -24,7 +24,7 @@ Load = Callable[[str], tuple[Labels, Codes]]
 
 def dataset_folder(name: str) -> Path:
     """The folder of a public dataset; skips the test where it is absent."""
-    for group in ("datasets", "datasets-more"):
+    for group in ("datasets", "datasets-more", "datasets-trust"):
         folder = SHARED / group / name
         if folder.is_dir():
             return folder

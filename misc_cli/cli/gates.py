@@ -36,6 +36,13 @@ METRICS: dict[str, str] = {
     "empty": "rows without a label",
     "repeats": "identical repeated answers",
     "conflicts": "pairs where a worker contradicts itself",
+    "alpha": "Krippendorff's alpha of the answers: 1 always the same, 0 as by chance",
+    "agreement": "chance that two answers to an item agree, 0 to 1",
+    "unanimous": "items on which all answers agree",
+    "overruled": "% of those whose label is another",
+    "classes-lost": "classes that lead the vote on some item and that no label is of",
+    "effective-votes": "per item, workers who err together counted for what they add",
+    "alike-pairs": "pairs of workers who err together",
     "warnings": "",
     "flips": "% of items in the labels that -o replaces whose label is now another",
     "new-items": "items that those labels do not have",
@@ -43,9 +50,14 @@ METRICS: dict[str, str] = {
     "worker-drop": "% of workers whose accuracy interval lies below that of the last --workers",
 }
 
+# Why there may be none of them.
+WITHOUT = {
+    "alpha": "it takes two classes, and an item with two answers",
+    "agreement": "no item has two answers",
+}
 # Those that compare with the files that this run replaces.
 CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
-PERCENTAGES = ("error", "density", "flips", "worker-drop")
+PERCENTAGES = ("error", "density", "overruled", "flips", "worker-drop")
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -74,7 +86,7 @@ class Gate:
         if figure is None:
             raise InputError(
                 f"--fail-if {self.text}: there is no {self.metric} to judge; "
-                "is any item of --truth among the answers?"
+                f"{WITHOUT.get(self.metric, 'is any item of --truth among the answers?')}"
             )
         return _OPERATORS[self.symbol](float(figure), self.value)
 

@@ -16,11 +16,11 @@ distance is the one of the mid-ranks v_c = n_1 + … + n_(c−1) + n_c / 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import ndtr, ndtri
 
 from misc_cli.core.parallel import map_in_order
 from misc_cli.core.types import Codes, Floats
@@ -242,14 +242,16 @@ def _interval(value: float, draws: Floats, without_one: Floats, level: float) ->
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(draws) == 0:
         return Interval(value, float("nan"), float("nan"))
-    below = (np.mean(draws < value) + np.mean(draws <= value)) / 2.0
-    bias = float(ndtri(np.clip(below, 1 / (len(draws) + 1), len(draws) / (len(draws) + 1))))
+    below = float(np.mean(draws < value) + np.mean(draws <= value)) / 2.0
+    normal, least = NormalDist(), 1.0 / (len(draws) + 1)
+    bias = normal.inv_cdf(min(max(below, least), 1.0 - least))
     left = without_one[np.isfinite(without_one)]
     away = left.mean() - left if len(left) else np.zeros(1)
     spread = float((away**2).sum())
     bend = 0.0 if spread == 0.0 else float((away**3).sum()) / (6.0 * spread**1.5)
-    sides = bias + float(ndtri((1.0 + level) / 2.0)) * np.array([-1.0, 1.0])
-    at = ndtr(bias + sides / (1.0 - bend * sides))
+    reach = normal.inv_cdf((1.0 + level) / 2.0)
+    sides = (bias - reach, bias + reach)
+    at = [normal.cdf(bias + side / (1.0 - bend * side)) for side in sides]
     low, high = np.quantile(draws, at)
     return Interval(value, float(low), float(high))
 

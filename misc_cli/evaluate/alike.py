@@ -9,10 +9,10 @@ n_c counts the shared items labelled c; π_w are a worker's own answers given th
 an answer of the crowd's. Their own votes helped to make the labels, which hides some likeness and
 invents none: who disagrees with a label is the more likely to be alone with it.
 
-How likely so much agreement would be by luck is the upper tail of the binomial with the mean E / n:
-where the chances differ from item to item the true tail is lighter (Hoeffding 1956), so it is no
-overstatement. Many pairs are tried, so the level holds for the share of false pairs among those
-found (Benjamini & Hochberg 1995).
+How likely so much agreement would be by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
+chances of the single items (Hoeffding 1963): no approximation that fails where E is near n. Many
+pairs are tried, so the level holds for the share of false pairs among those found (Benjamini &
+Hochberg 1995).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import betainc
 
 from misc_cli.core.types import Codes, Floats
 from misc_cli.core.votes import Votes
@@ -33,12 +32,13 @@ LEVEL = 0.01  # expected share of false pairs among those called alike
 ALIKE = 0.2  # a likeness below this is real on large data, but changes little
 SHRINKAGE = 0.5  # of the crowd's answers in a worker's row, as in ds-em
 # Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
-MOST_PAIRS_OF_ANSWERS = 20_000_000
+MOST_PAIRS_OF_ANSWERS = 2_500_000
 MOST_CELLS = 50_000_000  # of workers × classes × classes; beyond, one accuracy per worker
-PAIRS_AT_ONCE = 50_000
+PAIRS_AT_ONCE = 200_000
+LOOKED_UP_AT_ONCE = 50_000
 
 Keys = npt.NDArray[np.int64]
-AgreeingChance = Callable[[int, Keys, Keys], Floats]
+AgreeingChance = Callable[[Keys, Keys, Keys], Floats]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Pairs:
     shared    items that both answered
     agreed    on how many of them they said the same
     expected  how many it would be if only the labels joined them
-    chance    probability of at least so much agreement by luck
+    chance    of at least so much agreement by luck, at most
     """
 
     n_workers: int
@@ -81,20 +81,84 @@ class Pairs:
 
 def compare_pairs(votes: Votes, label: Codes) -> Pairs:
     """Every pair of workers that shares enough items, given one label per item, (n_items,)."""
+    n_workers, n_classes = votes.n_workers, votes.n_classes
     worker, item, answer = _answers(votes)
-    worker, item, answer = _bounded(worker, item, answer, votes)
-    given = label[item]
-    keys, shared = _pair_sums(worker, item, votes)
-    enough = shared >= MIN_SHARED
-    keys, shared = keys[enough], shared[enough]
-    agreed = _aligned(keys, *_pair_sums(worker, item * votes.n_classes + answer, votes))
-    first, second = (codes.astype(np.int32) for codes in np.divmod(keys, votes.n_workers))
-    expected = _expected(votes, worker, item, answer, given, keys)
-    share = np.clip(expected / np.maximum(shared, 1.0), 1e-12, 1.0 - 1e-12)
-    # P(A ≥ a) of a binomial, which is 1 for a = 0
-    tail = betainc(np.maximum(agreed, 1.0), shared - agreed + 1.0, share)
-    chance = np.where(agreed > 0, tail, 1.0)
-    return Pairs(votes.n_workers, first, second, shared, agreed, expected, chance)
+    given = label[item].astype(np.int64)
+    keys = _pairs_of_answers(worker, item, answer, given, n_workers, n_classes)
+    keys.sort()
+    pair = keys // (2 * n_classes)
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    sizes = np.diff(starts, append=len(pair))
+    enough = sizes >= MIN_SHARED
+    kept = np.repeat(enough, sizes)
+    first, second = np.divmod(pair[starts[enough]], n_workers)
+    shared = sizes[enough].astype(np.float64)
+    of = np.repeat(np.arange(len(first)), sizes[enough])
+    on, same = np.divmod(keys[kept] % (2 * n_classes), 2)
+    agreed = np.bincount(of, same, len(first)).astype(np.float64)
+    chance = _chance_to_agree(votes, worker, answer, given)
+    # the answers of a pair stand in the order of their labels: one look-up for each run of them
+    cell = of * n_classes + on
+    heads = np.flatnonzero(np.diff(cell, prepend=-1))
+    runs = np.diff(heads, append=len(cell))
+    likely = np.concatenate(
+        [
+            np.zeros(0),
+            *(
+                chance(on[at], first[of[at]], second[of[at]])
+                for at in np.split(heads, range(LOOKED_UP_AT_ONCE, len(heads), LOOKED_UP_AT_ONCE))
+            ),
+        ]
+    )
+    expected = np.bincount(of[heads], runs * likely, len(first)).astype(np.float64)
+    return Pairs(
+        n_workers=n_workers,
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
+        shared=shared,
+        agreed=agreed,
+        expected=expected,
+        chance=_luck(agreed, expected, shared),
+    )
+
+
+def _pairs_of_answers(
+    worker: Keys, item: Keys, answer: Keys, given: Keys, n_workers: int, n_classes: int
+) -> Keys:
+    """Every two answers to one item as one number: both workers, the item's label, whether same.
+
+    ((first · n_workers + second) · n_classes + label) · 2 + same; answers are sorted by item and
+    worker. Items with equally many answers are done together.
+    """
+    starts = np.flatnonzero(np.diff(item, prepend=-1))
+    sizes = np.diff(starts, append=len(item))
+    keys = np.empty(int((sizes * (sizes - 1) // 2).sum()), dtype=np.int64)
+    done = 0
+    for size in np.unique(sizes[sizes > 1]):
+        left, right = np.triu_indices(int(size), 1)
+        heads = starts[sizes == size]
+        step = max(1, PAIRS_AT_ONCE // len(left))
+        for begin in range(0, len(heads), step):
+            at = heads[begin : begin + step, None]
+            one, other = (at + left).ravel(), (at + right).ravel()
+            part = keys[done : done + len(one)]
+            np.multiply(worker[one], n_workers, out=part)
+            part += worker[other]
+            part *= n_classes
+            part += given[one]
+            part *= 2
+            part += answer[one] == answer[other]
+            done += len(one)
+    return keys
+
+
+def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
+    """exp(−n · KL(A/n ‖ E/n)) where A lies above E, else 1."""
+    seen, mean = agreed / shared, np.clip(expected / shared, 1e-12, 1.0 - 1e-12)
+    differ = np.maximum(1.0 - seen, 0.0)
+    divergence = seen * np.log(np.maximum(seen, 1e-300) / mean)
+    divergence += differ * np.log(np.maximum(differ, 1e-300) / (1.0 - mean))
+    return np.where(seen > mean, np.exp(-shared * divergence), 1.0)
 
 
 def answer_weights(votes: Votes, likeness: sp.csr_array) -> Floats:
@@ -129,44 +193,49 @@ def effective_votes(votes: Votes, weights: Floats) -> Floats:
 
 
 def _answers(votes: Votes) -> tuple[Keys, Keys, Keys]:
-    """Worker, item and class of every vote, in the order of the votes."""
-    blocks = [votes.block(rows) for rows in votes.blocks]
-    columns = np.concatenate([block.indices for block in blocks]).astype(np.int64)
-    sizes = np.concatenate([np.diff(block.indptr) for block in blocks])
-    item = np.repeat(np.arange(votes.n_items, dtype=np.int64), sizes)
-    worker, answer = np.divmod(columns, votes.n_classes)
+    """Worker, item and class of the answers that are looked at, sorted by item and worker."""
+    kept = _active_enough(votes)
+    parts = []
+    for rows in votes.blocks:
+        block = votes.block(rows)
+        worker, answer = np.divmod(block.indices, votes.n_classes)
+        item = np.repeat(np.arange(rows.start, rows.stop), np.diff(block.indptr))
+        chosen = kept[worker]
+        parts.append((worker[chosen], item[chosen], answer[chosen]))
+    worker, item, answer = (
+        np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True)
+    )
     return worker, item, answer
 
 
-def _bounded(worker: Keys, item: Keys, answer: Keys, votes: Votes) -> tuple[Keys, Keys, Keys]:
-    """Without the least active workers, if all of them would be too many pairs of answers.
+def _active_enough(votes: Votes) -> npt.NDArray[np.bool_]:
+    """Workers whose pairs are looked at, (n_workers,): the most active, if all are too many.
 
     Pairs that share enough items to be judged are found among the active.
     """
-    activity = np.bincount(worker, minlength=votes.n_workers)
-    kept = activity[worker] >= MIN_SHARED
-    worker, item, answer = worker[kept], item[kept], answer[kept]
-    while True:
-        sizes = np.bincount(item, minlength=votes.n_items).astype(np.float64)
-        n_pairs = float((sizes * (sizes - 1.0)).sum() / 2.0)
-        if n_pairs <= MOST_PAIRS_OF_ANSWERS:
-            return worker, item, answer
-        # half as many answers are about a quarter as many pairs; ties leave together
-        order = np.sort(activity[worker])
-        keep = np.sqrt(MOST_PAIRS_OF_ANSWERS / n_pairs) * 0.95
-        kept = activity[worker] > order[int(len(order) * (1.0 - keep))]
-        worker, item, answer = worker[kept], item[kept], answer[kept]
+    activity = np.zeros(votes.n_workers, dtype=np.int64)
+    for rows in votes.blocks:
+        worker = votes.block(rows).indices // votes.n_classes
+        activity += np.bincount(worker, minlength=votes.n_workers)
+    kept = activity >= MIN_SHARED
+    while (excess := _pairs_among(votes, kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
+        # half as many answers are about a quarter as many pairs; who is as active leaves with him
+        order = np.sort(activity[kept])
+        share = np.cumsum(order) / order.sum()
+        least = order[np.searchsorted(share, 1.0 - 0.95 / np.sqrt(excess))]
+        kept = activity > least
+    return kept
 
 
-def _pair_sums(worker: Keys, place: Keys, votes: Votes) -> tuple[Keys, Floats]:
-    """In how many places both of a pair are: sorted keys first · n_workers + second, and counts."""
-    places, where = np.unique(place, return_inverse=True)
-    shape = (len(places), votes.n_workers)
-    present = sp.csr_array((np.ones(len(worker)), (where, worker)), shape=shape)
-    both = sp.coo_array(sp.triu(present.T @ present, 1))
-    keys = both.row.astype(np.int64) * votes.n_workers + both.col
-    order = np.argsort(keys, kind="stable")
-    return keys[order], both.data[order]
+def _pairs_among(votes: Votes, kept: npt.NDArray[np.bool_]) -> float:
+    """How many pairs of answers to one item these workers gave."""
+    total = 0.0
+    for rows in votes.blocks:
+        block = votes.block(rows)
+        before = np.append(0, np.cumsum(kept[block.indices // votes.n_classes]))
+        sizes = np.diff(before[block.indptr]).astype(np.float64)
+        total += float((sizes * (sizes - 1.0)).sum()) / 2.0
+    return total
 
 
 def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
@@ -180,24 +249,8 @@ def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
     return found
 
 
-def _expected(
-    votes: Votes, worker: Keys, item: Keys, answer: Keys, given: Codes, keys: Keys
-) -> Floats:
-    """E of every pair: class by class, then pairs by the block."""
-    agreement = _chance_to_agree(votes, worker, answer, given)
-    expected = np.zeros(len(keys))
-    first, second = np.divmod(keys, votes.n_workers)
-    for label in np.unique(given):
-        of = given == label
-        both = _aligned(keys, *_pair_sums(worker[of], item[of], votes))
-        for start in range(0, len(keys), PAIRS_AT_ONCE):
-            rows = slice(start, start + PAIRS_AT_ONCE)
-            expected[rows] += both[rows] * agreement(int(label), first[rows], second[rows])
-    return expected
-
-
-def _chance_to_agree(votes: Votes, worker: Keys, answer: Keys, given: Codes) -> AgreeingChance:
-    """Σ_k π_w[c, k] π_v[c, k] as a function of the class and the pairs."""
+def _chance_to_agree(votes: Votes, worker: Keys, answer: Keys, given: Keys) -> AgreeingChance:
+    """Σ_k π_w[c, k] π_v[c, k] as a function of the classes and the pairs, (n_look_ups,) each."""
     n_workers, n_classes = votes.n_workers, votes.n_classes
     if n_workers * n_classes * n_classes <= MOST_CELLS:
         cells = (worker * n_classes + given) * n_classes + answer
@@ -207,7 +260,7 @@ def _chance_to_agree(votes: Votes, worker: Keys, answer: Keys, given: Codes) -> 
         rows = counts + SHRINKAGE * crowd / crowd.sum(axis=1, keepdims=True)
         rows /= rows.sum(axis=2, keepdims=True)
 
-        def by_rows(label: int, first: Keys, second: Keys) -> Floats:
+        def by_rows(label: Keys, first: Keys, second: Keys) -> Floats:
             chance: Floats = np.einsum("pk,pk->p", rows[first, label], rows[second, label])
             return chance
 
@@ -223,7 +276,7 @@ def _chance_to_agree(votes: Votes, worker: Keys, answer: Keys, given: Codes) -> 
     mistakes = wrong.sum(axis=1)
     same_mistake = (wrong * wrong).sum(axis=1) / np.maximum(mistakes, 1.0) ** 2
 
-    def by_accuracy(label: int, first: Keys, second: Keys) -> Floats:
+    def by_accuracy(label: Keys, first: Keys, second: Keys) -> Floats:
         a, b = accuracy[first], accuracy[second]
         chance: Floats = a * b + (1.0 - a) * (1.0 - b) * same_mistake[label]
         return chance

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from misc_cli.core.decide import Decision, decide
+from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import (
-    Aggregation,
     Answers,
     Codes,
     KnownLabels,
@@ -25,10 +24,10 @@ from misc_cli.core.types import (
     ignore_iteration,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.evaluate.metrics import expected_error
 from misc_cli.run.diagnostics import Recorder
+from misc_cli.run.figures import figures
 from misc_cli.run.fitting import fit
-from misc_cli.run.outcome import Figure, Outcome
+from misc_cli.run.outcome import Outcome
 from misc_cli.run.settings import Settings, build
 
 
@@ -75,14 +74,14 @@ def run(
     aggregation = found.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
-        figures = _figures(encoding, aggregation, decision, known)
+        numbers = figures(encoding, aggregation, decision, known)
     return Outcome(
         encoding=encoding,
         aggregation=aggregation,
         decision=decision,
         methods=methods,
         records=recorder.records,
-        figures=figures,
+        figures=numbers,
         truth=known,
         loop=found.loop,
         selection=found.selection,
@@ -153,31 +152,3 @@ def _warn_of_conflicts(n_conflicts: int) -> None:
             MiscWarning,
             stacklevel=3,
         )
-
-
-def _figures(
-    encoding: Encoding, aggregation: Aggregation, decision: Decision, truth: Codes | None
-) -> dict[str, Figure]:
-    """The run in numbers, by the names that --fail-if knows."""
-    labels = encoding.labels
-    n_pairs = labels.n_items * labels.n_workers
-    figures: dict[str, Figure] = {
-        "answers": labels.votes.n_votes,
-        "items": labels.n_items,
-        "workers": labels.n_workers,
-        "classes": labels.n_classes,
-        "answers-per-item": round(labels.votes.n_votes / labels.n_items, 6),
-        "density": round(100.0 * labels.votes.n_votes / n_pairs, 6),
-        "empty": encoding.n_empty,
-        "repeats": encoding.n_repeats,
-        "conflicts": encoding.n_conflicts,
-        "iterations": aggregation.iterations,
-        "converged": aggregation.converged,
-        "confidence": round(float(decision.confidence.mean()), 6),
-        "lowest-confidence": round(float(decision.confidence.min()), 6),
-        "ties": int(decision.tied.sum()),
-    }
-    if truth is not None and (truth >= 0).any():
-        figures["error"] = round(100.0 * expected_error(aggregation.posteriors, truth), 6)
-        figures["items-with-truth"] = int((truth >= 0).sum())
-    return figures

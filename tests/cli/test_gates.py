@@ -13,6 +13,8 @@ FIGURES = {
     "converged": False,
     "ties": 3,
     "lowest-confidence": 0.4,
+    "overruled": 7.25,
+    "alpha": None,
 }
 
 
@@ -31,6 +33,8 @@ FIGURES = {
         ("lowest_confidence<0.5", True),
         ("density>5%", False),
         ("density < 5 %", True),
+        ("overruled>5%", True),
+        ("overruled > 7.25", False),
     ],
 )
 def test_conditions(text: str, trips: bool) -> None:
@@ -40,6 +44,8 @@ def test_conditions(text: str, trips: bool) -> None:
 def test_what_a_run_does_not_know_cannot_be_passed() -> None:
     with pytest.raises(InputError, match="no error to judge"):
         parse_gate("error>5%").trips(FIGURES)
+    with pytest.raises(InputError, match="no alpha to judge; it takes two classes"):
+        parse_gate("alpha<0.4").trips(FIGURES)
 
 
 @pytest.mark.parametrize(
