@@ -64,7 +64,7 @@ def encode(
         worker, item, label = worker[kept], item[kept], label[kept]
         worker, workers = _drop_unused(worker, workers)
         item, items = _drop_unused(item, items)
-    label, classes, ordered = _order_classes(label, classes, class_order)
+    label, classes, ordered = order_classes(label, classes, class_order)
     shape = (len(items), len(workers), len(classes))
     keys, contested, n_repeats = _votes(worker, item, label, shape, duplicates)
     if len(contested) and duplicates == "error":
@@ -183,7 +183,7 @@ def _drop_unused(codes: Codes, vocabulary: Names) -> tuple[Codes, Names]:
     return remap[codes].astype(np.int32), vocabulary.filter(pa.array(used))
 
 
-def _order_classes(
+def order_classes(
     label: Codes, classes: Names, class_order: list[str] | None
 ) -> tuple[Codes, Names, bool]:
     """Class order: the user's, else numeric if every label is a number, else alphabetical."""

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 Floats = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
+Pointers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
 LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 
@@ -45,6 +46,23 @@ class Votes(Protocol):
 
     def class_totals(self, rows: slice) -> Floats:
         """How many votes each class has on these items, (n_block_items, n_classes)."""
+
+
+def block_ranges(pointers: Pointers, n_columns: int) -> list[slice]:
+    """Items in blocks of some `BLOCK_VOTES` votes; `pointers` (n_items + 1,) count votes."""
+    # A block's votes must outweigh its partial sums, which are as long as the columns.
+    size, n_items = max(BLOCK_VOTES, 4 * n_columns), len(pointers) - 1
+    targets = np.arange(size, int(pointers[-1]), size)
+    cuts = np.unique(np.searchsorted(pointers, targets, side="left"))
+    edges = [0, *cuts[(cuts > 0) & (cuts < n_items)].tolist(), n_items]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def totals_by_class(block: sp.csr_array, n_classes: int) -> Floats:
+    """How many votes each class has on a block's items, (n_block_items, n_classes)."""
+    by_class = (block.data, block.indices % n_classes, block.indptr)
+    totals: Floats = sp.csr_array(by_class, shape=(block.shape[0], n_classes)).toarray()
+    return totals
 
 
 @dataclass(frozen=True)
@@ -77,7 +95,7 @@ class SparseVotes:
         owns its columns (4 bytes a vote) and all blocks share one array of ones.
         """
         pointers, columns = self.matrix.indptr, self.matrix.indices
-        ranges = self._ranges()
+        ranges = block_ranges(pointers, self.matrix.shape[1])
         edges = pointers[[0, *(rows.stop for rows in ranges)]]
         ones = np.ones(np.diff(edges).max())
         cut = {}
@@ -87,23 +105,11 @@ class SparseVotes:
             cut[rows.start] = sp.csr_array((ones[: last - first], *own), shape=shape)
         return ranges, cut
 
-    def _ranges(self) -> list[slice]:
-        # A block's votes must outweigh its partial sums, which are as long as the columns.
-        size = max(BLOCK_VOTES, 4 * self.matrix.shape[1])
-        targets = np.arange(size, self.n_votes, size)
-        cuts = np.unique(np.searchsorted(self.matrix.indptr, targets, side="left"))
-        edges = [0, *cuts[(cuts > 0) & (cuts < self.n_items)].tolist(), self.n_items]
-        return [slice(a, b) for a, b in pairwise(edges)]
-
     def block(self, rows: slice) -> sp.csr_array:
         return self._cut[1][rows.start]
 
     def class_totals(self, rows: slice) -> Floats:
-        block = self.block(rows)
-        shape = (block.shape[0], self.n_classes)
-        by_class = (block.data, block.indices % self.n_classes, block.indptr)
-        totals: Floats = sp.csr_array(by_class, shape=shape).toarray()
-        return totals
+        return totals_by_class(self.block(rows), self.n_classes)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,315 @@
+"""Rows of worker, item and label read piece by piece, for data that no memory should hold.
+
+Only what can be cut: CSV, TSV and Parquet, in files, folders and globs, here or at an address that
+arrow knows (s3://, gs://, hdfs://). A *piece* is what one process reads on its own: some row groups
+of a Parquet file, or a text file. How a file is laid out is found out as for every other command,
+on its first rows.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.fs as arrow_fs
+
+from misc_cli.core.types import Answers
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.io.columns import ROLES, SYNONYMS, first_nameless
+from misc_cli.io.open import open_document
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.questions import pick
+from misc_cli.io.read import read_document
+from misc_cli.io.sniff import SPACE, sniff
+from misc_cli.io.source import Source
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
+SAMPLE_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 24
+BATCH_ROWS = 1 << 20
+# What an answer takes in a text file, roughly; only the number of parts depends on it.
+BYTES_PER_ANSWER = 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the input and how it is laid out.
+
+    positions   of worker, item and label among the `width` columns
+    start       where a text file's rows begin, in bytes
+    row_groups  of a Parquet file; None for text
+    n_answers   how many rows, for text a guess
+    """
+
+    path: str
+    positions: tuple[int, ...]
+    n_answers: int
+    delimiter: str = ","
+    start: int = 0
+    width: int = 0
+    row_groups: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Answers that have a label, and how many rows had none."""
+
+    answers: Answers
+    n_rows: int
+    n_empty: int
+
+
+def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
+    """Everything that `sources` name, cut into pieces, in a fixed order."""
+    if options.encoding not in (None, "utf-8", "utf8"):
+        raise ConfigError(
+            "--encoding: this engine reads UTF-8; recode the files, or --engine local"
+        )
+    pieces: list[Piece] = []
+    for source in sources:
+        for path in _files(source):
+            pieces += _cut(path, options)
+    return pieces
+
+
+def batches(piece: Piece) -> Iterator[Batch]:
+    """The answers of a piece, a batch at a time, in their order."""
+    before = 0
+    for columns in _parquet(piece) if piece.row_groups is not None else _text(piece):
+        n_rows = len(columns["label"])
+        for role in ("worker", "item"):
+            row = first_nameless(columns, role)
+            if row is not None:
+                where = "" if piece.row_groups is None else " of its row groups from "
+                where += "" if piece.row_groups is None else str(piece.row_groups[0] + 1)
+                raise InputError(
+                    f"{piece.path}, row {before + row + 1}{where}: a label without its {role}; "
+                    "fill it in or drop the row"
+                )
+        before += n_rows
+        empty = pc.equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
+        n_empty = 0
+        if pc.any(empty).as_py():
+            kept = pc.invert(empty.take(columns["label"].indices))
+            columns = {role: column.filter(kept) for role, column in columns.items()}
+            n_empty = n_rows - len(columns["label"])
+        answers = Answers(columns["worker"], columns["item"], columns["label"], piece.path)
+        yield Batch(answers, n_rows, n_empty)
+
+
+def _files(source: str) -> list[str]:
+    if source == "-":
+        raise ConfigError("-: this engine reads files, folders and globs; use --engine local")
+    if "://" in source:
+        filesystem, inner = _open(source)
+        scheme = source.partition("://")[0]
+        found = filesystem.get_file_info(inner)
+        if found.type == arrow_fs.FileType.Directory:
+            listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
+            return [f"{scheme}://{path}" for path in _tables(entry.path for entry in listed)]
+        return [source]
+    if os.path.isdir(source):
+        found_files = _tables(glob.glob(f"{glob.escape(source)}/**/*", recursive=True))
+        if not found_files:
+            raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
+        return found_files
+    if not os.path.exists(source) and glob.has_magic(source):
+        matches = sorted(path for path in glob.glob(source, recursive=True) if os.path.isfile(path))
+        if not matches:
+            raise InputError(f"{source}: no file matches; check the pattern")
+        return matches
+    if not os.path.exists(source):
+        raise InputError(f"{source}: no such file; check the path")
+    return [source]
+
+
+def _tables(paths: Any) -> list[str]:
+    """Tables among paths, sorted; hidden files (and Spark's _SUCCESS) are none."""
+    named = (path for path in paths if path.lower().endswith(SUFFIXES))
+    return sorted(path for path in named if not os.path.basename(path).startswith((".", "_")))
+
+
+def _open(path: str) -> tuple[Any, str]:
+    if "://" not in path:
+        return arrow_fs.LocalFileSystem(), os.path.abspath(path)
+    try:
+        filesystem, inner = arrow_fs.FileSystem.from_uri(path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InputError(f"{path}: {_line(error)}; check the address") from None
+    return filesystem, inner
+
+
+def _cut(path: str, options: ReadOptions) -> list[Piece]:
+    filesystem, inner = _open(path)
+    try:
+        with filesystem.open_input_file(inner) as file:
+            if file.read(4) == b"PAR1":
+                return _cut_parquet(path, file, options)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: cannot be read ({_line(error)}); check the file") from None
+    return [_text_piece(path, filesystem, inner, options)]
+
+
+def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
+    """Row groups together until they hold some `BATCH_ROWS` rows."""
+    import pyarrow.parquet as parquet
+
+    file.seek(0)
+    opened = parquet.ParquetFile(file)
+    if opened.metadata.num_rows == 0:
+        return []
+    first = next(opened.iter_batches(batch_size=200))
+    sample = pa.BufferOutputStream()
+    parquet.write_table(pa.Table.from_batches([first]), sample)
+    positions = _positions(_source(path, sample.getvalue()), options)
+    pieces, groups, rows = [], [], 0
+    for group in range(opened.metadata.num_row_groups):
+        groups.append(group)
+        rows += opened.metadata.row_group(group).num_rows
+        if rows >= BATCH_ROWS or group == opened.metadata.num_row_groups - 1:
+            pieces.append(Piece(path, positions, rows, row_groups=tuple(groups)))
+            groups, rows = [], 0
+    return pieces
+
+
+def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) -> Piece:
+    with _unpacked(filesystem, inner) as stream:
+        start = stream.read(SAMPLE_BYTES)
+    if len(start) == SAMPLE_BYTES:
+        start = start[: start.rfind(b"\n") + 1] or start
+    if not start.strip():
+        raise InputError(f"{path}: the file is empty; give a file with answers in it")
+    mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
+    source = _source(path, pa.py_buffer(start[mark:]))
+    document = open_document(source, options)
+    if document.format not in ("csv", "tsv"):
+        raise _not_streamed(path, document.format)
+    positions = _positions(source, options)
+    table = document.table
+    if table.delimiter == SPACE:
+        raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
+    assert table.delimiter is not None
+    dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
+    packed = 4 if inner.endswith((".gz", ".bz2", ".zst")) else 1
+    guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
+    width = len(table.first_row)
+    return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width)
+
+
+def _source(name: str, content: Any) -> Source:
+    return Source(name, b"", content, content)
+
+
+def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
+    """Where worker, item and label are; a file that some reader knows as its own is refused."""
+    document = open_document(sample, options)
+    reader, _, reading = read_document(document, options)
+    if reader.name != "long":
+        raise _not_streamed(sample.name, reader.title)
+    chosen = pick(sample.name, reading, options).columns
+    if document.table.header is False:
+        return tuple(int(chosen[role]) - 1 for role in ROLES)
+    return tuple(document.position(chosen[role]) for role in ROLES)
+
+
+def _not_streamed(path: str, what: str) -> InputError:
+    return InputError(
+        f"{path}: {what}; this engine reads rows of worker, item and label in CSV, TSV or Parquet: "
+        "convert it, or use --engine local"
+    )
+
+
+def _parquet(piece: Piece) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as parquet
+
+    filesystem, inner = _open(piece.path)
+    try:
+        with filesystem.open_input_file(inner) as file:
+            opened = parquet.ParquetFile(file)
+            names = [opened.schema_arrow.names[at] for at in piece.positions]
+            for batch in opened.iter_batches(BATCH_ROWS, list(piece.row_groups or ()), names):
+                yield {role: _encoded(batch[n]) for role, n in zip(ROLES, names, strict=True)}
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{piece.path}: {_line(error)}; write the file again") from None
+
+
+def _text(piece: Piece) -> Iterator[dict[str, Any]]:
+    wanted = [f"f{position}" for position in piece.positions]
+    filesystem, inner = _open(piece.path)
+    with _unpacked(filesystem, inner) as stream:
+        stream.read(piece.start)
+        watched = _Watched(piece.path, stream)
+        try:
+            reader = arrow_csv.open_csv(
+                pa.PythonFile(watched, mode="r"),
+                arrow_csv.ReadOptions(
+                    column_names=[f"f{at}" for at in range(piece.width)], block_size=BLOCK_BYTES
+                ),
+                arrow_csv.ParseOptions(delimiter=piece.delimiter, newlines_in_values=True),
+                arrow_csv.ConvertOptions(
+                    column_types={name: pa.string() for name in wanted},
+                    include_columns=wanted,
+                    strings_can_be_null=False,
+                ),
+            )
+            for batch in reader:
+                columns = (_encoded(batch[name]) for name in wanted)
+                yield dict(zip(ROLES, columns, strict=True))
+        except pa.ArrowInvalid as error:
+            if "Empty CSV file" in str(error):
+                return
+            watched.refuse()
+            raise InputError(f"{piece.path}: {_line(error)}; check the file's layout") from None
+        watched.refuse()
+
+
+class _Watched:
+    """Bytes on their way to the parser, watched for what it would misread without a word."""
+
+    closed = False
+
+    def __init__(self, path: str, stream: Any) -> None:
+        self.path, self.stream = path, stream
+        self.n_quotes, self.has_nul = 0, False
+
+    def read(self, size: int = -1) -> bytes:
+        chunk: bytes = self.stream.read(size if size >= 0 else None)
+        self.n_quotes += chunk.count(b'"')
+        self.has_nul = self.has_nul or b"\0" in chunk
+        return chunk
+
+    def refuse(self) -> None:
+        if self.has_nul:
+            raise InputError(f"{self.path}: NUL bytes, so this is no plain text; export it anew")
+        if self.n_quotes % 2:
+            raise InputError(
+                f"{self.path}: a quote opens and does not close; --engine local says in which line"
+            )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _unpacked(filesystem: Any, inner: str) -> Any:
+    try:
+        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{inner}: cannot be read ({_line(error)}); check the file") from None
+
+
+def _encoded(column: Any) -> Any:
+    """Text, dictionary-encoded; a missing value is an empty one."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    column = column.cast(pa.string())
+    return (column.fill_null("") if column.null_count else column).dictionary_encode()
+
+
+def _line(error: Exception) -> str:
+    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
