@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import options, reporting, since
+from misc_cli.cli import options, reporting, scaled, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
+from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _OUTPUT = "Output"
 _JUDGING = "Known labels and gates"
+_SCALE = "Past one machine (docs/scale.md)"
 
 EXAMPLES = """
 misc aggregate answers.csv -o labels.csv
@@ -103,6 +105,27 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     help="Exit with 3, after writing everything, if METRIC OP VALUE holds; OP is < <= > >= = !=, "
     f"METRIC one of {', '.join(METRICS)}. Repeatable.",
 )
+@options.option(
+    "--engine",
+    section=_SCALE,
+    type=click.Choice(ENGINES),
+    default="local",
+    show_default=True,
+    help="Where the answers live: in memory, or in files (disk), which runs mv, one-coin, "
+    "ds-em, ds-mf and takes -o FOLDER/ for labels in parts.",
+)
+@options.option(
+    "--spill",
+    section=_SCALE,
+    metavar="DIR",
+    help="disk: where its files go while it runs [default: the system's temporary folder].",
+)
+@options.option(
+    "--scheduler",
+    section=_SCALE,
+    metavar="tcp://…",
+    help="dask: the cluster's address [default: a cluster of this machine's cores].",
+)
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Turn answers into one label per item.
@@ -111,9 +134,15 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     item. Files may be CSV, TSV or what crowd platforms
     export, plain or compressed; several count as one; "-" is stdin.
     """
+    if parameters["engine"] != "local":
+        scaled.run(answers, parameters)
+        return
     from misc_cli.cli.console import Console
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    for name in ("spill", "scheduler"):
+        if parameters[name] is not None:
+            raise ConfigError(f"--{name} is for --engine disk or dask")
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,20 +24,28 @@ DECIMALS = 6
 
 def write_table(columns: Columns, stream: BinaryIO, name: str = "") -> None:
     """Write to `stream` in the format that a file called `name` should have; CSV by default."""
+    write_pieces(iter([columns]), stream, name)
+
+
+def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") -> None:
+    """The same for a table that comes in pieces, of which there is at least one."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     if suffixes[-1:] == [".parquet"]:
-        _write_parquet(columns, stream)
+        _write_parquet(pieces, stream)
         return
     delimiter = "\t" if ".tsv" in suffixes[-2:] else ","
+    first = next(pieces)
+    rest = chain.from_iterable(_lines(columns, delimiter) for columns in pieces)
+    chunks = chain(delimited(first, delimiter), rest)
     if suffixes[-1:] == [".gz"]:
         # No time and no name in the header: the same labels are the same bytes.
         with gzip.GzipFile(
             filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6
         ) as zipped:
-            for chunk in delimited(columns, delimiter):
+            for chunk in chunks:
                 zipped.write(chunk)
         return
-    for chunk in delimited(columns, delimiter):
+    for chunk in chunks:
         stream.write(chunk)
 
 
@@ -44,6 +53,10 @@ def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
     """The header and then the rows, in pieces that each end at a line's end."""
     header = _quoted(pa.array(list(columns), pa.string()), delimiter)
     yield (delimiter.join(header.to_pylist()) + "\n").encode()
+    yield from _lines(columns, delimiter)
+
+
+def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
     arrays = [_prepared(column, delimiter) for column in columns.values()]
     n_rows = len(arrays[0])
     for start in range(0, n_rows, CHUNK_ROWS):
@@ -84,11 +97,19 @@ def _quoted(text: Any, delimiter: str) -> Any:
     return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), text)
 
 
-def _write_parquet(columns: Columns, stream: BinaryIO) -> None:
+def _write_parquet(pieces: Iterator[Columns], stream: BinaryIO) -> None:
     import pyarrow.parquet as parquet
 
+    tables = map(_table, pieces)
+    first = next(tables)
+    with parquet.ParquetWriter(stream, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+
+
+def _table(columns: Columns) -> Any:
     arrays = [pa.array(c) if isinstance(c, np.ndarray) else c for c in columns.values()]
-    parquet.write_table(pa.table(arrays, names=list(columns)), stream)
+    return pa.table(arrays, names=list(columns))
 
 
 def _scalar(text: str) -> Any:

@@ -182,7 +182,7 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
     with _unpacked(filesystem, inner) as stream:
         start = stream.read(SAMPLE_BYTES)
     if len(start) == SAMPLE_BYTES:
-        start = start[: start.rfind(b"\n") + 1] or start
+        start = _whole_rows(start)
     if not start.strip():
         raise InputError(f"{path}: the file is empty; give a file with answers in it")
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
@@ -200,6 +200,18 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
     guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
     width = len(table.first_row)
     return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width)
+
+
+def _whole_rows(start: bytes) -> bytes:
+    """Up to the last line break that is not within quotes, if there is one near."""
+    end = len(start)
+    for _ in range(100):
+        end = start.rfind(b"\n", 0, end)
+        if end < 0:
+            break
+        if start.count(b'"', 0, end) % 2 == 0:
+            return start[: end + 1]
+    return start
 
 
 def _source(name: str, content: Any) -> Source:

@@ -65,9 +65,9 @@ def run(
         encoding = _with_gold(encoding, gold)
         known = _known(encoding.labels, truth)
     labels = encoding.labels
-    _warn_of_little(encoding)
+    warn_of_little(encoding)
     if settings.duplicates is None:
-        _warn_of_conflicts(encoding.n_conflicts)
+        warn_of_conflicts(encoding.n_conflicts)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
         found = fit(labels, settings, methods, recorder, recorder.judged)
@@ -122,7 +122,7 @@ def _known(labels: Labels, truth: KnownLabels | None) -> Codes | None:
     return codes
 
 
-def _warn_of_little(encoding: Encoding) -> None:
+def warn_of_little(encoding: Encoding) -> None:
     """A single class, worker, item or answer per item is no error, but hardly what was meant."""
     labels = encoding.labels
     meaning = {
@@ -142,7 +142,7 @@ def _warn_of_little(encoding: Encoding) -> None:
         )
 
 
-def _warn_of_conflicts(n_conflicts: int) -> None:
+def warn_of_conflicts(n_conflicts: int) -> None:
     """For those who did not choose a rule: who did knows."""
     if n_conflicts:
         times = "once" if n_conflicts == 1 else f"{n_conflicts:,} times"

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
-from misc_cli.core.decide import entropy
-from misc_cli.core.types import Codes, Names
+from misc_cli.core.decide import Decision, entropy
+from misc_cli.core.types import Codes, Floats, Names
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.queueing import gain_per_answer
 from misc_cli.run.workers import report_workers
@@ -24,11 +24,7 @@ def label_columns(
     """item, label, confidence, in item order; then what was asked for."""
     labels, decision = outcome.labels, outcome.decision
     posteriors = outcome.aggregation.posteriors
-    columns: dict[str, Any] = {
-        "item": labels.items,
-        "label": _named(decision.label, labels.classes),
-        "confidence": decision.confidence,
-    }
+    columns = plain_columns(labels.items, labels.classes, decision)
     if item_details:
         columns["answers"] = _answers_per_item(outcome)
         columns["tie"] = decision.tied.astype(np.int8)
@@ -36,9 +32,22 @@ def label_columns(
         columns["entropy"] = entropy(posteriors)
         columns.update(outcome.aggregation.item_details)
     if probabilities:
-        names = labels.classes.to_pylist()
-        columns.update({f"p_{name}": posteriors[:, c] for c, name in enumerate(names)})
+        columns.update(probability_columns(labels.classes, posteriors))
     return columns
+
+
+def plain_columns(items: Names, classes: Names, decision: Decision) -> dict[str, Any]:
+    """What every table of labels has."""
+    return {
+        "item": items,
+        "label": _named(decision.label, classes),
+        "confidence": decision.confidence,
+    }
+
+
+def probability_columns(classes: Names, posteriors: Floats) -> dict[str, Any]:
+    """p_<class>, in class order."""
+    return {f"p_{name}": posteriors[:, c] for c, name in enumerate(classes.to_pylist())}
 
 
 def worker_columns(outcome: Outcome) -> dict[str, Any]:

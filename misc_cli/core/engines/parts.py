@@ -76,13 +76,12 @@ def _sorted_union(vocabularies: Iterable[Names]) -> Names:
 def item_hashes(names: Names) -> Hashes:
     """A number for each text that is the same in every process, without an object per text."""
     text = names.cast(pa.large_string())
-    if text.offset:
-        text = pa.concat_arrays([text])
     if len(text) == 0:
         return np.zeros(0, dtype=np.uint64)
     _, offsets, content = text.buffers()
-    edges = np.frombuffer(offsets, dtype=np.int64)[: len(text) + 1]
-    data = np.frombuffer(content or b"", dtype=np.uint8)[: edges[-1]]
+    edges = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(content or b"", dtype=np.uint8)[edges[0] : edges[-1]]
+    edges = edges - edges[0]
     lengths = np.diff(edges)
     # Σ (byte + 1) · odd^(position + 1), in 64 bits; then the bits are mixed (Stafford's variant 13)
     with np.errstate(over="ignore"):

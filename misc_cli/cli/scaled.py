@@ -1,0 +1,252 @@
+"""`misc aggregate --engine disk|dask`: the same command where the answers do not fit in memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.cli.gates import holding, parse_gate, refuse
+from misc_cli.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from misc_cli.run.outcome import Outcome
+    from misc_cli.scale.job import SpreadEngine
+
+ENGINES = ("local", "disk")
+FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+# Flags that need all items, or all answers, in one memory; each with what to do instead.
+ONE_MACHINE = {
+    "item_details": "--probabilities is there",
+    "workers": "run.json has the counts",
+    "truth": "use misc evaluate on the labels",
+    "changes": "use misc diff on the labels",
+    "question": "give a file with that question's rows",
+    "time_budget": "nothing is chosen here",
+}
+
+
+def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
+    """What `aggregate` does, on an engine; whatever it cannot do is refused by name."""
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.summary import summary
+    from misc_cli.io.read import read_known
+    from misc_cli.io.stream import pieces_of
+    from misc_cli.run.pipeline import Stopwatch
+    from misc_cli.run.settings import build
+    from misc_cli.scale import job
+
+    engine_name = parameters.pop("engine")
+    _refuse_flags(engine_name, parameters)
+    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    settings = options.settings_from(parameters)
+    reading = options.read_options_from(parameters)
+    gates = [parse_gate(text) for text in parameters["fail_if"]]
+    methods = build(settings)
+    job.check(engine_name, settings, methods)
+    target = _Target.of(parameters, [*answers, *filter(None, [parameters["gold"]])])
+    watch = Stopwatch()
+    with console.watching():
+        pieces = pieces_of(answers, reading)
+        if not pieces:
+            raise InputError(f"{answers[0]}: no rows; give files with answers in them")
+        gold = None if parameters["gold"] is None else read_known(parameters["gold"], reading)
+        order = None if settings.class_order is None else list(settings.class_order)
+        common: dict[str, Any] = {
+            "duplicates": settings.duplicates_rule,
+            "class_order": order,
+            "gold": None if gold is None else gold.labels,
+            "name": job.names_of(answers),
+        }
+        with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
+            outcome = job.run(engine, settings, methods, console.on_iteration, watch)
+            console.settle()
+            outcome.figures["warnings"] = len(console.warnings)
+            tripped = holding(gates, outcome.figures)
+            inputs = sorted({piece.path for piece in pieces})
+            record = _record(outcome, settings, inputs, gold, console.warnings)
+            record["engine"] = engine_name
+            with watch.stage("write"):
+                target.write(engine, outcome, record)
+        console.summary(summary(outcome, settings, target.places))
+        refuse(tripped, outcome.figures, "done and written")
+
+
+def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
+    """A flag that would be ignored is an error."""
+    context = click.get_current_context()
+    for name, instead in ONE_MACHINE.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source is not click.core.ParameterSource.DEFAULT:
+            flag = "--" + name.replace("_", "-")
+            raise ConfigError(f"{flag} is for --engine local, not {engine}: {instead}")
+    if engine != "dask" and parameters["scheduler"] is not None:
+        raise ConfigError("--scheduler is for --engine dask")
+    if engine != "disk" and parameters["spill"] is not None:
+        raise ConfigError("--spill is for --engine disk")
+
+
+@contextmanager
+def _engine(
+    name: str,
+    pieces: list[Any],
+    parameters: Mapping[str, Any],
+    common: dict[str, Any],
+    watch: Any,
+    console: Any,
+) -> Iterator[SpreadEngine]:
+    opening: AbstractContextManager[SpreadEngine]
+    if name == "disk":
+        from misc_cli.scale import disk
+
+        opening = disk.opened(pieces, spill=parameters["spill"], **common)
+    else:
+        from misc_cli.scale import cluster
+
+        opening = cluster.opened(
+            pieces, scheduler=parameters["scheduler"], say=console.note, **common
+        )
+    with watch.stage("read"):
+        engine = opening.__enter__()
+    try:
+        yield engine
+    except BaseException:
+        if not opening.__exit__(*sys.exc_info()):
+            raise
+    else:
+        opening.__exit__(None, None, None)
+
+
+def _record(
+    outcome: Outcome, settings: Any, inputs: list[str], gold: Any, warnings: list[str]
+) -> dict[str, Any]:
+    from misc_cli.run.manifest import manifest
+
+    known = {} if gold is None else {"gold": gold.file}
+    content = manifest(
+        outcome,
+        settings,
+        command=sys.argv[1:],
+        inputs=[],
+        known=known,
+        outputs={},
+        warnings=warnings,
+    )
+    # Their SHA-256 would be one more pass over all of them.
+    content["inputs"] = [{"name": path, "bytes": _size(path)} for path in inputs]
+    return content
+
+
+def _size(path: str) -> int | None:
+    return os.path.getsize(path) if os.path.exists(path) else None
+
+
+class _Target:
+    """Where the labels go: stdout, one file, or a folder of parts (`-o labels/`)."""
+
+    def __init__(self, path: Path | None, folder: bool, probabilities: bool) -> None:
+        self.path, self.folder, self.probabilities = path, folder, probabilities
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> _Target:
+        from misc_cli.io.write import check_writable
+
+        given, probabilities = parameters["output"], parameters["probabilities"]
+        if parameters["diagnostics"] is not None:
+            raise ConfigError("--diagnostics is for --engine local; they are beside the labels")
+        if given is None or given == "-":
+            return cls(options.output_file(given), False, probabilities)
+        path = Path(given)
+        if given.endswith("/") or path.is_dir():
+            if path.exists() and (not path.is_dir() or any(path.iterdir())):
+                raise ConfigError(f"{given}: this is there and not empty; name a new folder")
+            check_writable([path.with_name(f".{path.name}.tmp")], inputs)
+            return cls(path, True, probabilities)
+        target = cls(options.output_file(given), False, probabilities)
+        check_writable(target.places.values(), inputs)
+        return target
+
+    @property
+    def places(self) -> dict[str, Path]:
+        if self.path is None:
+            return {}
+        if self.folder:
+            return {"labels": self.path}
+        stem = self.path.name.removesuffix(".gz")
+        stem = Path(stem).stem or stem
+        return {
+            "labels": self.path,
+            "diagnostics": self.path.with_name(f"{stem}.diagnostics.jsonl"),
+            "run": self.path.with_name(f"{stem}.run.json"),
+        }
+
+    def write(self, engine: SpreadEngine, outcome: Outcome, record: dict[str, Any]) -> None:
+        from misc_cli.io.render import write_pieces
+        from misc_cli.io.write import Output, write_all
+        from misc_cli.run.manifest import write_manifest, write_records
+        from misc_cli.scale.disk import columns_of
+
+        def labels(stream: BinaryIO) -> None:
+            name = self.path.name if self.path is not None else ""
+            write_pieces(map(columns_of, engine.tables(self.probabilities)), stream, name)
+
+        def diagnostics(stream: BinaryIO) -> None:
+            write_records(outcome.records, stream)
+
+        def run(stream: BinaryIO) -> None:
+            record["outputs"] = {name: str(path) for name, path in self.places.items()}
+            write_manifest(record, stream)
+
+        if self.path is None:
+            labels(sys.stdout.buffer)
+            sys.stdout.flush()
+        elif self.folder:
+            self._write_folder(engine, record, diagnostics)
+        else:
+            writers = {"labels": labels, "diagnostics": diagnostics, "run": run}
+            write_all(Output(path, writers[name]) for name, path in self.places.items())
+
+    def _write_folder(self, engine: SpreadEngine, record: dict[str, Any], diagnostics: Any) -> None:
+        """Parts under a temporary name; the folder appears whole, or not at all."""
+        from misc_cli.io.write import Output, write_all
+        from misc_cli.run.manifest import write_manifest
+
+        assert self.path is not None
+        suffix = next((s for s in FOLDER_SUFFIXES if self.path.name.endswith(s)), ".parquet")
+        final = self.path.resolve()
+        staged = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
+        try:
+            parts = engine.write_parts(staged, suffix, self.probabilities)
+            missing = [part for part in parts if not (staged / part).exists()]
+            if missing:
+                raise InputError(
+                    f"{self.path}: the workers wrote {missing[0]} where this machine does not see "
+                    "it; name a folder on storage that all share"
+                )
+            record["outputs"] = {"labels": str(self.path), "parts": parts}
+            write_all(
+                [
+                    Output(staged / "diagnostics.jsonl", diagnostics),
+                    Output(staged / "run.json", lambda stream: write_manifest(record, stream)),
+                ]
+            )
+            staged.chmod(0o777 & ~_umask())
+            staged.replace(final)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror or error}") from None
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask

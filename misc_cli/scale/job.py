@@ -1,0 +1,166 @@
+"""One run on an engine: fit, judge the labels, and the record of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from misc_cli.core.decide import Decision
+from misc_cli.core.encode import Encoding
+from misc_cli.core.engines.parts import Counts, Vocabulary
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.io.stream import Batch
+from misc_cli.run.diagnostics import Recorder
+from misc_cli.run.outcome import Outcome
+from misc_cli.run.pipeline import Stopwatch, warn_of_conflicts, warn_of_little
+from misc_cli.run.settings import Methods, Settings
+from misc_cli.scale.labels import Judge, Verdicts
+
+# What runs on every engine; the rest is for one machine's memory.
+METHODS = ("mv", "one-coin", "ds-em", "ds-mf")
+
+
+class SpreadEngine(Engine, Protocol):
+    """An engine whose parts may be anywhere."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def counts(self) -> Counts: ...
+
+    def tables(self, probabilities: bool) -> Iterator[Any]:
+        """The labels as arrow tables, sorted by item from the first row to the last."""
+
+    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> list[str]:
+        """The labels as files in a folder, each written where its part is; the files' names."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """How many votes there are; they themselves are on an engine."""
+
+    n_items: int
+    n_workers: int
+    n_classes: int
+    n_votes: int
+
+    @property
+    def blocks(self) -> list[slice]:
+        return []
+
+    def block(self, rows: slice) -> Any:
+        raise InputError("the votes are on an engine; they are not in memory")
+
+    def class_totals(self, rows: slice) -> Floats:
+        raise InputError("the votes are on an engine; they are not in memory")
+
+
+def check(engine: str, settings: Settings, methods: Methods) -> None:
+    """Refuse what only one machine's memory can do, and say what to do instead."""
+    where = f"--engine {engine}"
+    if methods.aggregator is None:
+        raise ConfigError(f"{where} cannot choose a method; name one of {', '.join(METHODS)}")
+    if methods.completer is not None:
+        raise ConfigError(
+            f"{where} has no completer: they are for --engine local; leave --completer away"
+        )
+    name = methods.names["aggregator"]
+    if name not in METHODS:
+        raise ConfigError(
+            f"{where} does not run {name}, which is for --engine local; "
+            f"it runs {', '.join(METHODS)}: ds-em comes closest"
+        )
+    if settings.calibrate and getattr(methods.aggregator, "calibratable", True):
+        raise ConfigError(
+            f"{where} does not calibrate confidences; say --no-calibrate to have them raw"
+        )
+
+
+def run(
+    engine: SpreadEngine,
+    settings: Settings,
+    methods: Methods,
+    on_iteration: OnIteration,
+    watch: Stopwatch,
+) -> Outcome:
+    """Fit and judge; the labels stay on the engine."""
+    counts, vocabulary = engine.counts, engine.vocabulary
+    votes = Elsewhere(engine.n_items, engine.n_workers, engine.n_classes, engine.n_votes)
+    labels = Labels(
+        votes, vocabulary.workers, vocabulary.workers[:0], vocabulary.classes, vocabulary.ordered
+    )
+    encoding = Encoding(labels, counts.n_rows, counts.n_empty, counts.n_repeats, counts.n_conflicts)
+    warn_of_little(encoding)
+    if settings.duplicates is None:
+        warn_of_conflicts(counts.n_conflicts)
+    recorder = Recorder(None, on_iteration)
+    with thread_limit(settings.threads):
+        with watch.stage("fit"):
+            fitted: Fitted = methods.aggregator.solve(engine, recorder)
+        with watch.stage("decide"):
+            verdicts = engine.sweep(Judge())
+    nothing = np.zeros(0)
+    return Outcome(
+        encoding=encoding,
+        aggregation=Aggregation(
+            posteriors=np.zeros((0, engine.n_classes)),
+            confusions=fitted.confusions,
+            class_prior=fitted.class_prior,
+            iterations=fitted.iterations,
+            stopped=fitted.stopped,
+            objective=fitted.objective,
+        ),
+        decision=Decision(
+            nothing.astype(np.int32), nothing, nothing.astype(bool), nothing.astype(np.int32)
+        ),
+        methods=methods,
+        records=recorder.records,
+        figures=_figures(encoding, fitted, verdicts),
+        timings=watch.seconds,
+    )
+
+
+def _figures(encoding: Encoding, fitted: Fitted, verdicts: Verdicts) -> dict[str, Any]:
+    labels = encoding.labels
+    n_votes, n_pairs = labels.votes.n_votes, labels.n_items * labels.n_workers
+    return {
+        "answers": n_votes,
+        "items": labels.n_items,
+        "workers": labels.n_workers,
+        "classes": labels.n_classes,
+        "answers-per-item": round(n_votes / labels.n_items, 6),
+        "density": round(100.0 * n_votes / n_pairs, 6),
+        "empty": encoding.n_empty,
+        "repeats": encoding.n_repeats,
+        "conflicts": encoding.n_conflicts,
+        "iterations": fitted.iterations,
+        "converged": all(reason == "tolerance" for reason in fitted.stopped.values()),
+        "confidence": round(verdicts.confidence / verdicts.n_items, 6),
+        "lowest-confidence": round(verdicts.lowest, 6),
+        "ties": verdicts.ties,
+    }
+
+
+class Tally:
+    """Batches on their way to an engine, their rows counted."""
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self.batches, self.counts = batches, Counts()
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches:
+            self.counts += Counts(batch.n_rows, batch.n_empty)
+            yield batch.answers
+
+
+def names_of(sources: Sequence[str]) -> str:
+    """What errors call the input."""
+    shown = ", ".join(sources[:3])
+    return shown if len(sources) <= 3 else f"{shown} and {len(sources) - 3:,} more"
