@@ -120,12 +120,6 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="DIR",
     help="disk: where its files go while it runs [default: the system's temporary folder].",
 )
-@options.option(
-    "--scheduler",
-    section=_SCALE,
-    metavar="tcp://…",
-    help="dask: the cluster's address [default: a cluster of this machine's cores].",
-)
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Turn answers into one label per item.
@@ -140,9 +134,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    for name in ("spill", "scheduler"):
-        if parameters[name] is not None:
-            raise ConfigError(f"--{name} is for --engine disk or dask")
+    if parameters["spill"] is not None:
+        raise ConfigError("--spill is for --engine disk")
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -15,6 +15,7 @@ import click
 
 from misc_cli.cli import options
 from misc_cli.cli.gates import holding, parse_gate, refuse
+from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -23,14 +24,19 @@ if TYPE_CHECKING:
 
 ENGINES = ("local", "disk")
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
-# Flags that need all items, or all answers, in one memory; each with what to do instead.
-ONE_MACHINE = {
-    "item_details": "--probabilities is there",
-    "workers": "run.json has the counts",
+# What an engine takes besides the methods' own parameters; any other flag that is given is refused.
+SUPPORTED = {
+    *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill"),
+    *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
+    *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
+    *("duplicates", "class_order", *(flag.replace("-", "_") for flag in METHOD_OPTIONS)),
+}
+INSTEAD = {
     "truth": "use misc evaluate on the labels",
     "changes": "use misc diff on the labels",
+    "item_details": "--probabilities is there",
     "question": "give a file with that question's rows",
-    "time_budget": "nothing is chosen here",
+    "diagnostics": "they are beside the labels",
 }
 
 
@@ -45,7 +51,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.scale import job
 
     engine_name = parameters.pop("engine")
-    _refuse_flags(engine_name, parameters)
+    _refuse_flags(engine_name)
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
@@ -66,7 +72,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             "gold": None if gold is None else gold.labels,
             "name": job.names_of(answers),
         }
-        with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
+        with _engine(pieces, parameters, common, watch) as engine:
             outcome = job.run(engine, settings, methods, console.on_iteration, watch)
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
@@ -80,40 +86,24 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
         refuse(tripped, outcome.figures, "done and written")
 
 
-def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
+def _refuse_flags(engine: str) -> None:
     """A flag that would be ignored is an error."""
     context = click.get_current_context()
-    for name, instead in ONE_MACHINE.items():
+    for name in context.params:
         source = context.get_parameter_source(name)
-        if source is not None and source is not click.core.ParameterSource.DEFAULT:
-            flag = "--" + name.replace("_", "-")
-            raise ConfigError(f"{flag} is for --engine local, not {engine}: {instead}")
-    if engine != "dask" and parameters["scheduler"] is not None:
-        raise ConfigError("--scheduler is for --engine dask")
-    if engine != "disk" and parameters["spill"] is not None:
-        raise ConfigError("--spill is for --engine disk")
+        if name not in SUPPORTED and source is not click.core.ParameterSource.DEFAULT:
+            flag, instead = "--" + name.replace("_", "-"), INSTEAD.get(name)
+            end = "" if instead is None else f": {instead}"
+            raise ConfigError(f"{flag} is for --engine local, not {engine}{end}")
 
 
 @contextmanager
 def _engine(
-    name: str,
-    pieces: list[Any],
-    parameters: Mapping[str, Any],
-    common: dict[str, Any],
-    watch: Any,
-    console: Any,
+    pieces: list[Any], parameters: Mapping[str, Any], common: dict[str, Any], watch: Any
 ) -> Iterator[SpreadEngine]:
-    opening: AbstractContextManager[SpreadEngine]
-    if name == "disk":
-        from misc_cli.scale import disk
+    from misc_cli.scale import disk
 
-        opening = disk.opened(pieces, spill=parameters["spill"], **common)
-    else:
-        from misc_cli.scale import cluster
-
-        opening = cluster.opened(
-            pieces, scheduler=parameters["scheduler"], say=console.note, **common
-        )
+    opening = disk.opened(pieces, spill=parameters["spill"], **common)
     with watch.stage("read"):
         engine = opening.__enter__()
     try:
@@ -160,8 +150,6 @@ class _Target:
         from misc_cli.io.write import check_writable
 
         given, probabilities = parameters["output"], parameters["probabilities"]
-        if parameters["diagnostics"] is not None:
-            raise ConfigError("--diagnostics is for --engine local; they are beside the labels")
         if given is None or given == "-":
             return cls(options.output_file(given), False, probabilities)
         path = Path(given)

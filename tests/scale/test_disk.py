@@ -146,7 +146,6 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
         (("--aggregator", "ds-em", "--truth", "local.csv"), "misc evaluate"),
         (("--aggregator", "ds-em", "--workers", "w.csv"), "--workers is for --engine local"),
         (("--aggregator", "ds-em", "--calibrate"), "--no-calibrate"),
-        (("--aggregator", "ds-em", "--scheduler", "tcp://x:1"), "--engine dask"),
     ],
 )
 def test_what_is_for_one_machine_says_so(
