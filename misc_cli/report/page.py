@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -34,13 +35,22 @@ def render(report: Report, title: str = "") -> str:
     template = _environment().get_template("page.html.j2")
     scripts = [_resource(name) for name in SCRIPTS]
     html: str = template.render(
-        title=title or "Who to trust, what to ask again",
+        title=title or _title(report),
         csp=_policy(scripts),
         style=_markup(_resource("templates/style.css")),
         scripts=[_markup(script) for script in scripts],
         **_content(report),
     )
     return html
+
+
+def _title(report: Report) -> str:
+    """What was labelled, from which files."""
+    files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
+    labels = words.count(report.facts["figures"]["items"], "label")
+    if not files or report.aliases:
+        return labels
+    return f"{labels} from {words.listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
 
 
 def _content(report: Report) -> dict[str, Any]:

@@ -174,7 +174,8 @@ def _items(items: Any) -> Iterator[Sentence]:
         yield Sentence(
             "look",
             f"{count(unsure, 'label')} ({100 * unsure / len(items):.0f} %) are less than "
-            f"{100 * UNSURE:.0f} % sure. `misc queue` lists where another answer helps most.",
+            f"{100 * UNSURE:.0f} % sure. The command misc queue lists where another answer helps "
+            "most.",
             "items",
         )
     else:

@@ -10,7 +10,7 @@
   // Charts. Each gets its rows and the width it may have, and returns what Plot made.
   const draw = {
     confidence: (rows, width) => Plot.plot({
-      width, height: 240, marginLeft: 50,
+      width, height: 250, marginLeft: 50, marginBottom: 42,
       x: { label: "confidence", domain: [0, 1], tickFormat: perCent, ticks: width < 420 ? 5 : 10 },
       y: { label: "items", grid: true, tickFormat: "~s" },
       marks: [
@@ -19,7 +19,7 @@
       ],
     }),
     reliability: (rows, width) => Plot.plot({
-      width, height: 240, marginLeft: 50,
+      width, height: 250, marginLeft: 50, marginBottom: 42,
       x: { label: "mean confidence", domain: [0, 1], tickFormat: perCent, ticks: width < 420 ? 5 : 10 },
       y: { label: "right", domain: [0, 1], grid: true, tickFormat: perCent, ticks: 5 },
       marks: [
@@ -33,7 +33,7 @@
       const names = [...new Set(rows.map((row) => row.class))];
       const kinds = [...new Set(rows.map((row) => row.of))];
       return Plot.plot({
-        width, height: 60 + names.length * (10 + 13 * kinds.length),
+        width, height: 72 + names.length * (10 + 13 * kinds.length), marginBottom: 42,
         marginLeft: Math.min(width * 0.35, 20 + 7 * Math.max(...names.map((name) => short(name).length))), marginRight: 45,
         x: { label: "share", tickFormat: perCent, grid: true, ticks: 5 },
         y: { axis: null, domain: kinds }, fy: { label: null, domain: names, tickFormat: short, padding: 0.2 },
@@ -49,7 +49,7 @@
     convergence: (rows, width) => {
       const names = [...new Set(rows.map((row) => row.method))];
       return Plot.plot({
-        width, height: 280, marginLeft: 55,
+        width, height: 290, marginLeft: 55, marginBottom: 42,
         x: { label: "iteration", tickFormat: "~s" },
         y: { type: "log", label: "change", grid: true, ticks: 5, tickFormat: (value) => value.toPrecision(1).replace("e", "·10^").replace("^-", "^−") },
         color: { domain: names, range: names.map((_, at) => colours[at % colours.length]), legend: true },
@@ -67,7 +67,9 @@
     const rows = data.charts[place.dataset.chart];
     if (!rows || !width || widths.get(place) === width) return;
     widths.set(place, width);
-    place.replaceChildren(draw[place.dataset.chart](rows, width));
+    const made = draw[place.dataset.chart](rows, width);
+    made.setAttribute("aria-hidden", "true"); // the place has a label, and a table has the numbers
+    place.replaceChildren(made);
   };
   const watcher = new ResizeObserver((entries) => entries.forEach((entry) => drawOne(entry.target)));
   all(".chart").forEach((place) => { drawOne(place); watcher.observe(place); });
@@ -172,7 +174,7 @@
       const shares = values.slice(at * data.classes.length, (at + 1) * data.classes.length);
       const cells = shares.map((share, said) => {
         const made = cell("td", String(Math.round(share / 10)));
-        made.className = (said === at ? "hit" : "miss") + (share >= 550 ? " strong" : "");
+        made.className = said === at ? "hit" : "miss";
         made.style.setProperty("--s", `${share / 10}%`);
         return made;
       });
