@@ -14,6 +14,7 @@ import numpy as np
 from misc_cli.aggregators.confusion.em import Model, fit, shrunk_rows
 from misc_cli.core.engines.local import OnEngines
 from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.start import Start
 from misc_cli.core.types import Floats, OnIteration
 
 
@@ -34,7 +35,9 @@ class DawidSkene(OnEngines):
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }
 
-    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
             confusions = shrunk_rows(counts, self.shrinkage)
@@ -48,4 +51,5 @@ class DawidSkene(OnEngines):
             tol=self.tol,
             max_iter=self.max_iter,
             on_iteration=on_iteration,
+            start=start,
         )

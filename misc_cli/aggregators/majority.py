@@ -8,6 +8,7 @@ from typing import ClassVar
 from misc_cli.aggregators.confusion.em import VoteFractions, shrunk_rows
 from misc_cli.core.engines.local import OnEngines
 from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.core.start import Start
 from misc_cli.core.types import Iteration, OnIteration
 
 # Pseudo-answers per class that pull a worker's confusions towards the crowd's.
@@ -23,7 +24,9 @@ class MajorityVote(OnEngines):
 
     calibratable: ClassVar[bool] = False
 
-    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
         sums = engine.sweep(VoteFractions())
         on_iteration(Iteration("mv", 1, change=0.0, posteriors=engine.whole(POSTERIORS)))
         return Fitted(

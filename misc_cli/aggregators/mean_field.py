@@ -15,6 +15,7 @@ from scipy.special import digamma
 from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
 from misc_cli.core.engines.local import OnEngines
 from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.start import Start
 from misc_cli.core.types import Floats, OnIteration
 
 
@@ -42,7 +43,9 @@ class MeanField(OnEngines):
         }
     }
 
-    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
         n_classes = engine.n_classes
         prior = np.full((n_classes, n_classes), self.off_diagonal)
         np.fill_diagonal(prior, self.diagonal)
@@ -60,4 +63,5 @@ class MeanField(OnEngines):
             tol=self.tol,
             max_iter=self.max_iter,
             on_iteration=on_iteration,
+            start=start,
         )

@@ -14,6 +14,7 @@ import numpy as np
 from misc_cli.aggregators.confusion.em import TINY, Model, fit
 from misc_cli.core.engines.local import OnEngines
 from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.start import Start
 from misc_cli.core.types import Floats, OnIteration
 
 
@@ -32,7 +33,9 @@ class OneCoin(OnEngines):
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
-    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted:
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
         def estimate(counts: Floats) -> Model:
             return _coins(counts, self.shrinkage)
 
@@ -44,6 +47,7 @@ class OneCoin(OnEngines):
             tol=self.tol,
             max_iter=self.max_iter,
             on_iteration=on_iteration,
+            start=start,
         )
 
 

@@ -51,6 +51,8 @@ def folds(
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     answers = answers_of(votes)
+    # a start that these answers taught would know the hidden ones
+    labels = replace(labels, start=None if labels.start is None else labels.start.prior_only)
     rng = np.random.default_rng(seed)
     # rank the answers at random within their item; the first of each item stays
     order = np.lexsort((rng.random(len(answers)), answers.items))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from misc_cli.core.start import Start
 from misc_cli.core.votes import Floats as Floats
 from misc_cli.core.votes import LabelCodes, Rows, Votes
 
@@ -86,6 +87,7 @@ class Labels:
     """Encoded answers: the votes and the names behind their codes.
 
     `gold` is (n_items,): the known class of an item, -1 where unknown; None without gold.
+    `start` is what is known of the workers beforehand, for the methods that can use it.
     `ordered` says that the order of `classes` means something (numbers, or --class-order).
     """
 
@@ -95,6 +97,7 @@ class Labels:
     classes: Names
     ordered: bool = False
     gold: Codes | None = None
+    start: Start | None = None
 
     @property
     def n_workers(self) -> int:
@@ -151,6 +154,8 @@ class Aggregation:
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
     item_details name → (n_items,), for example mmce's difficulty
+    own_workers  name → (n_workers, ...): parameters that a later fit of the same method starts from
+    own_shared   name → those that belong to no worker
     stopped      stage → what ended its loop, as `core.solver` names it; a vote has no loop
     """
 
@@ -161,6 +166,8 @@ class Aggregation:
     objective: float | None = None
     predictor: Predictor | None = None
     item_details: Mapping[str, Floats] = field(default_factory=dict)
+    own_workers: Mapping[str, Floats] = field(default_factory=dict)
+    own_shared: Mapping[str, Floats] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
 
     @property

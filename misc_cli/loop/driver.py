@@ -255,7 +255,7 @@ def _finish(
             MiscWarning,
             stacklevel=4,
         )
-    found = aggregator(replace(labels, votes=completed.votes), observe)
+    found = aggregator(replace(labels, votes=completed.votes, start=None), observe)
     # The completed columns are not the workers: these are judged by what they really answered.
     confusions = confusions_of(labels, found.posteriors, PSEUDO_ANSWERS)
     own = replace(found, confusions=confusions, predictor=None)

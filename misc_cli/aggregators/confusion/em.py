@@ -26,10 +26,13 @@ from misc_cli.core.engines.protocol import (
 )
 from misc_cli.core.logdomain import clamp, normalise_scores
 from misc_cli.core.solver import Step, iterate
+from misc_cli.core.start import Start
 from misc_cli.core.types import Floats, Labels, OnIteration
 from misc_cli.errors import ConfigError
 
 TINY = float(np.finfo(np.float64).eps)
+# A leap may cost this much log-likelihood: with shrinkage a plain step may, too.
+LOSS = 1.0
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,47 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class Trail:
+    """The last steps of a warm run, for a leap; `before` is where to go back to after a bad one."""
+
+    steps: tuple[Sums, ...] = ()
+    before: Sums | None = None
+
+    def next(self, sums: Sums) -> tuple[Sums, Trail]:
+        """What the M-step should read after a sweep gave `sums`, and the trail from there.
+
+        Varadhan & Roland (2008), S3, on the expected counts: of three points in a row r is the
+        first step and v the change of step; the leap is x0 − 2a·r + a²·v with a = −|r| / |v|.
+        """
+        if self.before is not None and sums.log_likelihood < self.before.log_likelihood - LOSS:
+            return self.before, Trail()  # it did not pay
+        steps = (*self.steps, sums)
+        if len(steps) < 3:
+            return sums, Trail(steps)
+        leapt = Sums(
+            leap(*(step.counts for step in steps)), leap(*(step.class_sizes for step in steps))
+        )
+        return leapt, Trail(before=sums)
+
+
+def leap(first: Floats, second: Floats, third: Floats) -> Floats:
+    """Where three steps lead, never below zero."""
+    step = second - first
+    turn = (third - second) - step
+    size = float(np.linalg.norm(turn))
+    rate = -max(float(np.linalg.norm(step)) / size, 1.0) if size > 0.0 else -1.0
+    far: Floats = np.maximum(first - 2.0 * rate * step + rate**2 * turn, 0.0)
+    return far
+
+
+@dataclass(frozen=True)
 class State:
     """What the next M-step reads, and the last one's outcome; the posteriors are the engine's."""
 
     sums: Sums
     model: Model | None
     class_prior: Floats
+    trail: Trail | None = None
 
 
 def uniform_prior(class_sizes: Floats) -> Floats:
@@ -152,7 +190,7 @@ class Expectation:
         # eq. 2.5 in logs: T_ic ∝ p_c · Π_w π_w[c, x_wi]
         scores = matrix @ self.table
         log_normalisers = normalise_scores(scores, rows.get(GOLD), self.log_prior)
-        moved = rows[POSTERIORS] - scores
+        moved = rows[POSTERIORS] - scores if POSTERIORS in rows else np.ones((1, 1))
         sums = Sums(
             counts=matrix.T @ scores,
             class_sizes=np.ones(len(scores)) @ scores,  # several times faster than sum(axis=0)
@@ -175,28 +213,40 @@ def fit(
     tol: float,
     max_iter: int,
     on_iteration: OnIteration,
+    start: Start | None = None,
 ) -> Fitted:
-    """EM from vote fractions: `estimate` is the M-step, the E-step is the same for all."""
+    """EM: `estimate` is the M-step, the E-step is the same for all.
+
+    It begins at vote fractions, or with an E-step of the confusions that `start` has.
+    """
     prior_of = prior_rule(class_prior)
+    pseudo = None if start is None else start.pseudo_counts
+
+    def maximise(sums: Sums) -> Model:
+        return estimate(sums.by_worker if pseudo is None else sums.by_worker + pseudo)
 
     def step(state: State) -> Step[State]:
-        model = estimate(state.sums.by_worker)
-        prior = prior_of(state.sums.class_sizes)
+        known, trail = state.sums, state.trail
+        if trail is not None:
+            known, trail = trail.next(known)
+        model = maximise(known)
+        prior = prior_of(known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
-            State(sums, model, prior),
+            State(sums, model, prior, trail),
             sums.change,
             sums.log_likelihood,
             posteriors=engine.whole(POSTERIORS),
         )
 
-    sums = engine.sweep(VoteFractions())
-    start = State(sums, None, prior_of(sums.class_sizes))
+    sums = engine.sweep(first_step(start, prior_of))
+    warm = start is not None and start.confusions is not None
+    first = State(sums, None, prior_of(sums.class_sizes), Trail() if warm else None)
     solution = iterate(
-        step, start, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
+        step, first, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
     )
     end = solution.state
-    model = end.model if end.model is not None else estimate(end.sums.by_worker)
+    model = end.model if end.model is not None else maximise(end.sums)
     return Fitted(
         confusions=model.confusions,
         class_prior=end.class_prior,
@@ -204,6 +254,21 @@ def fit(
         stopped={stage: solution.stopped},
         objective=solution.objective,
     )
+
+
+def first_step(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | Expectation:
+    """The kernel that makes the first posteriors: of the votes, or of an earlier fit's model."""
+    if start is None or start.confusions is None or start.class_prior is None:
+        return VoteFractions()
+    model = Model(np.log(start.confusions + TINY), start.confusions)
+    return Expectation.of(model, prior_of(start.class_prior))
+
+
+def first_posteriors(labels: Labels, prior_of: EstimatePrior = estimated_prior) -> Floats:
+    """Where a method begins, (n_items, n_classes): at its start if the labels have one."""
+    engine = LocalEngine.of(labels)
+    engine.sweep(first_step(labels.start, prior_of))
+    return engine.whole(POSTERIORS)
 
 
 def vote_fractions(labels: Labels) -> Floats:

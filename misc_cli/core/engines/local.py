@@ -110,4 +110,4 @@ class OnEngines:
         self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
     ) -> Aggregation:
         engine = LocalEngine.of(labels)
-        return gathered(engine, self.solve(engine, on_iteration))
+        return gathered(engine, self.solve(engine, on_iteration, labels.start))

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from misc_cli.core.start import Start
 from misc_cli.core.types import Aggregation, Floats, OnIteration
 from misc_cli.errors import MiscError
 
@@ -100,7 +101,9 @@ class Fitted:
 class EngineMethod(Protocol):
     """A method that runs on any engine."""
 
-    def solve(self, engine: Engine, on_iteration: OnIteration) -> Fitted: ...
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted: ...
 
 
 def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
