@@ -18,6 +18,10 @@ class InputError(MiscError):
     """The data cannot be used as it is: says the file, the row, what is wrong and what to do."""
 
 
+class EmptyFile(InputError):
+    """A file without answers: --skip-empty-files passes over it."""
+
+
 class ConfigError(MiscError):
     """The options contradict each other or the data."""
 

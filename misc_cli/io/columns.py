@@ -24,16 +24,18 @@ worker
 workerid assignmentworkerid
 annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
 annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
-userid user username createdby participant participantid respondent respondentid
-annotatorname workername sessionid
+annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
+userid user username createdby participant participantid respondent respondentid prolificpid
+annotatorname workername annotatoremail workeremail sessionid
 """
 _ITEMS = """
 item
 itemid
-taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid
-task question example object document doc image unit instance sample
+taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
+textid tweetid postid commentid reviewid pairid queryid
+task question example object document doc image unit instance sample picture photo
 inputhash hitid assignmenttaskid
-text sentence tweet comment url file filename
+text sentence tweet comment url file filename imagename imageurl imagefile
 """
 _LABELS = """
 label
@@ -98,7 +100,7 @@ class Parsed:
 
 
 def flag(role: str) -> str:
-    return f"--{role}-col"
+    return "--group-by" if role == "group" else f"--{role}-col"
 
 
 def is_position(given: str) -> bool:
@@ -143,22 +145,39 @@ def choose(
     if len(names) == 2 == len(synonyms):
         _fill_pair(by_name)
     chosen: dict[str, Column] = {}
+    missing = [role for role in synonyms if given.get(role) is None and not by_name[role]]
+    if missing:
+        raise missing_columns(where, names, missing, hint)
     for role in synonyms:
         asked = given.get(role)
         if asked is not None:
             at = named(where, names, role, asked)
         elif len(by_name[role]) == 1:
             at = by_name[role][0]
-        elif by_name[role]:
-            rivals = " and ".join(repr(names[at]) for at in by_name[role])
-            raise InputError(f"{where}: {rivals} may each be the {role}; pick with {flag(role)}")
         else:
-            raise InputError(
-                f"{where}: no {role} column among {_listing(names)}; "
-                f"name it with {flag(role)}{hint}"
-            )
+            raise rivals(where, role, [names[at] for at in by_name[role]])
         chosen[role] = Column(at, names[at])
     return _distinct(where, chosen)
+
+
+def missing_columns(
+    where: str, names: Sequence[str], missing: Sequence[str], hint: str = ""
+) -> InputError:
+    """All that is missing at once, and all that is there."""
+    pronoun = "it" if len(missing) == 1 else "them"
+    return InputError(
+        f"{where}: no {_and(missing)} column among {listing(names, 30)}; "
+        f"name {pronoun} with {_and([flag(role) for role in missing])}{hint}"
+    )
+
+
+def rivals(where: str, role: str, names: Sequence[str]) -> InputError:
+    found = " and ".join(map(repr, names))
+    return InputError(f"{where}: {found} may each be the {role}; pick with {flag(role)}")
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _fill_pair(by_name: dict[str, list[int]]) -> None:
@@ -203,7 +222,7 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
     if is_position(asked) and int(asked) <= len(names):
         return int(asked) - 1
     raise InputError(
-        f"{where}: no column {asked!r} for the {role} among {_listing(names)}; correct {flag(role)}"
+        f"{where}: no column {asked!r} for the {role} among {listing(names)}; correct {flag(role)}"
     )
 
 
@@ -219,7 +238,7 @@ def _distinct(where: str, chosen: dict[str, Column]) -> dict[str, Column]:
     return chosen
 
 
-def _listing(names: Sequence[str], most: int = 12) -> str:
+def listing(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(" ".join(name.split())[:40] or "(unnamed)" for name in names[:most])
     return shown + (f", … ({len(names)} columns)" if len(names) > most else "")
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.columns import Parsed, by_position, choose, first_nameless, flag
-from misc_cli.io.document import Table
+from misc_cli.io.document import Document, Table
+
+if TYPE_CHECKING:
+    from misc_cli.io.readers.base import Question
 
 Synonyms = dict[str, list[set[str]]]
 
@@ -33,12 +39,30 @@ def _refuse_nameless(where: str, table: Table, columns: dict[str, Any]) -> None:
     for role in columns:
         row = first_nameless(columns, role)
         if row is not None:
-            kind = "record" if table.header is None else "line"
-            place = "row" if kind == "line" else kind
-            raise InputError(
-                f"{where}, {kind} {table.line(row)}: a label without its {role}; "
-                f"fill it in or drop the {place}"
-            )
+            raise _nameless(where, table, row, role)
+
+
+def refuse_nameless(
+    document: Document, questions: Sequence[Question], roles: Mapping[str, str]
+) -> None:
+    """The same for questions, as far as their labels are text; `roles` are looked at."""
+    for question in questions:
+        if pa.types.is_dictionary(question.label.type):
+            columns = {"worker": question.worker, "item": question.item, "label": question.label}
+            for role in roles:
+                row = first_nameless(columns, role)
+                if row is not None:
+                    source = row if question.rows is None else int(question.rows[row])
+                    raise _nameless(document.name, document.table, source, role)
+
+
+def _nameless(where: str, table: Table, row: int, role: str) -> InputError:
+    kind = "record" if table.header is None else "line"
+    place = "row" if kind == "line" else kind
+    return InputError(
+        f"{where}, {kind} {table.line(row)}: a label without its {role}; "
+        f"fill it in or drop the {place}"
+    )
 
 
 def _warn_of_header(name: str, first_row: list[str], roles: list[str]) -> None:

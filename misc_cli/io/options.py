@@ -18,6 +18,7 @@ class ReadOptions:
 
     A column is a name or a position (from 1); `delimiter` is a character or one of the names
     comma, tab, semicolon, pipe, space; `format` is a file format or the name of a reader.
+    The other fields are the flags of the same name, described in docs/input.md.
     """
 
     worker_col: str | None = None
@@ -28,6 +29,21 @@ class ReadOptions:
     encoding: str | None = None
     format: str | None = None
     question: str | None = None
+    group_by: str | None = None
+    multi: str | None = None
+    wide: bool | None = None
+    worker_cols: str | None = None
+    item_cols: str | None = None
+    worker_from: str | None = None
+    no_answer: str | None = None
+    fold_case: bool | None = None
+    rename: tuple[str, ...] | None = None
+    where: tuple[str, ...] | None = None
+    since: str | None = None
+    until: str | None = None
+    time_col: str | None = None
+    allow_odd: bool | None = None
+    skip_empty_files: bool | None = None
     query: str | None = None
     sheet: str | None = None
     max_download: int | None = None
@@ -45,6 +61,11 @@ class ReadOptions:
     @property
     def columns(self) -> dict[str, str | None]:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
+
+    @property
+    def is_shape_given(self) -> bool:
+        """Whether the user says which columns are whose: then no platform is looked for."""
+        return bool(self.wide or self.worker_cols or self.item_cols or self.worker_from)
 
     @property
     def access(self) -> Access:

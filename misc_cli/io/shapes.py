@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from misc_cli.io.columns import SYNONYMS
+from dataclasses import replace
+
+from misc_cli.errors import InputError
+from misc_cli.io import forms, plain, wide
 from misc_cli.io.document import Document
-from misc_cli.io.long import from_table
+from misc_cli.io.lists import explode, has_lists
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.readers.base import CHOICE, Match, Question, Reader, Reading
+from misc_cli.io.readers.base import CERTAIN, LIKELY, Match, Reader, Reading
+
+Found = tuple[Reader, Match, Reading]
 
 
-def read_shape(document: Document, options: ReadOptions) -> tuple[Reader, Match, Reading]:
-    """Rows of worker, item, label under known or given names."""
-    reading = _read_long(document, options)
-    return LONG, Match(1, "its columns' names"), reading
+def read_shape(document: Document, options: ReadOptions) -> Found:
+    """Whichever shape the file has: the user's word first, then what is certain, else rows."""
+    if options.wide or options.worker_cols is not None:
+        said = "--wide" if options.worker_cols is None else "--worker-cols"
+        return wide.READER, Match(CERTAIN, said), wide.read(document, options)
+    if options.item_cols is not None:
+        return forms.READER, Match(CERTAIN, "--item-cols"), forms.read(document, options)
+    exploded = explode(document) if document.records is not None else None
+    if exploded is not None:
+        reading = plain.read(exploded.document, options, anonymous=exploded.anonymous)
+        return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=exploded.document)
+    if not any(options.columns.values()):
+        for shape in (wide, forms):
+            match = shape.detect(document)
+            if match is not None:
+                return shape.READER, match, shape.read(document, options)
+    try:
+        reading = plain.read(document, options)
+    except InputError as error:
+        if document.records is not None and has_lists(document.records):
+            raise InputError(
+                f"{error}; its objects hold lists of objects that no reader knows: flatten them, "
+                "or name the platform with --format"
+            ) from None
+        raise
+    return plain.READER, Match(LIKELY, "its columns' names"), reading
 
 
-def _read_long(document: Document, options: ReadOptions) -> Reading:
-    table = document.table
-    is_sniffed = options.header is None and not any(options.columns.values())
-    hint = ", or say --no-header if the first row is data" if table.header and is_sniffed else ""
-    parsed = from_table(document.name, table, options.columns, SYNONYMS, hint)
-    columns = {role: str(column) for role, column in parsed.chosen.items()}
-    question = Question(columns["label"], CHOICE, **parsed.columns, columns=columns)
-    return Reading([question])
-
-
-LONG = Reader(
-    name="long",
-    title="rows of worker, item and label",
-    explain="one row per answer",
+LISTS = Reader(
+    name="lists",
+    title="JSON objects with several answers each",
+    explain="each element of a list, or each key of an object, is one answer",
     detect=lambda _: None,
-    read=_read_long,
+    read=lambda document, options: read_shape(document, options)[2],
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, EmptyFile, InputError
 from misc_cli.io.address import Access, is_address, is_database, redact
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
@@ -101,8 +101,8 @@ def open_source(path: str, encoding: str | None = None, access: Access | None = 
     return Source(name, stored, raw, content)
 
 
-def empty(name: str) -> InputError:
-    return InputError(f"{name}: the file is empty; give a file with answers in it")
+def empty(name: str) -> EmptyFile:
+    return EmptyFile(f"{name}: the file is empty; give a file with answers in it")
 
 
 def chunks(buffer: Buffer) -> Iterator[bytes]:

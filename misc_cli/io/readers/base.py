@@ -13,6 +13,15 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.io.document import Document, text, text_array
+from misc_cli.io.kinds import BOXES as BOXES
+from misc_cli.io.kinds import CHOICE as CHOICE
+from misc_cli.io.kinds import CHOICES as CHOICES
+from misc_cli.io.kinds import NUMBER as NUMBER
+from misc_cli.io.kinds import OTHER as OTHER
+from misc_cli.io.kinds import SPANS as SPANS
+from misc_cli.io.kinds import TEXT as TEXT
+from misc_cli.io.kinds import WITH_CLASSES as WITH_CLASSES
+from misc_cli.io.kinds import as_single, kind_of, split_choices
 
 if TYPE_CHECKING:
     from misc_cli.io.options import ReadOptions
@@ -23,16 +32,6 @@ RowNumbers = npt.NDArray[np.int64]
 CERTAIN = 3  # marks that only this platform leaves
 LIKELY = 2  # its usual columns, which others might have too
 POSSIBLE = 1
-
-# Kinds of questions. Only these two have classes; the rest is refused unless --allow-odd.
-CHOICE = "choice"
-CHOICES = "choices"  # several per answer; `label` is then an arrow list<string>
-NUMBER = "number"  # stars, Likert scales: classes in order, read like a choice
-TEXT = "text"
-BOXES = "boxes"
-SPANS = "spans"
-OTHER = "other"
-WITH_CLASSES = (CHOICE, CHOICES, NUMBER)
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,7 @@ class Reading:
 
     aside        reason → the source's rows (from 0) that were left out for it
     notes        what a user should know; they become warnings
+    view         the table that rows are counted in, where it is not the file's own
     has_workers  False if nobody knows who answered: only a majority vote is possible then
     """
 
@@ -80,6 +80,7 @@ class Reading:
     aside: Mapping[str, Sequence[int] | RowNumbers] = field(default_factory=dict)
     notes: Sequence[str] = ()
     has_workers: bool = True
+    view: Document | None = None
 
 
 @dataclass(frozen=True)
@@ -203,17 +204,28 @@ def from_columns(
         known = None
         if name in gold:
             (right,) = document.columns([gold[name]])
-            known = _known_of(columns[item], right)
+            known = known_of(columns[item], right)
         values = [columns[worker], columns[item], labels]
         if kept is not None:
             values = [value.take(kept) for value in values]
         roles = {"worker": worker, "item": item, "label": column}
         who, what, said = values
-        found.append(Question(name, CHOICE, who, what, said, kept, known, roles))
+        kind, said = by_kind(said)
+        found.append(Question(name, kind, who, what, said, kept, known, roles))
     return Reading(found, reasons)
 
 
-def _known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
+def by_kind(labels: Any) -> tuple[str, Any]:
+    """The kind of a text column, and its values: lists where a cell holds several choices."""
+    kind = kind_of(labels)
+    if kind.separator is None:
+        return kind.name, labels
+    lists = split_choices(labels, kind.separator)
+    single = as_single(lists)
+    return (CHOICES, lists) if single is None else (CHOICE, single)
+
+
+def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
     """Each item once, where a right answer stands beside it."""
     known = pc.fill_null(pc.not_equal(right.cast(pa.string()), ""), False)
     pairs = pa.table({"item": items.cast(pa.string()), "label": right.cast(pa.string())})

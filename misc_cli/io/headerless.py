@@ -1,0 +1,82 @@
+"""Files without a header: three columns, and which of them is the worker."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from misc_cli.errors import InputError
+from misc_cli.io.columns import by_position
+from misc_cli.io.document import Document
+from misc_cli.io.options import ReadOptions
+
+_WORKER = re.compile(
+    r"(w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
+    r"|A[0-9A-Z]{9,14}|[^@\s]+@[^@\s]+\.\w+",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(
+    r"(i|item|task|img|image|q|question|doc|document|tweet|text|t|example|sentence|s|unit|pic|obj|"
+    r"object|photo|picture|review|post)[\s_-]*\d+|.*\.(jpe?g|png|gif|wav|mp3|mp4|txt)|https?://.*",
+    re.IGNORECASE,
+)
+ROLES = ("worker", "item", "label")
+
+
+def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int], str]:
+    """Role → position (from 0), and what to say of it; the user's word needs no comment."""
+    n_columns = len(document.names)
+    given = options.columns
+    chosen = by_position(document.name, n_columns, given, ROLES)
+    places = {role: column.position for role, column in chosen.items()}
+    if any(given.values()):
+        return places, ""
+    if n_columns > 3:
+        raise InputError(
+            f"{document.name}: no header and {n_columns} columns, so nobody knows which is what; "
+            "say --worker-col, --item-col and --label-col as positions, or --header"
+        )
+    first, second = (document.sampled(document.names[at]) for at in (0, 1))
+    third = document.sampled(document.names[2])
+    if _most(_WORKER, third) or _most(_ITEM, third):
+        raise InputError(
+            f"{document.name}: no header, and column 3 does not look like labels ({third[0]!r}); "
+            "say --worker-col, --item-col and --label-col as positions"
+        )
+    swapped, why = _is_swapped(document, first, second)
+    order = "item, worker, label" if swapped else "worker, item, label"
+    if swapped:
+        places = {"worker": 1, "item": 0, "label": 2}
+    said = (
+        f"no header, so columns are taken as {order}: {why}; "
+        "--worker-col 1 --item-col 2 or the other way round settles it"
+    )
+    return places, said
+
+
+def _is_swapped(document: Document, first: list[str], second: list[str]) -> tuple[bool, str]:
+    """Whether the item comes before the worker, and how that was told."""
+    said_first = _most(_WORKER, first) - _most(_ITEM, first)
+    said_second = _most(_WORKER, second) - _most(_ITEM, second)
+    if said_first != said_second:
+        swapped = said_second > said_first
+        names = [first[0], second[0]]
+        who, what = (names[1], names[0]) if swapped else (names[0], names[1])
+        return swapped, f"{who!r} looks like a worker beside {what!r}"
+    columns = document.columns(document.names[:2])
+    counts = [np.bincount(np.asarray(column.indices)) for column in columns]
+    regular = [bool(len(c) > 1 and c.min() == c.max() and c[0] > 1) for c in counts]
+    if len(columns[0]) >= 20 and regular[0] != regular[1]:
+        at = 0 if regular[0] else 1
+        return at == 0, f"each value of column {at + 1} comes {counts[at][0]} times, as items do"
+    sizes = [len(c) for c in counts]
+    if len(columns[0]) >= 20 and max(sizes) >= 3 * min(sizes):
+        more = int(np.argmax(sizes))
+        return more == 0, f"column {more + 1} has {sizes[more]:,} values, the other {min(sizes):,}"
+    return False, "the usual order, for want of a sign"
+
+
+def _most(pattern: re.Pattern[str], cells: list[Any]) -> bool:
+    return bool(cells) and sum(1 for c in cells if pattern.fullmatch(c)) > 0.8 * len(cells)

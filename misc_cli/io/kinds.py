@@ -1,0 +1,220 @@
+"""What the values of a column are, told from its vocabulary: classes, numbers, text, JSON, dates.
+
+Only distinct values are looked at, at most some thousands, so a long column costs no more than a
+short one.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+CHOICE = "choice"
+CHOICES = "choices"  # several per answer
+NUMBER = "number"
+TEXT = "text"
+BOXES = "boxes"
+SPANS = "spans"
+DATES = "dates"
+COORDINATES = "coordinates"
+JSON = "json"
+OTHER = "other"
+# Only these have classes to vote on.
+WITH_CLASSES = (CHOICE, CHOICES, NUMBER)
+
+LOOKED_AT = 4000
+MOST = 0.6  # of the values must look alike for a kind to be told
+_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
+_COORDINATES = re.compile(rf"[(\[]?\s*{_NUMBER}(?:\s*[,; ]\s*{_NUMBER})+\s*[)\]]?")
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
+    r"|([A-Z][a-z]{2} )?[A-Z][a-z]{2} \d{1,2},? (\d{2}:\d{2}:\d{2} [A-Z]{3} )?\d{4}.*"
+)
+_SEPARATORS = ("|", ";", ",", "\n")
+_BOX_KEYS = {"x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"}
+_SPAN_KEYS = {"start", "end", "start_offset", "end_offset", "startOffset", "endOffset"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The kind of a column's values, `seen` an example for messages.
+
+    separator  what stands between several choices in one cell; "json" for lists
+    """
+
+    name: str
+    seen: str = ""
+    separator: str | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        return self.name in WITH_CLASSES
+
+
+def kind_of(column: Any) -> Kind:
+    """The kind of a dictionary column of text, or of any values by their distinct texts."""
+    values = [value.strip() for value in column.dictionary[:LOOKED_AT].to_pylist() if value]
+    return kind_of_values([value for value in values if value], len(column))
+
+
+def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
+    """`values` are distinct; `n_answers` is how many there are with repeats."""
+    if not values:
+        return Kind(CHOICE)
+    structured = [value for value in values if value[:1] in ("[", "{")]
+    if len(structured) > MOST * len(values) or (structured and len(structured) > len(values) / 4):
+        kind = _structured(structured)
+        if kind is not None:
+            return kind
+    if _most(values, _DATE.fullmatch):
+        return Kind(DATES, values[0])
+    numbers = [value for value in values if is_number(value)]
+    if len(numbers) == len(values):
+        return Kind(NUMBER, values[0])
+    if _most(values, _COORDINATES.fullmatch) and not _separator(values):
+        return Kind(COORDINATES, values[0])
+    separator = _separator(values)
+    if separator is not None:
+        seen = next(value for value in values if separator in value)
+        return Kind(CHOICES, seen, separator)
+    if _is_free_text(values, n_answers):
+        return Kind(TEXT, max(values[:50], key=len))
+    return Kind(CHOICE, values[0])
+
+
+def _most(values: Sequence[str], test: Any) -> bool:
+    return sum(1 for value in values if test(value)) > MOST * len(values)
+
+
+def is_number(value: str) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def parsed(value: str) -> Any:
+    """A cell that holds JSON, or a list as Python prints it; None if it holds neither."""
+    try:
+        return json.loads(value, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        pass
+    if len(value) < 10_000:
+        try:
+            found = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            return _numpy_list(value)
+        if isinstance(found, list | tuple | dict | set):
+            return list(found) if isinstance(found, tuple | set) else found
+    return None
+
+
+def _numpy_list(value: str) -> Any:
+    """['a' 'b'], as pandas writes arrays."""
+    inner = re.fullmatch(r"\[(('[^']*'|\"[^\"]*\"|\S+)(\s+('[^']*'|\"[^\"]*\"|\S+))*)\]", value)
+    if inner is None or "," in value or "{" in value:
+        return None
+    return [part.strip("'\"") for part in re.findall(r"'[^']*'|\"[^\"]*\"|\S+", inner[1])]
+
+
+def _structured(values: list[str]) -> Kind | None:
+    """Lists and objects in cells; None if they only look like that."""
+    found = [inner for inner in map(parsed, values[:200]) if isinstance(inner, list | dict)]
+    if len(found) <= MOST * min(len(values), 200):
+        return None
+    seen = values[0]
+    keys = {key for inner in found for key in keys_within(inner)}
+    if keys & _BOX_KEYS:
+        return Kind(BOXES, seen)
+    if keys & _SPAN_KEYS:
+        return Kind(SPANS, seen)
+    if all(choices_in(inner) is not None for inner in found):
+        if all(
+            all(is_number(one) and "." in one for one in choices_in(inner) or [""])
+            for inner in found
+        ):
+            return Kind(COORDINATES, seen)
+        return Kind(CHOICES, seen, "json")
+    return Kind(JSON, seen)
+
+
+def keys_within(value: Any, depth: int = 6) -> Iterable[str]:
+    """All keys of objects in a JSON value, a few levels deep."""
+    if depth and isinstance(value, dict):
+        yield from map(str, value)
+        value = list(value.values())
+    if depth and isinstance(value, list):
+        for inner in value:
+            yield from keys_within(inner, depth - 1)
+
+
+def choices_in(value: Any) -> list[str] | None:
+    """The options in a list of plain values or in {"choices": [...]}; None for anything else."""
+    if isinstance(value, dict) and set(value) <= {"choices", "type"} and "choices" in value:
+        value = value["choices"]
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        return None
+    if not all(isinstance(one, str | bool | int | float) for one in value):
+        return None
+    return [str(one).lower() if isinstance(one, bool) else str(one) for one in value]
+
+
+def _separator(values: Sequence[str]) -> str | None:
+    """What separates options that come back in several values, {"cat", "dog", "cat|dog"}."""
+    for separator in _SEPARATORS:
+        compounds = [value for value in values if separator in value]
+        if not compounds:
+            continue
+        split = [[part.strip() for part in value.split(separator)] for value in compounds]
+        uses = Counter(part for parts in split for part in set(parts))
+        uses.update(value for value in values if separator not in value)
+        again = sum(all(part and uses[part] > 1 for part in parts) for parts in split)
+        if 2 * again >= len(compounds) and len(uses) < len(values) + 2 and len(compounds) > 1:
+            return separator
+        if again == len(compounds) == 1 and all(uses[part] > 1 for part in split[0]):
+            return separator
+    return None
+
+
+def _is_free_text(values: Sequence[str], n_answers: int) -> bool:
+    """Sentences: long, of several words, hardly ever the same twice."""
+    n_words = sum(len(value.split()) for value in values) / len(values)
+    length = sum(map(len, values)) / len(values)
+    often = n_answers / len(values)
+    if length > 200:
+        return True
+    return n_words >= 4 and length > 20 and often < 2 and len(values) > 3
+
+
+def split_choices(column: Any, separator: str) -> Any:
+    """A dictionary column of several choices per cell as an arrow list<string> column."""
+    lists = []
+    for value in column.dictionary.to_pylist():
+        if separator == "json":
+            inner = choices_in(parsed(value)) if value[:1] in ("[", "{") else None
+            parts = [value] if inner is None else inner
+        else:
+            parts = value.split(separator)
+        lists.append(sorted({part.strip() for part in parts if part.strip()}))
+    return pa.array(lists, pa.list_(pa.string())).take(column.indices)
+
+
+def as_single(column: Any) -> Any | None:
+    """A list column whose cells hold at most one option each, as text; None if some hold more."""
+    lengths = pc.list_value_length(column)
+    if (pc.max(lengths).as_py() or 0) > 1:
+        return None
+    filled = [None if not one else one[0] for one in column.to_pylist()]
+    return pa.array(filled, pa.string()).fill_null("").dictionary_encode()

@@ -1,0 +1,258 @@
+"""Several answers within one JSON object: lists of objects, parallel lists, a worker for each key.
+
+    {"id": 1, "annotations": [{"annotator": "a", "label": "x"}, …]}      a list of objects
+    {"id": 1, "annotators": ["a", "b"], "labels": ["x", "y"]}            parallel lists
+    {"id": 1, "annotators": {"a": "x", "b": "y"}}                        a worker for each key
+
+Each becomes flat records, one per answer; what the columns then mean is found as in any table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from misc_cli.errors import InputError
+from misc_cli.io.columns import ROLES, SYNONYMS, find_roles, normalise
+from misc_cli.io.document import Document, Record, flat, flat_table
+from misc_cli.io.kinds import keys_within
+from misc_cli.io.wide import looks_like_workers
+
+LOOKED_AT = 200
+ANONYMOUS = "(no worker)"
+_WORKER_KEYS = ("annotators", "raters", "workers", "byannotator", "byworker", "byrater", "users")
+_ANSWER_KEYS = (
+    *("annotations", "labels", "votes", "answers", "judgments", "judgements", "ratings"),
+    *("responses", "crowdlabels", "label", "annotation", "vote"),
+)
+
+
+@dataclass(frozen=True)
+class Exploded:
+    """One flat record per answer; `anonymous` if the lists hold votes and no names."""
+
+    document: Document
+    why: str
+    anonymous: bool = False
+
+
+def explode(document: Document) -> Exploded | None:
+    """The answers within each object; None if every object is one answer already."""
+    records = unwrapped(document.records or [])
+    for attempt in (_objects, _parallel, _keyed, _votes):
+        found = attempt(document.name, records)
+        if found is not None:
+            flat_records, rows, why = found
+            inner = _document(document, flat_records, rows)
+            return Exploded(inner, why, anonymous=attempt is _votes)
+    if records is document.records:
+        return None
+    return Exploded(_document(document, records, None), "a list within an object")
+
+
+def _document(outer: Document, records: list[Record], rows: list[int] | None) -> Document:
+    """Flat records; lines are counted in the records that they came from."""
+    table = flat_table(records)
+    if rows is not None:
+        table = replace(table, line=lambda row: rows[row] + 1)
+    return Document(outer.name, outer.format, lambda: table, records)
+
+
+Found = tuple[list[Record], list[int], str] | None
+
+
+def unwrapped(records: list[Record]) -> list[Record]:
+    """The list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
+    for _ in range(5):
+        if len(records) != 1:
+            break
+        (outer,) = records
+        table = _as_table(outer)
+        if table is not None:
+            return table
+        lists = [value for value in outer.values() if _is_objects(value) and len(value) > 1]
+        if len(lists) != 1 or find_roles(list(outer), {"item": SYNONYMS["item"]})["item"]:
+            break
+        if "id" in outer:
+            break
+        records = lists[0]
+    return records
+
+
+def _as_table(outer: Record) -> list[Record] | None:
+    """A data frame as pandas writes it column by column, or split into columns and data."""
+    columns, data = outer.get("columns"), outer.get("data")
+    if isinstance(columns, list) and isinstance(data, list):
+        if all(isinstance(row, list) and len(row) == len(columns) for row in data):
+            return [dict(zip(map(str, columns), row, strict=True)) for row in data]
+        return None
+    values = list(outer.values())
+    if len(values) < 2 or not all(isinstance(value, dict) and value for value in values):
+        return None
+    keys = list(values[0])
+    if len(find_roles(list(outer))["label"]) == 0 or any(list(v) != keys for v in values):
+        return None
+    if any(isinstance(inner, dict | list) for value in values for inner in value.values()):
+        return None
+    return [{name: value[key] for name, value in outer.items()} for key in keys]
+
+
+def _is_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _is_values(value: Any) -> bool:
+    return isinstance(value, list) and not any(isinstance(one, dict) for one in value)
+
+
+def _fields(records: Sequence[Record], test: Any) -> list[str]:
+    """Keys that pass a test wherever they are filled, in the first records."""
+    first = records[:LOOKED_AT]
+    keys = dict.fromkeys(key for record in first for key in record)
+    filled = {key: [r[key] for r in first if r.get(key) not in (None, [], {})] for key in keys}
+    return [key for key, values in filled.items() if values and all(map(test, values))]
+
+
+def _objects(name: str, records: Sequence[Record]) -> Found:
+    """A list of objects, each with its worker."""
+    found = []
+    for field in _fields(records, _is_objects):
+        keys = list(
+            dict.fromkeys(
+                k for r in records[:LOOKED_AT] for o in r.get(field) or [] for k in flat(o)
+            )
+        )
+        if find_roles(keys, {"worker": SYNONYMS["worker"]})["worker"]:
+            found.append(field)
+    if not found:
+        return None
+    if len(found) > 1:
+        raise InputError(
+            f"{name}: {' and '.join(map(repr, found))} each hold lists of answers; "
+            "keep one of them, or export a flat table"
+        )
+    (field,) = found
+    flat_records, rows = [], []
+    for row, record in enumerate(records):
+        outer = {key: value for key, value in record.items() if key != field}
+        inner = record.get(field)
+        for one in inner if isinstance(inner, list) else []:
+            if isinstance(one, dict):
+                flat_records.append(_merged(field, outer, one))
+                rows.append(row)
+    return flat_records, rows, f"a list of objects, {field!r}, one for each answer"
+
+
+def _merged(field: str, outer: Record, inner: Record) -> Record:
+    """One answer: its own fields, and its task's; the task's `id` is the item's."""
+    own = {(f"{field}.{key}" if key in outer else key): value for key, value in inner.items()}
+    if "id" in outer and not find_roles([*own, *outer], {"item": SYNONYMS["item"][:3]})["item"]:
+        outer = {("item_id" if key == "id" else key): value for key, value in outer.items()}
+    return {**outer, **own}
+
+
+def _parallel(name: str, records: Sequence[Record]) -> Found:
+    """Lists of equal length, one of them of workers."""
+    fields = _fields(records, _is_values)
+    singular = [_singular(field) for field in fields]
+    workers = find_roles(singular, {"worker": SYNONYMS["worker"]})["worker"]
+    if len(workers) != 1 or len(fields) < 2:
+        return None
+    field = fields[workers[0]]
+    sizes = {
+        other: all(_length(r, other) == _length(r, field) for r in records) for other in fields
+    }
+    beside = [other for other in fields if sizes[other] and other != field]
+    if not beside:
+        row = next(
+            r
+            for r, record in enumerate(records)
+            if _length(record, fields[0]) != _length(record, fields[1])
+        )
+        raise InputError(
+            f"{name}, record {row + 1}: {fields[0]!r} and {fields[1]!r} are lists of different "
+            "lengths; nobody knows whose answer is whose"
+        )
+    roles = {other: _singular(other) for other in (field, *beside)}
+    flat_records, rows = [], []
+    for row, record in enumerate(records):
+        outer = {key: value for key, value in record.items() if key not in roles}
+        if "id" in outer and not find_roles(list(outer), {"item": SYNONYMS["item"][:3]})["item"]:
+            outer["item_id"] = outer.pop("id")
+        for values in zip(*(record.get(other) or [] for other in roles), strict=True):
+            flat_records.append({**outer, **dict(zip(roles.values(), values, strict=True))})
+            rows.append(row)
+    return flat_records, rows, f"parallel lists, {', '.join(map(repr, roles))}"
+
+
+def _first_unequal(records: Sequence[Record], field: str, other: str) -> int | None:
+    pairs = ((_length(record, field), _length(record, other)) for record in records)
+    return next((row for row, (one, two) in enumerate(pairs) if one != two), None)
+
+
+def _length(record: Record, field: str) -> int:
+    value = record.get(field)
+    return len(value) if isinstance(value, list) else 0
+
+
+def _singular(name: str) -> str:
+    """annotators → annotator, annotator_ids → annotator_id; unknown words stay as they are."""
+    known = {word for role in ROLES for tier in SYNONYMS[role] for word in tier}
+    if normalise(name) in known or normalise(name).removesuffix("s") not in known:
+        return name
+    return name[:-1]
+
+
+def _keyed(name: str, records: Sequence[Record]) -> Found:
+    """An object whose keys are workers."""
+    for field in _fields(records, lambda value: isinstance(value, dict)):
+        inner = [record[field] for record in records[:LOOKED_AT] if record.get(field)]
+        if any(isinstance(value, dict | list) for one in inner for value in one.values()):
+            continue
+        keys = list(dict.fromkeys(key for one in inner for key in one))
+        is_workers = normalise(field) in _WORKER_KEYS
+        is_answers = normalise(field) in _ANSWER_KEYS and looks_like_workers(keys)
+        if len(keys) < 2 or not (is_workers or is_answers):
+            continue
+        flat_records, rows = [], []
+        for row, record in enumerate(records):
+            outer = {key: value for key, value in record.items() if key != field}
+            for who, label in (record.get(field) or {}).items():
+                flat_records.append(_merged(field, outer, {"worker": who, "label": label}))
+                rows.append(row)
+        return flat_records, rows, f"a worker for each key of {field!r}"
+    return None
+
+
+def _votes(name: str, records: Sequence[Record]) -> Found:
+    """A list of labels without names; only if it must be votes: a set has nothing twice."""
+    names = list(dict.fromkeys(key for record in records[:LOOKED_AT] for key in flat(record)))
+    if find_roles(names, {"worker": SYNONYMS["worker"]})["worker"]:
+        return None
+    fields = [f for f in _fields(records, _is_values) if normalise(f) in _ANSWER_KEYS]
+    fields = [
+        f for f in fields if not any(isinstance(v, list) for r in records for v in r.get(f) or [])
+    ]
+    if len(fields) != 1:
+        return None
+    (field,) = fields
+    lists = [list(record.get(field) or []) for record in records]
+    if not any(len(set(values)) < len(values) for values in lists):
+        return None
+    flat_records, rows = [], []
+    for row, (record, values) in enumerate(zip(records, lists, strict=True)):
+        outer = {key: value for key, value in record.items() if key != field}
+        for at, label in enumerate(values, start=1):
+            merged = _merged(field, outer, {"worker": f"answer {at}", "label": label})
+            flat_records.append(merged)
+            rows.append(row)
+    return flat_records, rows, f"a list of votes, {field!r}, without names"
+
+
+def has_lists(records: Sequence[Record]) -> bool:
+    """Whether objects hold objects in lists: somebody's own format."""
+    first = list(records[:LOOKED_AT])
+    return any(
+        _is_objects(value) and set(keys_within(value)) for r in first for value in r.values()
+    )

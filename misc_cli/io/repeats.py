@@ -1,0 +1,44 @@
+"""Workers who answer the same item more than once: how many, and what tells the answers apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from misc_cli.io.document import Document
+
+FIRST_ITEMS = 2000  # only their answers are looked at: a long file costs no more than a short one
+
+
+def share_of_conflicts(worker: Any, item: Any, label: Any) -> tuple[int, int]:
+    """Pairs of worker and item among the first items, and how many have more than one label."""
+    items = np.asarray(item.indices)
+    rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 200]
+    if not len(rows):
+        return 0, 0
+    workers = np.asarray(worker.indices)[rows].astype(np.int64)
+    pairs = workers * FIRST_ITEMS + items[rows]
+    votes = pairs * (len(label.dictionary) + 1) + np.asarray(label.indices)[rows]
+    _, first = np.unique(votes, return_index=True)
+    _, counts = np.unique(pairs[first], return_counts=True)
+    return len(counts), int((counts > 1).sum())
+
+
+def tells_apart(document: Document, key: Sequence[str], column: str) -> bool:
+    """Whether rows with the same key differ in `column`, in the sample: it is then part of it."""
+    at = [document.position(name) for name in key]
+    place = document.position(column)
+    seen: dict[tuple[str, ...], set[str]] = {}
+    n_rows: dict[tuple[str, ...], int] = {}
+    for row in document.table.sample:
+        if len(row) > max([*at, place]):
+            values = tuple(row[position] for position in at)
+            seen.setdefault(values, set()).add(row[place])
+            n_rows[values] = n_rows.get(values, 0) + 1
+    repeated = [values for values, n in n_rows.items() if n > 1]
+    if not repeated:
+        return False
+    apart = sum(len(seen[values]) == n_rows[values] for values in repeated)
+    return apart >= 0.8 * len(repeated)
