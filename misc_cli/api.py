@@ -128,7 +128,7 @@ def aggregate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MiscWarning)
         outcome = pipeline.run(
-            _answers(answers),
+            _answers(answers, duplicates),
             settings,
             gold=_known(gold),
             truth=_known(truth),
@@ -178,9 +178,9 @@ def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame
     return text_frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
 
 
-def _answers(given: pd.DataFrame | Path | Sequence[Path]) -> Answers:
+def _answers(given: pd.DataFrame | Path | Sequence[Path], duplicates: str | None = None) -> Answers:
     if not isinstance(given, pd.DataFrame):
-        return read_answer_columns(_names(given)).answers
+        return read_answer_columns(_names(given), ReadOptions(duplicates=duplicates)).answers
     return Answers(*_columns(given, ("worker", "item", "label")))
 
 

@@ -205,6 +205,88 @@ def reading() -> Callable[[F], F]:
             help="Which of several questions in the file to read.",
         ),
         option(
+            "--group-by",
+            section=part,
+            metavar="COL",
+            help="A question for each value of this column; with --question, that one.",
+        ),
+        option(
+            "--multi",
+            section=part,
+            type=click.Choice(["split", "set"]),
+            help="Several choices per answer: a yes/no question for each option, or each set one "
+            "class [default: refused].",
+        ),
+        option(
+            "--wide",
+            section=part,
+            is_flag=True,
+            default=None,
+            help="A row per item, a column per worker [default: where that is certain].",
+        ),
+        option(
+            "--worker-cols",
+            section=part,
+            metavar="PATTERN",
+            help="The columns of such a table that are workers, 'rater_*' for instance.",
+        ),
+        option(
+            "--item-cols",
+            section=part,
+            metavar="PATTERN",
+            help="A row per worker, a column per item, as forms have it: the columns of items.",
+        ),
+        option(
+            "--worker-from",
+            section=part,
+            type=click.Choice(["filename"]),
+            help="One file per worker, called by its file's name.",
+        ),
+        option(
+            "--where",
+            section=part,
+            metavar="COND",
+            multiple=True,
+            help="Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. Repeatable.",
+        ),
+        option("--since", section=part, metavar="TIME", help="Only answers from then on."),
+        option("--until", section=part, metavar="TIME", help="Only answers up to then."),
+        option("--time-col", section=part, metavar="COL", help="The column of times for these."),
+        option(
+            "--no-answer",
+            section=part,
+            metavar="A,B",
+            help="Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
+        ),
+        option(
+            "--fold-case",
+            section=part,
+            is_flag=True,
+            default=None,
+            help="Labels that differ only in case and spaces are one.",
+        ),
+        option(
+            "--rename",
+            section=part,
+            metavar="OLD=NEW",
+            multiple=True,
+            help="Call a label by another name. Repeatable.",
+        ),
+        option(
+            "--skip-empty-files",
+            section=part,
+            is_flag=True,
+            default=None,
+            help="Pass over files without answers.",
+        ),
+        option(
+            "--allow-odd",
+            section=part,
+            is_flag=True,
+            default=None,
+            help="Read also what is likely read wrong.",
+        ),
+        option(
             "--query",
             section=part,
             metavar="SQL",
@@ -355,4 +437,6 @@ def read_options_from(parameters: dict[str, Any]) -> Any:
     """Take the reading options out of a command's parameters."""
     from misc_cli.io.read import ReadOptions
 
-    return ReadOptions(**{f.name: parameters.pop(f.name, None) for f in fields(ReadOptions)})
+    said = click.get_current_context().params.get("duplicates")  # settings_from takes it away
+    names = [field.name for field in fields(ReadOptions) if field.name != "duplicates"]
+    return ReadOptions(**{name: parameters.pop(name, None) for name in names}, duplicates=said)

@@ -1,4 +1,4 @@
-"""Folders and quoted patterns → files: recursive, sorted, without hidden files and our own outputs."""
+"""Folders and quoted patterns → files: recursive, sorted, no hidden files, none of our outputs."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def without_ours(files: Sequence[str]) -> list[str]:
         if file.endswith(_OURS[0]):
             ours.update(_outputs(Path(file)))
     return [
-        file
-        for file in files
-        if not file.endswith(_OURS) and os.path.realpath(file) not in ours
+        file for file in files if not file.endswith(_OURS) and os.path.realpath(file) not in ours
     ]
 
 
@@ -84,5 +82,5 @@ def _outputs(manifest: Path) -> list[str]:
         named = [str(path) for path in outputs.values()]
     except (OSError, ValueError, AttributeError, RecursionError):
         return []
-    beside = [manifest.parent / Path(path).name for path in named]
+    beside = [str(manifest.parent / Path(path).name) for path in named]
     return [os.path.realpath(path) for path in (*named, *beside)]

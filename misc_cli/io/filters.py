@@ -13,7 +13,8 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def as_time(text: str) -> datetime | None:
                 continue
         else:
             return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def kept_rows(document: Document, options: ReadOptions) -> dict[str, Any]:
@@ -134,26 +135,24 @@ def kept_rows(document: Document, options: ReadOptions) -> dict[str, Any]:
         condition = parse_condition(text)
         at = _column(document, condition.column, f"--where {text!r}")
         aside[f"not {text}"] = ~_mask(document, at, condition.holds)
-    bounds = [(">=", options.since, "since"), ("<=", options.until, "until")]
-    for symbol, bound, flag in bounds:
+    bounds = [("since", ">=", options.since, "before"), ("until", "<=", options.until, "after")]
+    for flag, symbol, bound, side in bounds:
         if bound is not None:
             limit = as_time(bound)
             if limit is None:
                 raise ConfigError(f"--{flag} {bound}: write a date such as 2026-11-16T09:30")
-            at = _time_column(document, options)
-            aside["before --since" if flag == "since" else "after --until"] = ~_mask(
-                document, at, lambda cell, s=symbol, t=limit: _in_time(document, cell, s, t)
-            )
+            test = partial(_in_time, document, symbol, limit)
+            aside[f"{side} --{flag}"] = ~_mask(document, _time_column(document, options), test)
     return aside
 
 
-def _in_time(document: Document, cell: str, symbol: str, limit: datetime) -> bool:
+def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> bool:
     if not cell.strip():
         return False
     told = as_time(cell)
     if told is None and cell.strip().replace(".", "", 1).isdigit():
         seconds = float(cell)
-        told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, timezone.utc)
+        told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
     if told is None:
         raise InputError(
             f"{document.name}: {cell!r} is not a time that can be read; name another --time-col"

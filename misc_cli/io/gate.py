@@ -68,9 +68,7 @@ def refuse(where: str, oddities: Sequence[str], options: ReadOptions) -> None:
         raise InputError(f"{where}: {oddities[0]}")
 
 
-def oddities(
-    question: Question, options: ReadOptions, document: Document, duplicates: str | None = None
-) -> list[str]:
+def oddities(question: Question, options: ReadOptions, document: Document) -> list[str]:
     """What speaks against this reading, each with the flag that settles it; worst first."""
     found = [
         *_labels(question),
@@ -78,7 +76,7 @@ def oddities(
         *_coincidences(question),
         *_abstentions(question, options),
     ]
-    if duplicates is None:
+    if options.duplicates is None:  # who has a rule for repeats knows of them
         found += _repeats(question, document)
     return [*found, *_lonely(question, document)]
 
@@ -132,13 +130,14 @@ def _coincidences(question: Question) -> Iterable[str]:
     for role in ("item", "worker"):
         names = set(_names(getattr(question, role)))
         both = sorted(name for name in names & labels if not is_number(name))
-        if both and 2 * len(both) >= min(len(names), len(labels)):
+        is_said = normalise(question.columns.get(role, "")) == role  # its very name says so
+        if len(both) > 1 and not is_said and 2 * len(both) >= min(len(names), len(labels)):
             yield (
                 f"{_some(both)} are {role}s and labels at once: is there a column for each of "
                 f"several workers? Then say --wide or --worker-cols, else --{role}-col and "
                 f"--label-col, or {ALLOW}"
             )
-    known = {normalise(name) for name in question.columns.values()}
+    known = {normalise(n) for n in question.columns.values() if not is_number(n)}
     heads = [name for name in _names(question.item)[:3] if normalise(name) in known]
     if heads and len(heads) == len(question.item.dictionary[:3]):
         yield f"items are called as the columns are ({_some(heads)}); set --header or --item-col"
@@ -149,12 +148,12 @@ def _abstentions(question: Question, options: ReadOptions) -> Iterable[str]:
     is_wide = question.columns.get("worker") == "a column for each"
     values = _names(question.label)
     others = [value for value in values if value != "-1"]
-    if is_wide and options.no_answer is None and len(others) < len(values):
-        if others and all(value.isdigit() for value in others):
-            yield (
-                "-1 may be a class or no answer; say --no-answer -1 if nobody answered there, "
-                "or --allow-odd if it is a class"
-            )
+    is_open = is_wide and options.no_answer is None and len(others) < len(values)
+    if is_open and others and all(value.isdigit() for value in others):
+        yield (
+            "-1 may be a class or no answer; say --no-answer -1 if nobody answered there, "
+            "or --allow-odd if it is a class"
+        )
 
 
 def _repeats(question: Question, document: Document) -> Iterable[str]:

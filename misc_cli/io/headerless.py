@@ -28,6 +28,13 @@ ROLES = ("worker", "item", "label")
 def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int], str]:
     """Role → position (from 0), and what to say of it; the user's word needs no comment."""
     n_columns = len(document.names)
+    if document.table.doubtful and options.header is None:
+        shown = ", ".join(cell.strip() for cell in document.table.first_row[:5])
+        shown = shown.encode("utf-8", "replace").decode()
+        raise InputError(
+            f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
+            "the columns with --worker-col, --item-col and --label-col, else say --no-header"
+        )
     given = options.columns
     chosen = by_position(document.name, n_columns, given, ROLES)
     places = {role: column.position for role, column in chosen.items()}
@@ -45,26 +52,31 @@ def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int],
             f"{document.name}: no header, and column 3 does not look like labels ({third[0]!r}); "
             "say --worker-col, --item-col and --label-col as positions"
         )
-    swapped, why = _is_swapped(document, first, second)
-    order = "item, worker, label" if swapped else "worker, item, label"
+    told = _by_looks(first, second)
+    swapped, why = told or _by_counts(document)
     if swapped:
         places = {"worker": 1, "item": 0, "label": 2}
+    order = "item, worker, label" if swapped else "worker, item, label"
     said = (
         f"no header, so columns are taken as {order}: {why}; "
         "--worker-col 1 --item-col 2 or the other way round settles it"
     )
-    return places, said
+    return places, said if told is None else ""
 
 
-def _is_swapped(document: Document, first: list[str], second: list[str]) -> tuple[bool, str]:
-    """Whether the item comes before the worker, and how that was told."""
+def _by_looks(first: list[str], second: list[str]) -> tuple[bool, str] | None:
+    """Whether the item comes before the worker, if their names tell."""
     said_first = _most(_WORKER, first) - _most(_ITEM, first)
     said_second = _most(_WORKER, second) - _most(_ITEM, second)
-    if said_first != said_second:
-        swapped = said_second > said_first
-        names = [first[0], second[0]]
-        who, what = (names[1], names[0]) if swapped else (names[0], names[1])
-        return swapped, f"{who!r} looks like a worker beside {what!r}"
+    if said_first == said_second:
+        return None
+    swapped = said_second > said_first
+    who, what = (second[0], first[0]) if swapped else (first[0], second[0])
+    return swapped, f"{who!r} looks like a worker beside {what!r}"
+
+
+def _by_counts(document: Document) -> tuple[bool, str]:
+    """Whether the item comes before the worker, by how often values come; and how that was told."""
     columns = document.columns(document.names[:2])
     counts = [np.bincount(np.asarray(column.indices)) for column in columns]
     regular = [bool(len(c) > 1 and c.min() == c.max() and c[0] > 1) for c in counts]

@@ -18,7 +18,8 @@ class ReadOptions:
 
     A column is a name or a position (from 1); `delimiter` is a character or one of the names
     comma, tab, semicolon, pipe, space; `format` is a file format or the name of a reader.
-    The other fields are the flags of the same name, described in docs/input.md.
+    The other fields are the flags of the same name, described in docs/input.md; `duplicates` is
+    what the user said of repeated answers: then they are no reason to stop.
     """
 
     worker_col: str | None = None
@@ -44,6 +45,7 @@ class ReadOptions:
     time_col: str | None = None
     allow_odd: bool | None = None
     skip_empty_files: bool | None = None
+    duplicates: str | None = None
     query: str | None = None
     sheet: str | None = None
     max_download: int | None = None

@@ -112,24 +112,17 @@ class Opened:
     sha256: str
 
 
-def read_answer_columns(
-    sources: Sequence[str], options: ReadOptions | None = None, *, duplicates: str | None = None
-) -> ReadResult:
+def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = None) -> ReadResult:
     """The answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
-    `duplicates` is what the user said of repeated answers, if anything: then they are no oddity.
     """
-    (result,) = read_questions(sources, options, duplicates=duplicates)
+    (result,) = read_questions(sources, options)
     return result
 
 
 def read_questions(
-    sources: Sequence[str],
-    options: ReadOptions | None = None,
-    *,
-    each: bool = False,
-    duplicates: str | None = None,
+    sources: Sequence[str], options: ReadOptions | None = None, *, each: bool = False
 ) -> list[ReadResult]:
     """The same for every question if `each`, else for the one there is; sorted by name."""
     options = options or ReadOptions()
@@ -139,10 +132,12 @@ def read_questions(
         for question in pick(name, opened.view, opened.reading, options, each=each):
             key = question.name if each else ""
             cleaned, aside = _cleaned(opened, question, options)
-            odd = gate.oddities(cleaned, options, opened.view, duplicates)
+            odd = gate.oddities(cleaned, options, opened.view)
             gate.refuse(name, odd, options)
             info = _info(opened, cleaned, aside)
-            rejects = [Rejects(name, why, rows, opened.view.table.line) for why, rows in aside.items()]
+            rejects = [
+                Rejects(name, why, rows, opened.view.table.line) for why, rows in aside.items()
+            ]
             parts.setdefault(key, []).append((cleaned, info, rejects, opened.reading.has_workers))
     return [_result(name, files) for name, files in sorted(parts.items())]
 
@@ -237,12 +232,10 @@ def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo
     )
 
 
-def _result(
-    name: str, parts: list[tuple[Question, FileInfo, list[Rejects], bool]]
-) -> ReadResult:
+def _result(name: str, parts: list[tuple[Question, FileInfo, list[Rejects], bool]]) -> ReadResult:
     questions = [part[0] for part in parts]
     files = [part[1] for part in parts]
-    columns = (_joined([getattr(one, role) for one in questions]) for role in ROLES)
+    worker, item, label = (_joined([getattr(one, role) for one in questions]) for role in ROLES)
     names = ", ".join(file.name for file in files)
     gold = [one.gold for one in questions if one.gold is not None]
     known = None
@@ -251,7 +244,7 @@ def _result(
         known = KnownLabels(items, labels, f"{names}, the gold it carries")
     anonymous = not all(part[3] for part in parts)
     return ReadResult(
-        Answers(*columns, names),
+        Answers(worker, item, label, names),
         files,
         name or questions[0].name,
         known,

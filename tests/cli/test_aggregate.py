@@ -105,7 +105,8 @@ def test_majority_vote_counts_as_the_standard_library_does(answers: list[Row]) -
         expected[item] = (winner, round(share, 6), str(int(tied)))
     write(answers, "answers.csv")
     words = ["--aggregator", "mv", "--item-details", "--quiet", "-o", "labels.csv"]
-    assert run(["aggregate", "answers.csv", *words]) == 0
+    rules = ["--duplicates", "last", "--allow-odd"]
+    assert run(["aggregate", "answers.csv", *words, *rules]) == 0
     found = {
         row["item"]: (row["label"], float(row["confidence"]), row["tie"])
         for row in rows("labels.csv")

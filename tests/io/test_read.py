@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
+from misc_cli.errors import ConfigError, InputError, MiscError
 from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
 
@@ -109,16 +109,18 @@ def test_text_stays_text(tmp_path: Path) -> None:
         "#1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*columns are taken as worker, item, label")
 def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:
     result = read_text(tmp_path, text)
     assert rows_of(result) == [tuple(line.split(",")) for line in text.splitlines()]
     assert result.files[0].header is False
 
 
-def test_a_first_row_that_may_be_a_header_is_said_to_count(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.*columns are taken as worker, item, label")
+def test_a_first_row_that_may_be_a_header_is_asked_about(tmp_path: Path) -> None:
     text = "rater name,picture,mood\nann,alpha,good\nbob,alpha,bad\n"
-    with pytest.warns(MiscWarning, match=r"a.csv: no header was found.*rater name, picture, mood"):
-        assert len(read_text(tmp_path, text).answers) == 3
+    with pytest.raises(InputError, match=r"a.csv: is the first row \(rater name, picture, mood"):
+        read_text(tmp_path, text)
     named = {"worker_col": "1", "item_col": "2", "label_col": "3"}
     assert len(read_text(tmp_path, text, header=True, **named).answers) == 2  # type: ignore[arg-type]
     assert len(read_text(tmp_path, text, header=False).answers) == 3  # type: ignore[arg-type]
