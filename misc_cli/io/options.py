@@ -65,6 +65,12 @@ class ReadOptions:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
 
     @property
+    def has_filters(self) -> bool:
+        """Whether rows or labels are looked at one by one."""
+        cleaning = (self.where, self.since, self.until, self.no_answer, self.rename, self.fold_case)
+        return any(cleaning)
+
+    @property
     def is_shape_given(self) -> bool:
         """Whether the user says which columns are whose: then no platform is looked for."""
         return bool(self.wide or self.worker_cols or self.item_cols or self.worker_from)

@@ -248,7 +248,7 @@ def detect(document: Document) -> Match | None:
 
 
 READER = Reader(
-    name="rows",
+    name="long",
     title="a table with one row per answer",
     explain="columns of worker, item and label",
     detect=detect,

@@ -21,6 +21,7 @@ import pyarrow.fs as arrow_fs
 
 from misc_cli.core.types import Answers
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.io import gate
 from misc_cli.io.columns import ROLES, SYNONYMS, first_nameless
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
@@ -224,7 +225,11 @@ def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
         raise _not_streamed(sample.name, reader.title)
-    chosen = pick(sample.name, reading, options).columns
+    if reading.aside or options.has_filters:
+        raise _not_streamed(sample.name, "some of its rows are to be set aside")
+    (question,) = pick(sample.name, document, reading, options)
+    gate.refuse(sample.name, gate.oddities(question, options, document), options)
+    chosen = question.columns
     if document.table.header is False:
         return tuple(int(chosen[role]) - 1 for role in ROLES)
     return tuple(document.position(chosen[role]) for role in ROLES)
