@@ -1,24 +1,28 @@
-"""Workers who err together: how far two agree beyond what the labels explain.
+"""Workers who err together: how far two agree beyond what a common truth explains.
 
-Given the labels, workers should answer independently of each other: each by its own confusions.
-For two workers w, v and the items that both answered:
-    A  = how often they agree
-    E  = Σ_c n_c Σ_k π_w[c, k] π_v[c, k]   how often they would if only the label c joined them
-    ρ  = (A − E) / (n − E)                 their likeness: 0 independent, 1 always the same
-n_c counts the shared items labelled c; π_w are a worker's own answers given the labels, with half
-an answer of the crowd's. Their own votes helped to make the labels, which hides some likeness and
-invents none: who disagrees with a label is the more likely to be alone with it.
-
+No labels are needed, so copies that have already won the vote are found all the same. For two
+workers w, v and the n items that both answered:
+    A     = how often they agree
+    e_wv  = Σ_k m_w[k] m_v[k]            how often chance would let them, by their shares of labels
+    κ_wv  = (A/n − e_wv) / (1 − e_wv)    agreement beyond chance
+If only the truth joins them, κ_wv ≈ s_w s_v with one skill per worker: the agreements are a matrix
+of rank one, and s_w is what all of w's partners say of it (compare Jaffe, Fetaya, Nadler, Jiang &
+Kluger 2016, "Unsupervised ensemble learning with dependent classifiers"). Two experts agree often,
+and also with everybody else more than others do; two copies agree always, and with everybody else
+no more than before. A worker's skill is a weighted median over its partners, so that a few copies
+among them do not move it. Then
+    E     = n (e_wv + (1 − e_wv) s_w s_v)    what the truth explains of their agreement
+    ρ_wv  = (A − E) / (n − E)                their likeness: 0 independent, 1 always the same
 How likely so much agreement would be by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
 chances of the single items (Hoeffding 1963): no approximation that fails where E is near n. Many
 pairs are tried, so the level holds for the share of false pairs among those found (Benjamini &
-Hochberg 1995).
+Hochberg 1995). Copies that are the majority on their items cannot be told from the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +34,19 @@ from misc_cli.core.votes import Votes
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
 LEVEL = 0.01  # expected share of false pairs among those called alike
 ALIKE = 0.2  # a likeness below this is real on large data, but changes little
-SHRINKAGE = 0.5  # of the crowd's answers in a worker's row, as in ds-em
+COPIES = 0.9  # from here on two workers are as good as one
 # Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
 MOST_PAIRS_OF_ANSWERS = 2_500_000
-MOST_CELLS = 50_000_000  # of workers × classes × classes; beyond, one accuracy per worker
 PAIRS_AT_ONCE = 200_000
-LOOKED_UP_AT_ONCE = 50_000
+MARGIN_PRIOR = 2.0  # answers of the crowd's in a worker's shares of labels
+SKILL_PRIOR = 10.0  # shared items with a typical worker in a worker's skill
+MOST_SAY = (
+    50.0  # shared items beyond which a partner's say grows no more: no copy outvotes the rest
+)
+ROUNDS = 8  # of halving the step towards the medians; more change no pair that is found
 
 Keys = npt.NDArray[np.int64]
-AgreeingChance = Callable[[Keys, Keys, Keys], Floats]
+Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Pairs:
 
     shared    items that both answered
     agreed    on how many of them they said the same
-    expected  how many it would be if only the labels joined them
+    expected  how many it would be if only the truth joined them
     chance    of at least so much agreement by luck, at most
     """
 
@@ -67,68 +75,54 @@ class Pairs:
         return likeness
 
     @property
-    def alike(self) -> npt.NDArray[np.bool_]:
+    def alike(self) -> Chosen:
         """Pairs that agree beyond luck, and by enough to matter."""
         return _significant(self.chance) & (self.likeness >= ALIKE)
 
-    def matrix(self) -> sp.csr_array:
-        """Likeness of the pairs that are alike, symmetric, (n_workers, n_workers), sparse."""
-        chosen = self.alike
+    @property
+    def copies(self) -> Chosen:
+        """Pairs that are as good as one worker."""
+        return self.alike & (self.likeness >= COPIES)
+
+    def matrix(self, chosen: Chosen) -> sp.csr_array:
+        """Likeness of the chosen pairs, symmetric, (n_workers, n_workers), sparse."""
         ends = self.first[chosen], self.second[chosen]
         half = sp.csr_array((self.likeness[chosen], ends), shape=(self.n_workers, self.n_workers))
         return sp.csr_array(half + half.T)
 
 
-def compare_pairs(votes: Votes, label: Codes) -> Pairs:
-    """Every pair of workers that shares enough items, given one label per item, (n_items,)."""
-    n_workers, n_classes = votes.n_workers, votes.n_classes
+def compare_pairs(votes: Votes) -> Pairs:
+    """Every pair of workers that shares enough items."""
     worker, item, answer = _answers(votes)
-    given = label[item].astype(np.int64)
-    keys = _pairs_of_answers(worker, item, answer, given, n_workers, n_classes)
+    keys = _pairs_of_answers(worker, item, answer, votes.n_workers)
     keys.sort()
-    pair = keys // (2 * n_classes)
+    pair = keys // 2
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     sizes = np.diff(starts, append=len(pair))
+    agreed = np.add.reduceat(keys % 2, starts) if len(starts) else sizes
     enough = sizes >= MIN_SHARED
-    kept = np.repeat(enough, sizes)
-    first, second = np.divmod(pair[starts[enough]], n_workers)
-    shared = sizes[enough].astype(np.float64)
-    of = np.repeat(np.arange(len(first)), sizes[enough])
-    on, same = np.divmod(keys[kept] % (2 * n_classes), 2)
-    agreed = np.bincount(of, same, len(first)).astype(np.float64)
-    chance = _chance_to_agree(votes, worker, answer, given)
-    # the answers of a pair stand in the order of their labels: one look-up for each run of them
-    cell = of * n_classes + on
-    heads = np.flatnonzero(np.diff(cell, prepend=-1))
-    runs = np.diff(heads, append=len(cell))
-    likely = np.concatenate(
-        [
-            np.zeros(0),
-            *(
-                chance(on[at], first[of[at]], second[of[at]])
-                for at in np.split(heads, range(LOOKED_UP_AT_ONCE, len(heads), LOOKED_UP_AT_ONCE))
-            ),
-        ]
-    )
-    expected = np.bincount(of[heads], runs * likely, len(first)).astype(np.float64)
+    first, second = np.divmod(pair[starts[enough]], votes.n_workers)
+    shared, same = sizes[enough].astype(np.float64), agreed[enough].astype(np.float64)
+    by_chance = _by_chance(votes, worker, answer, first, second)
+    beyond = (same / shared - by_chance) / (1.0 - by_chance)
+    skill = _skills(votes.n_workers, first, second, beyond, shared * (1.0 - by_chance))
+    common = np.clip(skill[first] * skill[second], 0.0, 1.0)
+    expected = shared * (by_chance + (1.0 - by_chance) * common)
     return Pairs(
-        n_workers=n_workers,
+        n_workers=votes.n_workers,
         first=first.astype(np.int32),
         second=second.astype(np.int32),
         shared=shared,
-        agreed=agreed,
+        agreed=same,
         expected=expected,
-        chance=_luck(agreed, expected, shared),
+        chance=_luck(same, expected, shared),
     )
 
 
-def _pairs_of_answers(
-    worker: Keys, item: Keys, answer: Keys, given: Keys, n_workers: int, n_classes: int
-) -> Keys:
-    """Every two answers to one item as one number: both workers, the item's label, whether same.
+def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
+    """Every two answers to one item as one number: (first · n_workers + second) · 2 + same.
 
-    ((first · n_workers + second) · n_classes + label) · 2 + same; answers are sorted by item and
-    worker. Items with equally many answers are done together.
+    Answers are sorted by item and worker. Items with equally many answers are done together.
     """
     starts = np.flatnonzero(np.diff(item, prepend=-1))
     sizes = np.diff(starts, append=len(item))
@@ -144,12 +138,59 @@ def _pairs_of_answers(
             part = keys[done : done + len(one)]
             np.multiply(worker[one], n_workers, out=part)
             part += worker[other]
-            part *= n_classes
-            part += given[one]
             part *= 2
             part += answer[one] == answer[other]
             done += len(one)
     return keys
+
+
+def _by_chance(votes: Votes, worker: Keys, answer: Keys, first: Keys, second: Keys) -> Floats:
+    """e_wv of every pair, the workers' shares of labels smoothed by the crowd's, (n_pairs,)."""
+    shape = (votes.n_workers, votes.n_classes)
+    counts: Any = sp.csr_array((np.ones(len(worker)), (worker, answer)), shape=shape)
+    crowd = np.bincount(answer, minlength=votes.n_classes) / max(len(answer), 1)
+    totals = counts.sum(axis=1) + MARGIN_PRIOR
+    usual: Floats = MARGIN_PRIOR * np.asarray(counts @ crowd)
+    common = np.empty(len(first))
+    for start in range(0, len(first), PAIRS_AT_ONCE):
+        rows = slice(start, start + PAIRS_AT_ONCE)
+        common[rows] = counts[first[rows]].multiply(counts[second[rows]]).sum(axis=1)
+    common += usual[first] + usual[second] + MARGIN_PRIOR**2 * float(crowd @ crowd)
+    shares: Floats = common / (totals[first] * totals[second])
+    return np.minimum(shares, 1.0 - 1e-6)
+
+
+def _skills(n_workers: int, first: Keys, second: Keys, beyond: Floats, say: Floats) -> Floats:
+    """s_w, (n_workers,): the weighted median of κ_wv / s_v over w's partners v, again and again.
+
+    A partner's say is its shared items, up to a limit, times s_v² (the spread of the ratio), beside
+    one typical partner that every worker has.
+    """
+    if len(first) == 0:
+        return np.zeros(n_workers)
+    typical = float(np.sqrt(max(np.average(beyond, weights=say), 0.01)))
+    everyone = np.arange(n_workers)
+    of = np.concatenate([first, second, everyone])
+    partner = np.concatenate([second, first])
+    ratio_of, limited = np.tile(beyond, 2), np.tile(np.minimum(say, MOST_SAY), 2)
+    usual = np.full(n_workers, typical)
+    skill = usual
+    for _ in range(ROUNDS):
+        theirs = np.maximum(skill[partner], 0.05)
+        ratio = np.concatenate([ratio_of / theirs, usual])
+        weight = np.concatenate([limited * theirs**2, SKILL_PRIOR * usual**2])
+        skill = np.clip((skill + _medians(of, ratio, weight, n_workers)) / 2.0, -1.0, 1.0)
+    return skill
+
+
+def _medians(group: Keys, values: Floats, weights: Floats, n_groups: int) -> Floats:
+    """The weighted median of each group's values, (n_groups,); no group is empty."""
+    order = np.lexsort((values, group))
+    reached = np.cumsum(weights[order])
+    ends = np.cumsum(np.bincount(group, weights, n_groups))
+    middles = ends - np.diff(ends, prepend=0.0) / 2.0
+    medians: Floats = values[order][np.minimum(np.searchsorted(reached, middles), len(order) - 1)]
+    return medians
 
 
 def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
@@ -247,41 +288,6 @@ def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
     hit = keys[at] == wanted
     found[hit] = values[at[hit]]
     return found
-
-
-def _chance_to_agree(votes: Votes, worker: Keys, answer: Keys, given: Keys) -> AgreeingChance:
-    """Σ_k π_w[c, k] π_v[c, k] as a function of the classes and the pairs, (n_look_ups,) each."""
-    n_workers, n_classes = votes.n_workers, votes.n_classes
-    if n_workers * n_classes * n_classes <= MOST_CELLS:
-        cells = (worker * n_classes + given) * n_classes + answer
-        counts = np.bincount(cells, minlength=n_workers * n_classes**2).astype(np.float64)
-        counts = counts.reshape(n_workers, n_classes, n_classes)
-        crowd = counts.sum(axis=0) + 1e-9
-        rows = counts + SHRINKAGE * crowd / crowd.sum(axis=1, keepdims=True)
-        rows /= rows.sum(axis=2, keepdims=True)
-
-        def by_rows(label: Keys, first: Keys, second: Keys) -> Floats:
-            chance: Floats = np.einsum("pk,pk->p", rows[first, label], rows[second, label])
-            return chance
-
-        return by_rows
-    right = answer == given
-    total = np.bincount(worker, minlength=n_workers) + SHRINKAGE
-    accuracy = np.bincount(worker, right, n_workers) + SHRINKAGE * right.mean()
-    accuracy = accuracy / total
-    wrong = sp.csr_array(
-        (np.ones(int((~right).sum())), (given[~right], answer[~right])),
-        shape=(n_classes, n_classes),
-    )
-    mistakes = wrong.sum(axis=1)
-    same_mistake = (wrong * wrong).sum(axis=1) / np.maximum(mistakes, 1.0) ** 2
-
-    def by_accuracy(label: Keys, first: Keys, second: Keys) -> Floats:
-        a, b = accuracy[first], accuracy[second]
-        chance: Floats = a * b + (1.0 - a) * (1.0 - b) * same_mistake[label]
-        return chance
-
-    return by_accuracy
 
 
 def _significant(chance: Floats) -> npt.NDArray[np.bool_]:

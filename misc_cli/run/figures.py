@@ -61,7 +61,7 @@ def figures(
     found["agreement"] = _rounded(float(paired.mean())) if len(paired) else None
     found.update(_overruled(labels, ballots, decision))
     found.update(_lost(labels, ballots, decision))
-    found.update(_effective(labels, compare_pairs(votes, decision.label)))
+    found.update(_effective(labels, compare_pairs(votes)))
     if truth is not None and (truth >= 0).any():
         found["error"] = round(100.0 * expected_error(aggregation.posteriors, truth), 6)
         found["items-with-truth"] = int((truth >= 0).sum())
@@ -107,7 +107,7 @@ def _effective(labels: Labels, pairs: Pairs) -> dict[str, Figure]:
     per_item = votes.n_votes / labels.n_items
     effective = per_item
     if alike.any():
-        weights = answer_weights(votes, pairs.matrix())
+        weights = answer_weights(votes, pairs.matrix(alike))
         effective = float(effective_votes(votes, weights).mean())
     if effective < LEAST_EFFECTIVE * per_item:
         _warn(
