@@ -39,16 +39,23 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
+    from misc_cli.cli import misc
+
+    if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
+        misc.main(words, prog_name="misc")
+    try:
+        return _outcome(words)
+    finally:
+        _let_go()
+
+
+def _outcome(words: list[str]) -> int:
     import click
 
     from misc_cli import signals
     from misc_cli.cli import misc
     from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
 
-    if sys.stderr is None:  # closed by the caller; Python would print to stdout instead
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
-        misc.main(words, prog_name="misc")
     try:
         code = EXIT_DONE
         try:
@@ -74,11 +81,11 @@ def run(words: list[str]) -> int:
         return _complain(error.format_message(), EXIT_USAGE)
     except MiscError as error:
         return _complain(str(error), error.exit_code)
-    except BrokenPipeError:  # whoever reads our output has all it wanted
-        _abandon_stdout()
-        return EXIT_DONE
     except OSError as error:
+        closed = isinstance(error, BrokenPipeError) and _nobody_reads_stdout()
         _abandon_stdout()
+        if closed:
+            return EXIT_DONE  # whoever read it has all it wanted
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
     except MemoryError:
         return _complain(
@@ -98,19 +105,44 @@ def run(words: list[str]) -> int:
 
 
 def _flushed(code: int) -> int:
+    """All of it is out, or its reader has all it wanted; anything else is an error."""
     if sys.stdout is not None:
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _abandon_stdout()
     return code
 
 
+def _nobody_reads_stdout() -> bool:
+    """Asked of the stream itself: a connection of another kind may break as well."""
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), select.POLLOUT)
+        return any(state & (select.POLLERR | select.POLLHUP) for _, state in poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def _abandon_stdout() -> None:
-    """Python flushes stdout once more as it ends: give what is left somewhere to go."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from misc_cli.io.write import abandon_stdout
+
+    abandon_stdout()
+
+
+def _let_go() -> None:
+    """Locks and pipes of outputs, if any were taken."""
+    places = sys.modules.get("misc_cli.io.places")
+    if places is not None:
+        places.close_all()
 
 
 def _complain(message: str, code: int) -> int:
-    line = " ".join(message.split())  # one line, whatever the message holds
+    from misc_cli.errors import printable
+
+    line = printable(" ".join(message.split()))  # one line, whatever the message holds
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.told(line, code):
         print(f"misc: error: {line}", file=sys.stderr)

@@ -1,3 +1,6 @@
 """The version, alone in a module so that reading it imports nothing."""
 
 __version__ = "0.1.0"
+
+# Of run.json and of every --json: raised when something that a script may read changes its meaning.
+SCHEMA = 1

@@ -43,7 +43,7 @@ ROOMS: dict[str, set[str]] = {
         "report",
         "scale",
     },
-    "__main__": {"cli"},
+    "__main__": {"cli", "io"},
     "__init__": {"api"},
 }
 EVERYBODYS = {"errors", "signals", "version"}

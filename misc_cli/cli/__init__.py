@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 
 from misc_cli.cli.nearest import Group
+from misc_cli.errors import EXIT_CODES
 from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
@@ -27,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "datasets": "misc_cli.cli.datasets:group",
     "reproduce": "misc_cli.cli.reproduce:command",
     "simulate": "misc_cli.cli.simulate:command",
+    "verify": "misc_cli.cli.verify:command",
 }
 
 # What `misc --help` says of them: read from the modules, these lines would double its time.
@@ -44,6 +46,7 @@ SUMMARIES: dict[str, str] = {
     "datasets": "List, fetch and find the public datasets.",
     "reproduce": "Run the paper's table, ours beside the paper's.",
     "simulate": "Make up a crowd and its answers, with the truth.",
+    "verify": "Check that a run's files are one whole set.",
 }
 
 
@@ -63,6 +66,8 @@ class LazyGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, SUMMARIES[name]) for name in COMMANDS])
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
 
 
 @click.group(

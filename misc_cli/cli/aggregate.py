@@ -227,7 +227,7 @@ def _check(sources: tuple[str, ...], parameters: dict[str, Any], places: dict[st
     known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
     if [*sources, *known].count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
-    check_writable(places.values(), [*sources, *known])
+    check_writable(places.values(), [*sources, *known], stdout="labels" not in places)
 
 
 def _write(
@@ -240,16 +240,17 @@ def _write(
     warnings: list[str],
     changes: Changes | None,
 ) -> None:
-    """All files at once; stdout last, so that a reader who leaves early costs no file."""
+    """All files at once, and stdout: a reader who leaves early costs no file."""
     from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, write_all
     from misc_cli.run.exposition import exposition
-    from misc_cli.run.manifest import manifest, write_manifest, write_records
+    from misc_cli.run.manifest import manifest, members, write_manifest, write_records
     from misc_cli.run.tables import label_columns, worker_columns
 
     started = time.perf_counter()
+    digests: dict[Path, str] = {}
 
     def facts(outputs: dict[str, str]) -> dict[str, Any]:
         return manifest(
@@ -264,7 +265,10 @@ def _write(
 
     def write_run(stream: BinaryIO) -> None:
         outcome.timings["write"] = round(time.perf_counter() - started, 6)
-        write_manifest(facts({name: str(path) for name, path in places.items()}), stream)
+        content = facts({name: str(path) for name, path in places.items()})
+        names = {path: name for name, path in places.items()}
+        content["files"] = members(places["run"], names, digests)
+        write_manifest(content, stream)
 
     def write_report(stream: BinaryIO) -> None:
         hidden = parameters["anonymize_workers"]
@@ -290,7 +294,8 @@ def _write(
     }
     # The manifest comes last: it records the time and memory that the others took.
     order = [name for name in writers if name in places]
-    write_all(Output(places[name], writers[name]) for name in order)
-    if "labels" not in places:
-        write_table(labels, sys.stdout.buffer)
-        sys.stdout.flush()
+    write_all(
+        [Output(places[name], writers[name]) for name in order],
+        stdout=None if "labels" in places else (lambda stream: write_table(labels, stream)),
+        digests=digests,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,7 +75,7 @@ misc compare answers.csv --json --time-budget 60s
     "--truth", section=_WHAT, metavar="FILE", help="True labels, to report each method's error."
 )
 @options.reading()
-@options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="A JSON list.")
+@options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="One JSON object.")
 @options.option(
     "-o",
     "--output",
@@ -167,11 +166,11 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
     from misc_cli.io.write import Output, content, write_all
 
     if as_json or (place is not None and place.suffix.lower() == ".json"):
-        text = json.dumps([asdict(standing) for standing in standings], indent=2) + "\n"
+        data = options.json_bytes(methods=[asdict(standing) for standing in standings])
         if place is not None:
-            write_all([Output(place, content(text.encode()))])
+            write_all([Output(place, content(data))])
         else:
-            options.write_stdout(text.encode())
+            options.write_stdout(data)
     elif place is not None:
         rows = [asdict(standing) for standing in standings]
         table: dict[str, Any] = {

@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import logs
+from misc_cli.errors import printable
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
@@ -40,7 +41,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Say it once, and keep it for run.json."""
-        line = " ".join(text.split())
+        line = printable(" ".join(text.split()))
         if line in self.warnings:
             return
         self.warnings.append(line)
@@ -58,7 +59,7 @@ class Console:
         if not self.terminal:
             width = max(len(name) for name, _ in rows)
             for name, value in rows:
-                print(f"{name:<{width}}  {value}", file=sys.stderr)
+                print(f"{name:<{width}}  {printable(value)}", file=sys.stderr)
             return
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -67,7 +68,7 @@ class Console:
         grid.add_column(style="bold cyan", no_wrap=True)
         grid.add_column(overflow="fold")  # between words; a long path goes on in the next line
         for name, value in rows:
-            grid.add_row(name, Text(value))
+            grid.add_row(name, Text(printable(value)))
         _rich().print(grid, highlight=False)
 
     def on_iteration(self, iteration: Iteration) -> None:
@@ -113,7 +114,7 @@ class Console:
             def tell(step: str) -> None:
                 at, seconds = next(done), time.monotonic() - started
                 if self.verbose and not self.quiet:
-                    print(f"{at} of {total}  {seconds:.0f} s  {step}", file=sys.stderr)
+                    print(f"{at} of {total}  {seconds:.0f} s  {printable(step)}", file=sys.stderr)
 
             yield tell
             return
@@ -154,12 +155,12 @@ def print_tables(tables: Sequence[Table]) -> None:
         else:
             grid = RichTable(title=table.title or None, title_justify="left", title_style="bold")
             for at, name in enumerate(table.header):
-                grid.add_column(name, justify="left" if at < table.left else "right")
+                grid.add_column(printable(name), justify="left" if at < table.left else "right")
             for row in table.rows:
-                grid.add_row(*row)
+                grid.add_row(*map(printable, row))
             screen.print(grid)
         for note in table.notes:
-            screen.print(note, soft_wrap=True)
+            screen.print(printable(note), soft_wrap=True)
 
 
 class _Progress:
@@ -201,7 +202,7 @@ class _Progress:
         if iteration.change is not None:
             parts.append(f"change {iteration.change:.2g}")
         parts.append(f"{seconds:.0f} s")
-        return " · ".join(parts)
+        return printable(" · ".join(parts))
 
 
 _console: Any = None

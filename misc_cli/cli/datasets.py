@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -30,7 +29,7 @@ def group() -> None:
 
 @group.command(name="list", cls=options.Command, examples="misc datasets list --json")
 @_FROM
-@options.option("--json", "as_json", section="Output", is_flag=True, help="A JSON list.")
+@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 def list_datasets(folder: str | None, as_json: bool) -> None:
     """Names, sizes and where the copies on this machine are."""
     from misc_cli.cli.console import print_tables
@@ -51,7 +50,7 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
             }
             for name, known in datasets.registry().items()
         ]
-        click.echo(json.dumps(entries, indent=2))
+        options.write_stdout(options.json_bytes(datasets=entries))
         return
     rows = [
         (name, known.about, str(found[name] or "–"), *(f"{getattr(known, c):,}" for c in counts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -90,7 +89,7 @@ def command(
         columns = change_columns(found)
         write_all([Output(place, lambda stream: write_table(columns, stream, place.name))])
     if as_json:
-        options.write_stdout((json.dumps(found.to_json(), indent=2) + "\n").encode())
+        options.write_stdout(options.json_bytes(**found.to_json()))
     else:
         print_tables(summary(found))
     refuse(holding(gates, found.figures), found.figures, "compared")

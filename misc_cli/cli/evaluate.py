@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
@@ -55,13 +54,13 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     with Console().watching():
         found = evaluate(read_labels(labels), read_known(truth).labels)
     if as_json or (place is not None and place.suffix.lower() == ".json"):
-        text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
+        data = options.json_bytes(**found.to_json())
     else:
-        text = plain(tables(found))
+        data = plain(tables(found)).encode()
     if place is not None:
-        write_all([Output(place, content(text.encode()))])
+        write_all([Output(place, content(data))])
     elif as_json:
-        options.write_stdout(text.encode())
+        options.write_stdout(data)
     else:
         print_tables(tables(found))
 

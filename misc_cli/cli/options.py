@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from misc_cli.core.limits import DUPLICATES
 from misc_cli.errors import ConfigError
 from misc_cli.run import registry
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
+from misc_cli.version import SCHEMA
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULTS = Settings()
@@ -151,10 +153,12 @@ def output_file(given: str | None, *known: str) -> Path | None:
     `known` are the suffixes it may have, those of tables unless they are given.
     """
     if given is not None and given != "-":
+        from misc_cli.io.places import STDOUT, stream_of
         from misc_cli.io.write import TABLES, check_suffix
 
         check_suffix(Path(given), known or TABLES)
-        return Path(given)
+        if stream_of(Path(given)) != STDOUT:
+            return Path(given)
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
     return None
@@ -162,8 +166,15 @@ def output_file(given: str | None, *known: str) -> Path | None:
 
 def write_stdout(data: bytes) -> None:
     """Data is UTF-8 whatever the locale of the terminal."""
-    sys.stdout.buffer.write(data)
-    sys.stdout.flush()
+    from misc_cli.io.write import content, to_stdout
+
+    to_stdout(content(data))
+
+
+def json_bytes(**value: Any) -> bytes:
+    """What every --json prints and every .json file holds: one object, with a schema version."""
+    text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False, default=str)
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def answers_argument() -> Callable[[F], F]:

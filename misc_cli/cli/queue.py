@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -43,7 +42,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, check_writable, write_all
+    from misc_cli.io.write import Output, check_writable, to_stdout, write_all
     from misc_cli.run import pipeline
     from misc_cli.run.tables import queue_columns
 
@@ -61,5 +60,4 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     if place is not None:
         write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
     else:
-        write_table(table, sys.stdout.buffer)
-        sys.stdout.flush()
+        to_stdout(lambda stream: write_table(table, stream))

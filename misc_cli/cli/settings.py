@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -44,7 +43,7 @@ def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> Non
     for name, guess in config.unknown_variables(root):
         console.warn(f"the variable {name} sets nothing{guess}")
     if as_json:
-        options.write_stdout((json.dumps(rows, indent=2, default=str) + "\n").encode())
+        options.write_stdout(options.json_bytes(settings=rows))
         return
     shown = [(row["command"], row["setting"], _text(row["value"]), row["from"]) for row in rows]
     title = f"Settings, file: {file.name or 'none'}"

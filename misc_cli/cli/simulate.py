@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -104,17 +103,15 @@ def command(**parameters: Any) -> None:
     parameters["mix"] = _mix(parameters["mix"])
     given = {name: value for name, value in parameters.items() if value is not None}
     settings = Simulation(**given)
-    check_writable([path for path in (output, truth) if path is not None], [])
+    check_writable([path for path in (output, truth) if path], [], stdout=output is None)
     crowd = simulate(settings)
     tables = [(output, answer_columns(crowd, names)), (truth, truth_columns(crowd, names))]
-    write_all(
+    files = [
         Output(path, partial(write_table, table, name=path.name))
         for path, table in tables
         if path is not None
-    )
-    if output is None:
-        write_table(tables[0][1], sys.stdout.buffer)
-        sys.stdout.flush()
+    ]
+    write_all(files, stdout=partial(write_table, tables[0][1]) if output is None else None)
 
 
 def _n_classes(count: int | None, names: tuple[str, ...] | None) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 own_process = False  # set where `misc` starts; a library must not touch its host's imports
@@ -18,13 +20,47 @@ class _NoPandas:
             raise ModuleNotFoundError("pandas is not needed here", name=name)
 
 
-def prepare_streams() -> None:
-    """Help and tables on a stdout that is not UTF-8: what it cannot spell becomes a question mark.
+class _Forgiving(io.TextIOWrapper):
+    """Stderr never decides the outcome: what it cannot take is lost, and nobody is told."""
 
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            super().flush()
+
+
+def prepare_streams() -> None:
+    """Streams that are closed, full, broken or not UTF-8 do no harm they need not do.
+
+    Help and tables on a stdout that is not UTF-8: what it cannot spell becomes a question mark.
     Data (labels, JSON) goes out as bytes of UTF-8 and is not touched by this.
     """
+    for number in range(3):  # a file that we open must never get the number of a closed stream
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     if isinstance(sys.stdout, io.TextIOWrapper):
+        if isinstance(sys.stdout.buffer, io.RawIOBase):
+            # PYTHONUNBUFFERED: a write to a nearly full disk would be cut short without a word.
+            sys.stdout = _wrapped(sys.stdout, io.TextIOWrapper)
         sys.stdout.reconfigure(errors="replace")
+    if sys.stderr is None:  # closed by the caller; Python would print to stdout instead
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    elif isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr = _wrapped(sys.stderr, _Forgiving)
+
+
+def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
+    """The same stream with a buffer of its own."""
+    binary = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
+    again = kind(binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
+    again.mode = stream.mode  # type: ignore[misc]
+    return again
 
 
 def limit_arrow(threads: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from misc_cli.errors import printable
+
 Row = Sequence[str]
 
 
@@ -28,8 +30,9 @@ def plain(tables: Sequence[Table]) -> str:
     for table in tables:
         lines = [table.title] if table.title else []
         if table.rows:
-            lines += _aligned([table.header, *table.rows], table.left)
-        blocks.append("\n".join([*lines, *table.notes]))
+            rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows)]
+            lines += _aligned(rows, table.left)
+        blocks.append("\n".join([*lines, *map(printable, table.notes)]))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -44,7 +47,7 @@ def markdown(tables: Sequence[Table]) -> str:
             rows = [table.header, rule, *table.rows]
             blocks.append(
                 "\n".join(
-                    "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+                    "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in row) + " |"
                     for row in rows
                 )
             )

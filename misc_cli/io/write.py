@@ -1,21 +1,23 @@
-"""Files that appear together, whole, or not at all.
-
-Each file is written beside its final place under a temporary name and synced; when all are, they
-are renamed. Until the first rename whatever stood there before is untouched.
-"""
+"""The writing end of every command: files whole and together (publish.py), streams, stdout."""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import signal
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from misc_cli import signals
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.io import locks
+from misc_cli.io.places import check_writable as check_writable
+from misc_cli.io.places import is_special as is_special
+from misc_cli.io.places import open_special, real
+from misc_cli.io.publish import Staged, new_file, publish, settle
 
 # What a table may be called; no suffix at all is CSV.
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -40,35 +42,70 @@ def content(whole: bytes) -> Write:
     return write
 
 
-def write_all(outputs: Iterable[Output]) -> None:
-    """Write every output under a temporary name, then rename them all."""
-    staged: list[tuple[Path, Path]] = []
-    place: Path | None = None
+def write_all(
+    outputs: Iterable[Output],
+    *,
+    stdout: Write | None = None,
+    digests: MutableMapping[Path, str] | None = None,
+) -> None:
+    """Write every output under a temporary name, then rename them all.
+
+    Pipes and stdout come when all files are there and none is renamed: a full disk at either costs
+    no earlier file. `digests` receives the SHA-256 of each file, by path, before the next is
+    written.
+    """
+    chosen = list(outputs)
+    files = [output for output in chosen if not is_special(output.path)]
+    staged: list[Staged] = []
+    with locks.holding([real(output.path) for output in files]):
+        try:
+            for output in files:
+                with _said_where(output.path):
+                    _stage(output, staged, digests)
+            for output in chosen:
+                if output not in files:
+                    with _said_where(output.path), open_special(output.path) as stream:
+                        output.write(stream)
+            if stdout is not None:
+                to_stdout(stdout)
+            signals.check()
+            publish(staged)
+        finally:
+            with signals.held():
+                for piece in staged:
+                    piece.forget()
+
+
+def to_stdout(write: Write) -> None:
+    """Data on stdout, all of it; a reader that has left has all it wanted."""
+    if sys.stdout is None:
+        raise ConfigError("stdout is closed; name a file with -o")
     try:
-        for output in outputs:
-            place = output.path
-            if is_special(output.path):
-                with output.path.open("wb") as stream:
-                    output.write(stream)
-            else:
-                staged.append(_stage(output))
-        with _undisturbed():
-            while staged:
-                temporary, place = staged[0]
-                temporary.replace(place)
-                staged.pop(0)
+        sys.stdout.flush()
+        write(sys.stdout.buffer)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        abandon_stdout()
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise InputError(f"cannot write {place}: {error.strerror or error}") from None
-    finally:
-        for temporary, _ in staged:
-            temporary.unlink(missing_ok=True)
+        abandon_stdout()
+        raise InputError(f"output: {error.strerror or error}") from None
+
+
+def abandon_stdout() -> None:
+    """Python flushes stdout once more as it ends: give what is left somewhere to go."""
+    if sys.stdout is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
     """The name of an output promises a format: refuse what would be broken."""
     name = path.name.lower()
+    if name in ("", ".."):
+        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
+    if is_special(path):
+        return
     stem = name.removesuffix(".gz") if ".csv.gz" in known else name
     if Path(stem).suffix and not name.endswith(tuple(known)):
         raise ConfigError(
@@ -76,66 +113,29 @@ def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
         )
 
 
-def check_writable(paths: Iterable[Path], inputs: Iterable[str]) -> None:
-    """Find out before the work whether the outputs can be written and spare the inputs."""
-    read = [Path(name) for name in inputs if name != "-" and os.path.exists(name)]
-    seen: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            raise ConfigError(f"{path}: this is a folder; name a file in it")
-        if is_special(path):
-            continue
-        real = path.resolve()
-        if real in seen:
-            raise ConfigError(f"{path}: two outputs would go to this file; name another")
-        seen.add(real)
-        if path.exists() and any(path.samefile(source) for source in read):
-            raise ConfigError(f"{path}: this is an input; give the output another name")
-        try:
-            with tempfile.TemporaryFile(dir=real.parent):
-                pass
-        except OSError as error:
-            what = "no such folder" if not real.parent.exists() else error.strerror
-            raise InputError(f"{path}: cannot be written ({what}); choose another place") from None
+def _stage(output: Output, staged: list[Staged], digests: MutableMapping[Path, str] | None) -> None:
+    with signals.held():  # no file without somebody who knows of it
+        stream, piece = new_file(real(output.path))
+        staged.append(piece)
+    with stream:
+        output.write(stream)
+        settle(stream, piece.final)
+        if digests is not None:
+            stream.seek(0)
+            digests[output.path] = sha256_of(stream)
 
 
-def is_special(path: Path) -> bool:
-    """A device or a pipe: written straight through, never renamed over."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _stage(output: Output) -> tuple[Path, Path]:
-    """The content under a temporary name, in the same folder so that a rename is atomic."""
-    final = output.path.resolve()  # a link keeps pointing at the file
-    handle, name = tempfile.mkstemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            output.write(stream)
-            stream.flush()
-            os.fchmod(stream.fileno(), _mode(final))
-            os.fsync(stream.fileno())
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    return temporary, final
-
-
-def _mode(path: Path) -> int:
-    """The permissions of the file that is replaced, else those of any new file."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
+def sha256_of(stream: BinaryIO) -> str:
+    """Of all that follows in a file."""
+    digest = hashlib.sha256()
+    while piece := stream.read(1 << 20):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C waits for the renames: some new files and some old ones would match nothing."""
-    waiting = {signal.SIGINT, signal.SIGTERM}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+def _said_where(path: Path) -> Iterator[None]:
     try:
         yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None

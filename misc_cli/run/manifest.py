@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import resource
@@ -17,10 +18,14 @@ import numpy as np
 from misc_cli.core.parallel import threads
 from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
 from misc_cli.run.settings import Settings
-from misc_cli.version import __version__
+from misc_cli.version import SCHEMA, __version__
 
 if TYPE_CHECKING:
     from misc_cli.run.outcome import Outcome
+
+
+# A file's name need not be UTF-8: what is not is written as JSON's own escape, \udc80 and so on.
+ESCAPED = "backslashreplace"
 
 
 def manifest(
@@ -36,6 +41,7 @@ def manifest(
     """Everything needed to know what a run did and to do it again."""
     encoding = outcome.encoding
     return {
+        "schema": SCHEMA,
         "misc": __version__,
         "command": list(command),
         "options": {
@@ -86,13 +92,28 @@ def manifest(
 
 def write_manifest(content: Mapping[str, Any], stream: BinaryIO) -> None:
     text = json.dumps(strict(dict(content)), indent=2, ensure_ascii=False, allow_nan=False)
-    stream.write(f"{text}\n".encode())
+    stream.write(f"{text}\n".encode(errors=ESCAPED))
+
+
+def members(
+    run_file: Path, names: Mapping[Path, str], digests: Mapping[Path, str]
+) -> list[dict[str, str]]:
+    """The other files of a set, as seen from run.json's folder, so that a set can be moved."""
+    folder = os.path.realpath(run_file.parent)
+    return [
+        {
+            "name": names[path],
+            "file": os.path.relpath(os.path.realpath(path), folder),
+            "sha256": digest,
+        }
+        for path, digest in digests.items()
+    ]
 
 
 def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
     for record in records:
         line = json.dumps(strict(record), ensure_ascii=False, allow_nan=False)
-        stream.write(f"{line}\n".encode())
+        stream.write(f"{line}\n".encode(errors=ESCAPED))
 
 
 def peak_memory() -> int:

@@ -24,9 +24,9 @@ def test_the_leaderboard_is_sorted_and_truth_is_only_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["compare", "answers.csv", *WORDS, "--json"]) == 0
-    blind = json.loads(capsys.readouterr().out)
+    blind = json.loads(capsys.readouterr().out)["methods"]
     assert run(["compare", "answers.csv", *WORDS, "--truth", "truth.csv", "--json"]) == 0
-    judged = json.loads(capsys.readouterr().out)
+    judged = json.loads(capsys.readouterr().out)["methods"]
     assert {row["method"] for row in blind} == {"mv", "ds-em", "tucker + mv", "tucker + ds-em"}
     assert [row["score"] for row in blind] == sorted((r["score"] for r in blind), reverse=True)
     assert blind[0]["behind"] == 0.0
@@ -53,7 +53,7 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
         rows = list(csv.DictReader(stream))
     assert {row["method"] for row in rows} == {"mv", "one-coin"}
     assert run(["compare", "answers.csv", *words, "--json", "-o", "table.json"]) == 0
-    assert {row["method"] for row in json.loads(Path("table.json").read_text())} == {
+    assert {row["method"] for row in json.loads(Path("table.json").read_text())["methods"]} == {
         "mv",
         "one-coin",
     }

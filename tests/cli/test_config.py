@@ -58,7 +58,7 @@ def test_show_says_where_each_setting_is_from(
     monkeypatch.setenv("MISC_SEAD", "1")
     assert run(["config", "show", "--json"]) == 0
     said = capfd.readouterr()
-    rows = {(row["command"], row["setting"]): row for row in json.loads(said.out)}
+    rows = {(row["command"], row["setting"]): row for row in json.loads(said.out)["settings"]}
     assert rows["aggregate", "seed"]["value"] == 7
     assert rows["simulate", "seed"]["from"] == "pyproject.toml"
     assert rows["aggregate", "fail-if"]["value"] == ["a<1", "b<1"]

@@ -106,7 +106,9 @@ def test_datasets_from_a_folder(own_folder: Path, capfd: Capture) -> None:
     assert run(["datasets", "path", "temp"]) == 0
     assert capfd.readouterr().out.strip() == copy
     assert run(["datasets", "list", "--json"]) == 0
-    found = {entry["name"]: entry["path"] for entry in json.loads(capfd.readouterr().out)}
+    found = {
+        entry["name"]: entry["path"] for entry in json.loads(capfd.readouterr().out)["datasets"]
+    }
     assert found == {**dict.fromkeys(("web", "bm", "rte", "dog", "bluebirds")), "temp": copy}
     assert run(["datasets", "fetch", "cats"]) == 2
     assert "there are web, bm" in capfd.readouterr().err
