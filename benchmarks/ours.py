@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core.encode import encode
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Labels

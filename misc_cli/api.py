@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from misc_cli.core.encode import encode, encode_truth
-from misc_cli.core.limits import check
+from misc_cli.core.parameters import check, parameters_of
 from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
@@ -156,7 +156,7 @@ def compare(
     from misc_cli.run.plan import applicable, pairs
     from misc_cli.select.compare import compare as leaderboard
 
-    check({"seed": seed, "time_budget": time_budget})
+    check({"seed": seed, "time_budget": time_budget}, parameters_of(Settings))
     labels = encode(_answers(answers)).labels
     judges = _known(truth)
     standings = leaderboard(

@@ -10,9 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pytest
+from hypothesis import settings
 
 from misc_cli.core.encode import encode, encode_gold
 from misc_cli.core.types import Answers, Codes, Labels
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 REPO = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("MISC_SHARED", REPO.parent / "shared"))

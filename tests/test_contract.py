@@ -7,27 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from numbers import Integral, Real
 from typing import Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 import misc_cli.core.votes as votes_module
-from misc_cli.cli.method_options import METHOD_OPTIONS
 from misc_cli.core.encode import encode
-from misc_cli.core.limits import LIMITS
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Answers, Codes, Iteration, Labels
 from misc_cli.core.votes import SparseVotes
 from misc_cli.loop.driver import mix
 from misc_cli.loop.settings import Loop
-from misc_cli.run import plan, registry
-from misc_cli.run.settings import AGGREGATOR_ONLY, RANK_OPTIONS
+from misc_cli.run import registry
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))
 COMPLETERS = list(itertools.product(registry.COMPLETERS, registry.PRESETS))
@@ -254,39 +249,6 @@ def test_the_loop_runs_with_every_completer(completer: str, preset: str, aggrega
     np.testing.assert_array_equal(posteriors[:5], np.eye(labels.n_classes)[gold[:5]])
     assert mixture.aggregation.confusions.shape[0] == labels.n_workers
     assert (posteriors.argmax(axis=1) == truth)[5:].mean() > 0.85
-
-
-def test_every_parameter_has_a_flag_whose_help_says_its_default() -> None:
-    found: dict[str, dict[str, list[str]]] = {}
-    kinds = {"aggregator": registry.AGGREGATORS, "completer": registry.COMPLETERS}
-    for kind, table in kinds.items():
-        for method in table:
-            for name, value in registry.settings(kind, method).items():
-                if not (kind == "completer" and name in AGGREGATOR_ONLY):
-                    found.setdefault(name, {}).setdefault(in_words(value), []).append(method)
-    for field in dataclasses.fields(Loop):
-        found[field.name] = {in_words(field.default): []}
-    found["start"] = {"as --aggregator": []}
-    chosen = "where hidden answers choose the rank"
-    found["passes"][f"{' or '.join(map(str, plan.PASSES))} {chosen}"] = []
-    found["final"][f"{plan.FINAL} {chosen}"] = []
-    for name in RANK_OPTIONS:
-        found[name] = {"hidden answers choose": []}
-    del found["seed"]
-    said = {flag.replace("-", "_"): row.default for flag, row in METHOD_OPTIONS.items()}
-    assert said == {name: default_in_words(values) for name, values in found.items()}
-
-
-def test_flags_allow_what_the_python_functions_do() -> None:
-    """The ranges of the command line are those of `limits`, number by number."""
-    ranged = {}
-    for name, row in METHOD_OPTIONS.items():
-        if isinstance(row.type, click.IntRange | click.FloatRange):
-            kind = Integral if isinstance(row.type, click.IntRange) else Real
-            ranged[name.replace("-", "_")] = (kind, row.type.min, row.type.min_open)
-    own = {"seed", "threads", "time_budget"}
-    limits = {name: limit[:3] for name, limit in LIMITS.items() if name not in own}
-    assert ranged == limits
 
 
 def test_defaults_made_by_a_factory_are_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:

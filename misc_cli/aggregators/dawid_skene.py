@@ -7,29 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from misc_cli.aggregators.shared import class_prior, max_iter, shrinkage, tol
+from misc_cli.core.engines.on_engines import OnEngines
+from misc_cli.core.iteration import OnIteration
+from misc_cli.core.parameters import Checked
 
-from misc_cli.aggregators.confusion.em import Model, fit, shrunk_rows
-from misc_cli.core.engines.local import OnEngines
-from misc_cli.core.engines.protocol import Engine, Fitted
-from misc_cli.core.start import Start
-from misc_cli.core.types import Floats, OnIteration
+if TYPE_CHECKING:
+    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
+    from misc_cli.core.types import Floats
 
 
 @dataclass(frozen=True)
-class DawidSkene(OnEngines):
+class DawidSkene(Checked, OnEngines):
     """A confusion matrix per worker.
 
     `shrinkage` is how many pseudo-answers per true class pull a worker's row towards the crowd's
     mean row: with few answers a worker is taken to be like the others, with many like itself.
     """
 
-    class_prior: str = "estimated"
-    shrinkage: float = 2.0
-    tol: float = 1e-3
-    max_iter: int = 100
+    class_prior: str = class_prior()
+    shrinkage: float = shrinkage()
+    tol: float = tol()
+    max_iter: int = max_iter()
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
@@ -38,6 +41,10 @@ class DawidSkene(OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
+        import numpy as np
+
+        from misc_cli.aggregators.confusion.em import Model, fit, shrunk_rows
+
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
             confusions = shrunk_rows(counts, self.shrinkage)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from misc_cli.aggregators.confusion.em import VoteFractions, shrunk_rows
-from misc_cli.core.engines.local import OnEngines
-from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
-from misc_cli.core.start import Start
-from misc_cli.core.types import Iteration, OnIteration
+from misc_cli.core.engines.on_engines import OnEngines
+from misc_cli.core.iteration import Iteration, OnIteration
+
+if TYPE_CHECKING:
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
 
 # Pseudo-answers per class that pull a worker's confusions towards the crowd's.
 SHRINKAGE = 0.5
@@ -27,6 +28,9 @@ class MajorityVote(OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
+        from misc_cli.aggregators.confusion.em import VoteFractions, shrunk_rows
+        from misc_cli.core.engines.protocol import POSTERIORS, Fitted
+
         sums = engine.sweep(VoteFractions())
         on_iteration(Iteration("mv", 1, change=0.0, posteriors=engine.whole(POSTERIORS)))
         return Fitted(

@@ -7,32 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from scipy.special import digamma
+from misc_cli.aggregators.shared import (
+    class_prior,
+    diagonal,
+    max_iter,
+    off_diagonal,
+    shrinkage,
+    tol,
+)
+from misc_cli.core.engines.on_engines import OnEngines
+from misc_cli.core.iteration import OnIteration
+from misc_cli.core.parameters import Checked
 
-from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
-from misc_cli.core.engines.local import OnEngines
-from misc_cli.core.engines.protocol import Engine, Fitted
-from misc_cli.core.start import Start
-from misc_cli.core.types import Floats, OnIteration
+if TYPE_CHECKING:
+    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
+    from misc_cli.core.types import Floats
 
 
 @dataclass(frozen=True)
-class MeanField(OnEngines):
+class MeanField(Checked, OnEngines):
     """Pseudo-counts: `diagonal` on the right answer, `off_diagonal` elsewhere.
 
     `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row: the
     robust preset lets the crowd say what a typical row is, where the paper assumes one.
     """
 
-    class_prior: str = "estimated"
-    shrinkage: float = 2.0
-    diagonal: float = 0.1
-    off_diagonal: float = 0.01
-    tol: float = 1e-3
-    max_iter: int = 100
+    class_prior: str = class_prior()
+    shrinkage: float = shrinkage()
+    diagonal: float = diagonal(0.1)
+    off_diagonal: float = off_diagonal(0.01)
+    tol: float = tol()
+    max_iter: int = max_iter()
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
@@ -46,6 +55,11 @@ class MeanField(OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
+        import numpy as np
+        from scipy.special import digamma
+
+        from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
+
         n_classes = engine.n_classes
         prior = np.full((n_classes, n_classes), self.off_diagonal)
         np.fill_diagonal(prior, self.diagonal)

@@ -7,35 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from misc_cli.aggregators.shared import class_prior, max_iter, shrinkage, tol
+from misc_cli.core.engines.on_engines import OnEngines
+from misc_cli.core.iteration import OnIteration
+from misc_cli.core.parameters import Checked
 
-from misc_cli.aggregators.confusion.em import TINY, Model, fit
-from misc_cli.core.engines.local import OnEngines
-from misc_cli.core.engines.protocol import Engine, Fitted
-from misc_cli.core.start import Start
-from misc_cli.core.types import Floats, OnIteration
+if TYPE_CHECKING:
+    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
+    from misc_cli.core.types import Floats
 
 
 @dataclass(frozen=True)
-class OneCoin(OnEngines):
+class OneCoin(Checked, OnEngines):
     """`shrinkage` is how many pseudo-answers pull a worker's accuracy towards the crowd's.
 
     The class prior stays uniform in both presets: one accuracy cannot say that a class is rarely
     answered, so an estimated prior runs away to the largest class (80 % errors on `relevance`).
     """
 
-    class_prior: str = "uniform"
-    shrinkage: float = 2.0
-    tol: float = 1e-3
-    max_iter: int = 100
+    class_prior: str = class_prior("uniform")
+    shrinkage: float = shrinkage()
+    tol: float = tol()
+    max_iter: int = max_iter()
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
+        from misc_cli.aggregators.confusion.em import fit
+
         def estimate(counts: Floats) -> Model:
             return _coins(counts, self.shrinkage)
 
@@ -53,6 +58,10 @@ class OneCoin(OnEngines):
 
 def _coins(counts: Floats, shrinkage: float) -> Model:
     """accuracy_w = expected correct / answered, as a confusion matrix (n_workers, K, K)."""
+    import numpy as np
+
+    from misc_cli.aggregators.confusion.em import TINY, Model
+
     n_classes = counts.shape[1]
     correct = np.trace(counts, axis1=1, axis2=2)
     answered = counts.sum(axis=(1, 2))

@@ -11,7 +11,7 @@ import click
 from misc_cli.cli import options
 from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
-from misc_cli.core.limits import DUPLICATES
+from misc_cli.core.parameters import DUPLICATES
 from misc_cli.run import registry
 from misc_cli.run.settings import NO_COMPLETER, Settings
 

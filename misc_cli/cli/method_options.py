@@ -1,151 +1,119 @@
-"""Every parameter of every method as a flag: one row here, one dataclass field there.
+"""Every parameter of every method as a flag, read from the methods' own records.
 
-A flag's name is its field's (`--max-iter`, `max_iter`). Defaults are said as the robust preset has
-them, the most common value first; a test compares them with the fields, which nothing here loads.
+A flag's name is its field's (`--max-iter`, `max_iter`). Its help says the default of the robust
+preset, the most common value first. Nothing numeric is loaded: the records import none of it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
 
 from misc_cli.cli.parameters import NumberOr, Numbers
-from misc_cli.core.limits import CHOICES
+from misc_cli.core.parameters import Number, Parameter, parameters_of
+from misc_cli.errors import ConfigError
+from misc_cli.loop.settings import Loop
+from misc_cli.run import registry
 
 AGGREGATOR = "Aggregator (each takes some of these)"
 COMPLETER = "Completer and loop (each completer takes some of these)"
+SECTIONS = {"aggregator": AGGREGATOR, "completer": COMPLETER}
 
 COUNT = click.IntRange(min=1)
 SEED = click.IntRange(min=0)
-WEIGHT = click.FloatRange(min=0.0)
-POSITIVE = click.FloatRange(min=0.0, min_open=True)
 
 
 class Row(NamedTuple):
+    """One flag: where the help shows it, what it may be, and its default in words."""
+
     section: str
-    type: Any
-    metavar: str
-    text: str
+    parameter: Parameter
     default: str
 
     @property
+    def type(self) -> Any:
+        return click_type(self.parameter)
+
+    @property
+    def metavar(self) -> str:
+        declared = self.parameter.metavar or "|".join(self.parameter.choices)
+        return declared or _metavar_of(self.parameter.number)
+
+    @property
     def help(self) -> str:
-        return f"{self.text} [default: {self.default}]"
+        return f"{self.parameter.help} [default: {self.default}]".strip()
 
 
-METHOD_OPTIONS: dict[str, Row] = {
-    "tol": Row(
-        AGGREGATOR,
-        WEIGHT,
-        "X",
-        "Stop when posteriors move less than this; 0 runs all iterations.",
-        "0.001; mmce-c, mmce-o 0.005",
-    ),
-    "max-iter": Row(AGGREGATOR, COUNT, "N", "Iterations at most.", "100; ebcc 500"),
-    "class-prior": Row(
-        AGGREGATOR,
-        click.Choice(CHOICES["class_prior"]),
-        "estimated|uniform",
-        "How common the classes are taken to be.",
-        "estimated; one-coin uniform",
-    ),
-    "shrinkage": Row(
-        AGGREGATOR, WEIGHT, "X", "Pseudo-answers that pull a worker towards the crowd.", "2; ebcc 4"
-    ),
-    "diagonal": Row(AGGREGATOR, WEIGHT, "X", "Pseudo-answers on the true class.", "0.1; ebcc 2"),
-    "off-diagonal": Row(
-        AGGREGATOR, WEIGHT, "X", "Pseudo-answers on every other class.", "0.01; ebcc 0.5"
-    ),
-    "regularization": Row(
-        AGGREGATOR,
-        NumberOr("auto"),
-        "X|auto",
-        "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
-        "1",
-    ),
-    "worker-regularization": Row(AGGREGATOR, POSITIVE, "X", "mmce: weight of workers.", "0.0625"),
-    "item-regularization": Row(
-        AGGREGATOR, POSITIVE, "X", "mmce: weight of items, relative to the workers'.", "4"
-    ),
-    "center": Row(
-        AGGREGATOR,
-        click.Choice(CHOICES["center"]),
-        "crowd|zero",
-        "mmce: what a worker is shrunk towards.",
-        "crowd",
-    ),
-    "subtypes": Row(AGGREGATOR, COUNT, "N", "ebcc: subtypes of each class.", "10"),
-    "subtype-prior": Row(AGGREGATOR, WEIGHT, "X", "ebcc: shared out over the subtypes.", "0.1"),
-    "restarts": Row(
-        AGGREGATOR, COUNT, "N", "ebcc, tenals: starts, of which the best counts.", "40; tenals 10"
-    ),
-    "ranks": Row(
-        COMPLETER,
-        Numbers(int, "auto", count=3),
-        "R1,R2,R3|auto",
-        "tucker: ranks of the worker, item and class modes.",
-        "hidden answers choose",
-    ),
-    "initial-rank": Row(COMPLETER, COUNT, "R0", "tucker: rank of the first HOSVD.", "by size"),
-    "sweeps": Row(COMPLETER, COUNT, "N", "tucker: HOOI sweeps per pass at most.", "3"),
-    "cp-rank": Row(COMPLETER, COUNT, "R", "tenals: number of components.", "hidden answers choose"),
-    "ridge": Row(COMPLETER, WEIGHT, "X", "tenals: weight of the factors' squares.", "1"),
-    "lrtc-weights": Row(
-        COMPLETER,
-        Numbers(float, count=3),
-        "A,B,C",
-        "lrtc: weights of the worker, item and class unfoldings.",
-        "1,1,1",
-    ),
-    "rho": Row(COMPLETER, POSITIVE, "X", "lrtc: singular values below 1/X go.", "by size"),
-    "completer-cells": Row(
-        COMPLETER, COUNT, "N", "lrtc: numbers its low-rank form may hold.", "100000000"
-    ),
-    "observed": Row(
-        COMPLETER,
-        click.Choice(CHOICES["observed"]),
-        "fibres|ones",
-        "tenals, lrtc: the entries that count as seen.",
-        "fibres",
-    ),
-    "completer-tol": Row(
-        COMPLETER, WEIGHT, "X", "tenals, lrtc: stop when the fit gains less.", "0.0001"
-    ),
-    "completer-max-iter": Row(COMPLETER, COUNT, "N", "tenals, lrtc: iterations per pass.", "200"),
-    "passes": Row(
-        COMPLETER,
-        COUNT,
-        "N",
-        "Passes of the complete ⇄ slice loop at most.",
-        "3; 4 or 6 where hidden answers choose the rank",
-    ),
-    "slice": Row(
-        COMPLETER,
-        click.Choice(CHOICES["slice"]),
-        "soft|hard",
-        "What goes back into the loop: the completed slice as it is, or binarised.",
-        "soft",
-    ),
-    "final": Row(
-        COMPLETER,
-        click.Choice(CHOICES["final"]),
-        "answers|completed",
-        "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
-        "answers; completed where hidden answers choose the rank",
-    ),
-    "start": Row(
-        COMPLETER,
-        str,
-        "NAME",
-        "The aggregator whose pure result is the first slice.",
-        "as --aggregator",
-    ),
-    "max-cells": Row(
-        COMPLETER,
-        COUNT,
-        "N",
-        "Cells of the completed matrix held exactly; above it workers are grouped.",
-        "1073741824",
-    ),
-}
+def click_type(parameter: Parameter) -> Any:
+    """The type that lets through what the parameter may be."""
+    number = parameter.number
+    if parameter.choices:
+        return click.Choice(parameter.choices)
+    if number is None:
+        return str
+    if parameter.length > 1:
+        kind = int if number.whole else float
+        return Numbers(kind, *parameter.words, count=parameter.length)
+    if parameter.words:
+        return NumberOr(*parameter.words)
+    return click.INT if number.whole else click.FLOAT  # the record's own check says the range
+
+
+@cache
+def method_options(*, plugins: bool = False) -> dict[str, Row]:
+    """Flag → row, of our methods, or of those that other packages add."""
+    found: dict[str, list[tuple[str, str, Parameter, Any]]] = {}
+    for section, owner, name, parameter, default in _declared(plugins):
+        found.setdefault(name, []).append((section, owner, parameter, default))
+    return {
+        name.replace("_", "-"): Row(entries[0][0], entries[0][2], _default_in_words(entries))
+        for name, entries in found.items()
+    }
+
+
+def _declared(plugins: bool) -> Iterator[tuple[str, str, str, Parameter, Any]]:
+    for kind, section in SECTIONS.items():
+        for method in registry.plugin_names(kind) if plugins else registry.own_names(kind):
+            try:
+                defaults = registry.settings(kind, method)
+            except ConfigError:  # said when it is used; the help of the others goes on
+                continue
+            for name, parameter in registry.parameters(kind, method).items():
+                if name == "seed" or (plugins and name.replace("_", "-") in method_options()):
+                    continue
+                if plugins and not parameter.help:
+                    parameter = dataclasses.replace(parameter, help=f"Of {kind} {method}.")
+                yield section, method, name, parameter, defaults[name]
+    if not plugins:
+        defaults = {field.name: field.default for field in dataclasses.fields(Loop)}
+        for name, parameter in parameters_of(Loop).items():
+            yield COMPLETER, "", name, parameter, defaults[name]
+
+
+def _default_in_words(entries: list[tuple[str, str, Parameter, Any]]) -> str:
+    """The most common default first, then whose differ: "0.001; mmce-c, mmce-o 0.005"."""
+    methods: dict[str, list[str]] = {}
+    for _, owner, parameter, default in entries:
+        methods.setdefault(_in_words(parameter, default), []).append(owner)
+    common = max(methods, key=lambda value: len(methods[value]))
+    others = [f"{', '.join(names)} {value}" for value, names in methods.items() if value != common]
+    note = entries[0][2].note
+    return "; ".join([common, *others, *([note] if note else [])])
+
+
+def _in_words(parameter: Parameter, value: Any) -> str:
+    if value is None:
+        return parameter.unset or "none"
+    if isinstance(value, tuple | list):
+        return ",".join(_in_words(parameter, part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _metavar_of(number: Number | None) -> str:
+    if number is None:
+        return "TEXT"
+    return "N" if number.whole else "X"

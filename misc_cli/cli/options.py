@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import click
 
 from misc_cli.cli import config, logs, startup
-from misc_cli.cli.method_options import COUNT, METHOD_OPTIONS, SEED
+from misc_cli.cli.method_options import COUNT, SEED, Row, method_options
 from misc_cli.cli.parameters import Duration, Size
 from misc_cli.cli.parameters import Names as Names
-from misc_cli.core.limits import DUPLICATES
+from misc_cli.core.parameters import DUPLICATES
 from misc_cli.errors import ConfigError
 from misc_cli.run import registry
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
@@ -30,13 +30,16 @@ CONFIG = "misc_cli.config"  # where a context keeps the file of settings
 
 
 class Option(click.Option):
-    """An option that knows which section of the help it belongs to."""
+    """An option that knows its section of the help, and whether it is a method's parameter."""
 
-    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, section: str = "Options", of_method: bool = False, **kwargs: Any
+    ) -> None:
         if isinstance(kwargs.get("type"), click.IntRange):
             kwargs.setdefault("metavar", "N")
         super().__init__(*args, **kwargs)
         self.section = section
+        self.of_method = of_method
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Every option has a variable, MISC_ and its name: see cli/config.py."""
@@ -56,6 +59,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.plugins: list[str] = []
         self.params.append(
             Option(
                 ["--config"],
@@ -70,8 +74,29 @@ class Command(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Other packages' methods are looked up only for the help or for a flag of theirs."""
+        known = {flag for parameter in self.params for flag in parameter.opts}
+        unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
+        if "aggregator" in {parameter.name for parameter in self.params} and unknown:
+            self._add_plugins()
         with telling_origin(ctx):
             return super().parse_args(ctx, args)
+
+    def _add_plugins(self) -> None:
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.name in registry.KINDS:
+                theirs = [n for n in registry.plugin_names(parameter.name) if n not in self.plugins]
+                self.plugins += theirs
+                if theirs:
+                    parameter.help = f"{parameter.help} Other packages add {', '.join(theirs)}."
+        if self.plugins:
+            last = max(at for at, known in enumerate(self.params) if _is_of_method(known))
+            taken = {flag for parameter in self.params for flag in parameter.opts}
+            self.params[last + 1 : last + 1] = [
+                Option([f"--{flag}"], **_shown(row))
+                for flag, row in method_options(plugins=True).items()
+                if f"--{flag}" not in taken
+            ]
 
     def invoke(self, ctx: click.Context) -> Any:
         startup.load_arrow()
@@ -135,6 +160,21 @@ def _apply(*options: Callable[[F], F]) -> Callable[[F], F]:
 def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
     """A click option in a section of the help."""
     return click.option(*flags, cls=Option, section=section, **settings)
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    """A method's parameter as the settings of an option."""
+    return {
+        "section": row.section,
+        "type": row.type,
+        "metavar": row.metavar,
+        "help": row.help,
+        "of_method": True,
+    }
+
+
+def _is_of_method(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, Option) and parameter.of_method
 
 
 def threads(section: str) -> Callable[[F], F]:
@@ -388,12 +428,7 @@ def methods() -> Callable[[F], F]:
             help="60s, 5m, 1h: an automatic choice uses what it has by then [default: none].",
         ),
         threads(part),
-        *(
-            option(
-                f"--{flag}", section=row.section, type=row.type, metavar=row.metavar, help=row.help
-            )
-            for flag, row in METHOD_OPTIONS.items()
-        ),
+        *(option(f"--{flag}", **_shown(row)) for flag, row in method_options().items()),
     )
 
 
@@ -438,7 +473,11 @@ def settings_from(parameters: dict[str, Any]) -> Settings:
     """Take a run's settings out of a command's parameters."""
     own = {field.name for field in fields(Settings)} - {"options"}
     chosen = {name: parameters.pop(name) for name in own if name in parameters}
-    names = [flag.replace("-", "_") for flag in METHOD_OPTIONS]
+    names = [
+        str(known.name)
+        for known in click.get_current_context().command.params
+        if _is_of_method(known)
+    ]
     given = {name: parameters.pop(name, None) for name in names}
     options = {name: value for name, value in given.items() if value is not None}
     return Settings(**chosen, options=options)

@@ -15,7 +15,7 @@ import click
 
 from misc_cli.cli import options
 from misc_cli.cli.gates import holding, parse_gate, refuse
-from misc_cli.cli.method_options import METHOD_OPTIONS
+from misc_cli.cli.method_options import method_options
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SUPPORTED = {
     *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill"),
     *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
-    *("duplicates", "class_order", *(flag.replace("-", "_") for flag in METHOD_OPTIONS)),
+    *("duplicates", "class_order", *(flag.replace("-", "_") for flag in method_options())),
 }
 INSTEAD = {
     "truth": "use misc evaluate on the labels",

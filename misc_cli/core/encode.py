@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.core.limits import DUPLICATES
+from misc_cli.core.parameters import DUPLICATES
 from misc_cli.core.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import ConfigError, InputError, MiscWarning

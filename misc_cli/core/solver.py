@@ -71,9 +71,13 @@ def iterate(
     `limits` names the flags that a warning should point to.
     """
     end = Solution(state, 0, FIXED if tol == 0 else LIMIT, None)
-    for end in iterations(  # noqa: B007 (the last one is the result)
+    if max_iter < 1:
+        return end
+    walk = iterations(
         step, state, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
-    ):
+    )
+    del state, end  # nobody needs the start any more: it may be as large as the data
+    for end in walk:  # noqa: B007 (the last one is the result)
         pass
     if warn and end.stopped == LIMIT:
         warn_unconverged(stage, max_iter, limits)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from misc_cli.core.iteration import Iteration as Iteration
+from misc_cli.core.iteration import Lighten as Lighten
+from misc_cli.core.iteration import OnIteration as OnIteration
+from misc_cli.core.iteration import ignore_iteration as ignore_iteration
+from misc_cli.core.iteration import without_posteriors as without_posteriors
 from misc_cli.core.start import Start
 from misc_cli.core.votes import Floats as Floats
 from misc_cli.core.votes import LabelCodes, Rows, Votes
@@ -110,33 +115,6 @@ class Labels:
     @property
     def n_classes(self) -> int:
         return self.votes.n_classes
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """One line of diagnostics; `posteriors` is a reference for observers and is never written."""
-
-    stage: str
-    iteration: int
-    change: float | None = None
-    objective: float | None = None
-    seconds: float = 0.0
-    pass_number: int | None = None
-    extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
-    posteriors: Floats | None = None
-
-
-OnIteration = Callable[[Iteration], None]
-Lighten = Callable[[Iteration], Iteration]
-
-
-def ignore_iteration(_: Iteration) -> None:
-    """The observer of a run that nobody watches."""
-
-
-def without_posteriors(iteration: Iteration) -> Iteration:
-    """A line that is light enough to keep, or to send to another process."""
-    return replace(iteration, posteriors=None)
 
 
 class Predictor(Protocol):

@@ -47,11 +47,10 @@ from misc_cli.core.types import (
 )
 from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.loop.settings import DEFAULT_LOOP, Loop
+from misc_cli.loop.settings import DEFAULT_LOOP, FINALS, Loop
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
-FINALS = ("answers", "completed")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from misc_cli.core.parameters import COUNT, FEW, parameter
+
 if TYPE_CHECKING:
     from misc_cli.core.types import Aggregator
+
+FINALS = ("answers", "completed")
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,34 @@ class Loop:
                per cell: 1 GiB of completed labels, and about ten seconds per pass over them
     """
 
-    passes: int = 3
-    slice: str = "soft"
-    final: str = "answers"
-    start: Aggregator | None = None
-    max_cells: int = 1 << 30
+    passes: int = parameter(
+        3,
+        "Passes of the complete ⇄ slice loop at most.",
+        FEW,
+        note="4 or 6 where hidden answers choose the rank",
+    )
+    slice: str = parameter(
+        "soft",
+        "What goes back into the loop: the completed slice as it is, or binarised.",
+        choices=("soft", "hard"),
+    )
+    final: str = parameter(
+        "answers",
+        "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
+        choices=FINALS,
+        note="hidden answers choose it with the rank",
+    )
+    start: Aggregator | None = parameter(
+        None,
+        "The aggregator whose pure result is the first slice.",
+        metavar="NAME",
+        unset="as --aggregator",
+    )
+    max_cells: int = parameter(
+        1 << 30,
+        "Cells of the completed matrix held exactly; above it workers are grouped.",
+        COUNT,
+    )
 
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"final": "completed"}}
 

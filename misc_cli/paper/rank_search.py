@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core.types import Aggregator, Codes, Floats, Labels
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.loop.driver import Pass, aggregate_pass, start, trajectory

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core.types import Aggregator, Codes, Labels
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.loop.driver import aggregate_pass, start, trajectory

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from misc_cli.core.limits import flag
+from misc_cli.core.parameters import AUTO, flag
 from misc_cli.core.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
 from misc_cli.errors import MiscWarning
 from misc_cli.loop.settings import LOOP_OPTIONS, Loop
 from misc_cli.run import registry
 from misc_cli.run.settings import (
-    AUTO,
     BASELINE,
     NO_COMPLETER,
     RANK_OPTIONS,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli.completers.tucker import check_ranks
-from misc_cli.core.limits import flag
+from misc_cli.completers.tucker.method import check_ranks
+from misc_cli.core.parameters import flag
 from misc_cli.core.types import Aggregator, Labels
 from misc_cli.errors import ConfigError
 from misc_cli.loop.driver import check_memory

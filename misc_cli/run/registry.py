@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from misc_cli.core.limits import flag
+from misc_cli.core.parameters import Parameter, check, flag, parameters_of
 from misc_cli.errors import ConfigError
 
 AGGREGATORS: dict[str, str] = {
@@ -25,18 +25,29 @@ AGGREGATORS: dict[str, str] = {
 }
 
 COMPLETERS: dict[str, str] = {
-    "tucker": "misc_cli.completers.tucker:Tucker",
+    "tucker": "misc_cli.completers.tucker.method:Tucker",
     "tenals": "misc_cli.completers.tenals.method:TenALS",
     "lrtc": "misc_cli.completers.lrtc.method:LRTC",
 }
 
 PRESETS = ("robust", "paper")
+KINDS = ("aggregator", "completer")
 
 
 def names(kind: str) -> list[str]:
     """Every name of a kind ("aggregator" or "completer"), ours first, then other packages'."""
+    return [*own_names(kind), *plugin_names(kind)]
+
+
+def own_names(kind: str) -> list[str]:
+    """The names of a kind that this package has."""
+    return list(_table(kind))
+
+
+def plugin_names(kind: str) -> list[str]:
+    """The names of a kind that other packages add; looking them up loads none of them."""
     ours = _table(kind)
-    return [*ours, *(name for name in _plugins(kind) if name not in ours)]
+    return [name for name in _plugins(kind) if name not in ours]
 
 
 def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
@@ -48,10 +59,33 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
         return loaded
     plugins = _plugins(kind)
     if name in plugins:
-        plugin: type[Any] = plugins[name].load()
-        return plugin
+        return _load_plugin(kind, plugins[name])
     known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
     raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(known)}")
+
+
+def _load_plugin(kind: str, point: Any) -> type[Any]:
+    """Another package's class; what is wrong with it is said with the package's name."""
+    package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
+    try:
+        plugin: Any = point.load()
+    except Exception as error:  # any fault of theirs: theirs to mend, not a defect of ours
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{kind} {point.name!r}{package} cannot be loaded ({what}); update the package or "
+            "remove it"
+        ) from error
+    if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
+        raise ConfigError(
+            f"{kind} {point.name!r}{package} is {plugin!r:.60}, not a dataclass; "
+            "see docs/plugins.md"
+        )
+    return plugin
+
+
+def parameters(kind: str, name: str) -> dict[str, Parameter]:
+    """What a method declares of its parameters, by field name."""
+    return parameters_of(load(kind, name))
 
 
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
@@ -70,6 +104,7 @@ def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> An
         if key not in resolved:
             known = ", ".join(map(flag, resolved)) or "none"
             raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
+    check(given, parameters(kind, name))
     return load(kind, name)(**{**resolved, **given})
 
 

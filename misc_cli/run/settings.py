@@ -9,13 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from misc_cli.core.limits import DUPLICATES, check, flag
+from misc_cli.core.parameters import (
+    AUTO,
+    DUPLICATES,
+    SEED,
+    Number,
+    check,
+    flag,
+    parameter,
+    parameters_of,
+)
 from misc_cli.errors import ConfigError
 from misc_cli.loop.settings import LOOP_OPTIONS, Loop
 from misc_cli.run import registry
 
 NO_COMPLETER = "none"
-AUTO = "auto"
 # What an automatic completer tries, and what an automatic run builds completion on.
 AUTO_COMPLETER = "tucker"
 BASELINE = "ds-em"
@@ -41,10 +49,20 @@ class Settings:
     aggregator: str = AUTO
     duplicates: str | None = None
     class_order: tuple[str, ...] | None = None
-    seed: int = 0
-    threads: int | None = None
+    seed: int = parameter(0, "Of every random start.", SEED)
+    threads: int | None = parameter(
+        None,
+        "Threads that walk the items; changes how long it takes and nothing else.",
+        Number(True, 1, most=1024),
+        unset="all cores, 8 at most",
+    )
     calibrate: bool = True
-    time_budget: float | None = None
+    time_budget: float | None = parameter(
+        None,
+        "60s, 5m, 1h: an automatic choice uses what it has by then.",
+        Number(False, 0, excluded=True),
+        unset="none",
+    )
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -89,8 +107,9 @@ def build(settings: Settings) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
-    own = {name: getattr(settings, name) for name in ("seed", "threads", "time_budget")}
-    check({**own, **given})
+    own = parameters_of(Settings)
+    check({name: getattr(settings, name) for name in own}, own)
+    check(given, parameters_of(Loop))
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     names = _names(settings)
     for kind, name in names.items():

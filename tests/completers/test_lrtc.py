@@ -9,13 +9,14 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
+from misc_cli.completers.lrtc.descent import complete_observed, default_rho
 from misc_cli.completers.lrtc.lowrank import (
     LowRank,
     LowRankCompletion,
     LowRankPlusSparse,
     on_fibres,
 )
-from misc_cli.completers.lrtc.method import LRTC, default_rho
+from misc_cli.completers.lrtc.method import LRTC
 from misc_cli.completers.lrtc.spectrum import bytes_of, leading_spectrum
 from misc_cli.completers.observed import Observed, observe
 from misc_cli.core import memory
@@ -117,7 +118,7 @@ def test_equals_a_dense_implementation(which: str, weights: tuple[float, float, 
     mask = np.broadcast_to(shown, votes.shape).copy()
     mask[-1] = True
     expected = dense_silrtc(votes, mask, 0.5, weights, 400)
-    completer = LRTC(weights, 0.5, which, completer_tol=1e-10, completer_max_iter=2000)
+    completer = LRTC(weights, 0.5, observed=which, completer_tol=1e-10, completer_max_iter=2000)
     completion = completer(tensor)
     np.testing.assert_allclose(entries(completion.tensor), expected, atol=1e-3)
     np.testing.assert_allclose(completion.slice, expected[-1], atol=1e-3)
@@ -127,7 +128,7 @@ def test_planted_tensors_with_70_percent_missing_are_recovered() -> None:
     truth, observed, mask = planted(0, (60, 80, 10), 2, 0.3, by_fibre=False)
     assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
     completer = LRTC(completer_tol=1e-6, completer_max_iter=1000)
-    recovered = entries(completer.complete(observed, rho=30.0))
+    recovered = entries(complete_observed(completer, observed, rho=30.0))
     assert np.linalg.norm(recovered - truth) < 1e-3 * np.linalg.norm(truth)
 
 

@@ -10,8 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from misc_cli.completers.observed import labelled_fibres, observe
-from misc_cli.completers.tenals.method import Factors, TenALS, fit, item_blocks, sweep
+from misc_cli.completers.tenals.method import TenALS
 from misc_cli.completers.tenals.power import power_start
+from misc_cli.completers.tenals.sweeps import Factors, fit, item_blocks, sweep
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Floats, Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.completers import tucker
 from misc_cli.completers.factors import FactorCompletion
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.lrtc.method import LRTC
-from misc_cli.completers.tucker import Tucker, check_ranks, rule_of_thumb
+from misc_cli.completers.tucker import hooi as tucker
+from misc_cli.completers.tucker.method import Tucker, check_ranks, rule_of_thumb
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Floats, Iteration

@@ -11,13 +11,13 @@ import pytest
 
 from misc_cli.aggregators.confusion.with_prior import judge_answers
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core import memory
 from misc_cli.core.types import Iteration, Labels
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.evaluate.metrics import expected_error
-from misc_cli.loop.driver import FINALS, aggregate_pass, mix, start, trajectory
-from misc_cli.loop.settings import Loop
+from misc_cli.loop.driver import aggregate_pass, mix, start, trajectory
+from misc_cli.loop.settings import FINALS, Loop
 from misc_cli.run import registry
 from tests.conftest import Load
 from tests.tensors import votes_of

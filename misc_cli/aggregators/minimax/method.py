@@ -1,45 +1,21 @@
-"""Regularised minimax conditional entropy (Zhou, Platt, Basu & Mao 2012, NIPS; Zhou, Liu, Platt &
-Meek 2014, ICML; with Shah 2015, arXiv:1503.07240).
-
-The dual of the minimax program is maximum likelihood in
-    P(worker w answers k | item i is c) ∝ exp(α_w[c, k] + β_i[c, k])
-with ridge penalties; α says how w confuses classes, β how i confuses people.
-
-Notation:
-    α_w[c, k] → workers: parameters of a `Structure`, likewise β → items
-    λ_w, λ_i  → worker_ridge, item_ridge
-    Q(Y)      → posteriors (n_items, n_classes)
-One round maximises over α, then β, then Q, so the objective
-    Σ_i log Σ_c prior[c] Π_w P(answer | c) − λ_w/2 ‖α‖² − λ_i/2 ‖β‖²   rises.
-Centred on the crowd, α_w = crowd + workers[w] and λ_w penalises the two parts, not their sum.
-"""
+"""What a user may set of mmce-c and mmce-o. The algebra is in rounds.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from misc_cli.aggregators.shared import class_prior, max_iter, tol
+from misc_cli.core.iteration import OnIteration, ignore_iteration
+from misc_cli.core.parameters import AUTO, POSITIVE, Checked, parameter
 
-from misc_cli.aggregators.confusion.em import EstimatePrior, prior_rule, vote_fractions
-from misc_cli.aggregators.minimax.forecast import Forecast
-from misc_cli.aggregators.minimax.steps import State, crowd_step, item_step, recentred, worker_step
-from misc_cli.aggregators.minimax.structure import Free, Ordinal, Structure
-from misc_cli.aggregators.minimax.validation import best_by_held_out_answers
-from misc_cli.core import memory
-from misc_cli.core.solver import Solution, Step, iterate
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
-from misc_cli.core.votes import DenseVotes, Votes
-from misc_cli.errors import ConfigError
-
-# Multiples of both weights that `--regularization auto` tries.
-MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
-CENTERS = ("crowd", "zero")
+if TYPE_CHECKING:
+    from misc_cli.core.types import Aggregation, Labels
 
 
 @dataclass(frozen=True)
-class MinimaxEntropy:
+class MinimaxEntropy(Checked):
     """mmce-c.
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
@@ -48,13 +24,23 @@ class MinimaxEntropy:
     shrunk towards: what all of them have in common, or answers at random (zero).
     """
 
-    class_prior: str = "estimated"
-    regularization: float | str = 1.0
-    worker_regularization: float = 0.0625
-    item_regularization: float = 4.0
-    center: str = "crowd"
-    tol: float = 5e-3
-    max_iter: int = 100
+    class_prior: str = class_prior()
+    regularization: float | str = parameter(
+        1.0,
+        "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
+        POSITIVE,
+        words=(AUTO,),
+        metavar="X|auto",
+    )
+    worker_regularization: float = parameter(0.0625, "mmce: weight of workers.", POSITIVE)
+    item_regularization: float = parameter(
+        4.0, "mmce: weight of items, relative to the workers'.", POSITIVE
+    )
+    center: str = parameter(
+        "crowd", "mmce: what a worker is shrunk towards.", choices=("crowd", "zero")
+    )
+    tol: float = tol(5e-3)
+    max_iter: int = max_iter()
 
     slow: ClassVar[bool] = True  # calibrated on a sample
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -67,32 +53,12 @@ class MinimaxEntropy:
         }
     }
     name: ClassVar[str] = "mmce-c"
-
-    def __post_init__(self) -> None:
-        if self.center not in CENTERS:
-            raise ConfigError(f"--center is {' or '.join(CENTERS)}, not {self.center!r}")
-        weights = [self.worker_regularization, self.item_regularization]
-        if not isinstance(self.regularization, str):
-            weights.append(self.regularization)
-        elif self.regularization != "auto":
-            raise ConfigError(f"--regularization {self.regularization!r}: a number or auto")
-        if not all(0 < weight < np.inf for weight in weights):
-            raise ConfigError("mmce's regularization weights must be above 0 and finite")
-
-    def structure(self, labels: Labels) -> Structure:
-        return Free(labels.n_classes)
+    needs_order: ClassVar[bool] = False
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        structure = self.structure(labels)
-        if isinstance(self.regularization, str):
-            candidates = {
-                multiple: replace(self, regularization=multiple) for multiple in MULTIPLES
-            }
-            chosen = best_by_held_out_answers(
-                labels, candidates, default=1.0, name="regularization", on_iteration=on_iteration
-            )
-            return candidates[chosen](labels, on_iteration)
-        return _fit(self, structure, self.regularization, labels, on_iteration)
+        from misc_cli.aggregators.minimax.rounds import aggregate
+
+        return aggregate(self, labels, on_iteration)
 
 
 @dataclass(frozen=True)
@@ -101,115 +67,3 @@ class OrdinalMinimaxEntropy(MinimaxEntropy):
 
     name: ClassVar[str] = "mmce-o"
     needs_order: ClassVar[bool] = True
-
-    def structure(self, labels: Labels) -> Structure:
-        if not labels.ordered:
-            raise ConfigError(
-                "mmce-o needs the classes in order: labels that are numbers, or --class-order a,b,c"
-            )
-        return Ordinal(labels.n_classes)
-
-
-@dataclass(frozen=True)
-class Weights:
-    """λ_w and λ_i, and how many workers each column of the votes stands for, (n_workers,)."""
-
-    worker_ridge: float
-    item_ridge: float
-    copies: Floats
-
-    @classmethod
-    def of(cls, method: MinimaxEntropy, multiple: float, votes: Votes) -> Weights:
-        copies = _copies(votes)
-        worker_ridge = multiple * method.worker_regularization * votes.n_classes**2
-        # mean answers per worker / mean answers per item = items / workers
-        ratio = method.item_regularization * votes.n_items / copies.sum()
-        return cls(worker_ridge, worker_ridge * ratio, copies)
-
-    def penalty(self, state: State) -> float:
-        """λ_w/2 ‖α‖² + λ_i/2 ‖β‖², a merged worker once per copy."""
-        penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
-        penalty += self.worker_ridge * float(_squares(state.crowd).sum())
-        penalty += self.item_ridge * float(_squares(state.items).sum())
-        return 0.5 * penalty
-
-
-def _fit(
-    method: MinimaxEntropy,
-    structure: Structure,
-    multiple: float,
-    labels: Labels,
-    on_iteration: OnIteration,
-) -> Aggregation:
-    weights = Weights.of(method, multiple, labels.votes)
-    prior_of = prior_rule(method.class_prior)
-
-    def step(state: State) -> Step[State]:
-        ridges = weights.worker_ridge * weights.copies
-        state = replace(state, workers=worker_step(labels.votes, structure, state, ridges))
-        if method.center == "crowd":
-            state = recentred(state, weights.copies)
-        state = replace(state, class_prior=prior_of(state.posteriors.sum(axis=0)))
-        evidence, change = item_step(labels, structure, state, weights.item_ridge)
-        objective = evidence - weights.penalty(state)
-        return Step(state, change, objective, posteriors=state.posteriors)
-
-    start = _start(labels, structure, prior_of)
-    if method.center == "crowd":
-        crowd = crowd_step(labels.votes, structure, start, weights.worker_ridge)
-        start = replace(start, crowd=crowd)
-    solution = iterate(
-        step,
-        start,
-        stage=method.name,
-        tol=method.tol,
-        max_iter=method.max_iter,
-        on_iteration=on_iteration,
-    )
-    return _aggregation(structure, solution, method.name)
-
-
-def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> State:
-    """Vote fractions, and parameters that change nothing."""
-    n_workers, n_items = labels.n_workers, labels.n_items
-    memory.require(
-        8 * structure.zeros(1).size * (n_items + 3 * n_workers),
-        f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
-        "classes",
-        "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
-    )
-    posteriors = vote_fractions(labels)
-    return State(
-        posteriors,
-        structure.zeros(1),
-        structure.zeros(n_workers),
-        structure.zeros(n_items),
-        prior_of(posteriors.sum(axis=0)),
-    )
-
-
-def _aggregation(structure: Structure, solution: Solution[State], stage: str) -> Aggregation:
-    end = solution.state
-    forecast = Forecast(structure, end.posteriors, end.workers + end.crowd, end.items)
-    return Aggregation(
-        posteriors=end.posteriors,
-        confusions=forecast.confusions(),
-        class_prior=end.class_prior,
-        iterations=solution.iterations,
-        stopped={stage: solution.stopped},
-        objective=solution.objective,
-        predictor=forecast,
-        item_details={"difficulty": forecast.difficulty()},
-    )
-
-
-def _copies(votes: Votes) -> Floats:
-    """How many workers each column stands for: a merged worker is penalised once per copy."""
-    if isinstance(votes, DenseVotes) and votes.weights is not None:
-        return votes.weights
-    return np.ones(votes.n_workers)
-
-
-def _squares(parameters: Floats) -> Floats:
-    """‖·‖² by segment, (n_segments,)."""
-    return np.asarray((parameters**2).sum(axis=(0, *range(2, parameters.ndim))))

@@ -1,241 +1,58 @@
-"""Low-rank tensor completion: the sum of the nuclear norms of the three unfoldings.
-
-Liu, Musialski, Wonka & Ye 2013 (doi:10.1109/TPAMI.2012.39), their SiLRTC (Algorithm 1): block
-descent, chosen over their ADMM because its iterates are low rank plus sparse while ADMM's
-multipliers are dense.
-
-Notation:
-    T             the label tensor [A; S], (n_workers + 1) × n_items × n_classes
-    Ω             its observed entries (complete/observed.py)
-    X             T on Ω, free elsewhere (eq. 11)
-    M_1, M_2, M_3 one tensor per unfolding (workers, items, classes), nearly X, of low rank
-    α_n           lrtc_weights, made to sum to 1;  β_n = α_n · rho, so every mode is thresholded
-                  at 1/rho and a mode of weight zero drops out
-    minimised     Σ_n α_n ‖M_n(n)‖_* + β_n/2 ‖X − M_n‖²   (eq. 12)
-    completed     Σ_n α_n M_n, which smooths what is observed too
-
-The class unfolding's M_3 is X times a map of n_classes × n_classes, so it adds to what is low rank
-by workers and by items without ever being written out.
-"""
+"""What a user may set of lrtc. The algebra is in descent.py."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from misc_cli.completers.lrtc.lowrank import (
-    LowRank,
-    LowRankCompletion,
-    LowRankPlusSparse,
-    on_fibres,
-)
-from misc_cli.completers.lrtc.spectrum import (
-    SPARE,
-    Spectrum,
-    bytes_of,
-    empty_spectrum,
-    leading_spectrum,
-)
-from misc_cli.completers.observed import Observed, observe
-from misc_cli.core.solver import Step, iterate
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Floats, OnIteration, ignore_iteration
+from misc_cli.completers.shared import completer_max_iter, completer_tol, observed
+from misc_cli.core.iteration import OnIteration, ignore_iteration
+from misc_cli.core.parameters import COUNT, POSITIVE, WEIGHT, Checked, parameter
 from misc_cli.errors import ConfigError
 
-# Singular values of the running low-rank parts this far below the threshold are rounding to us.
-DROP = 1e-4
-# Continuation: the first threshold is this share of the longest class direction, and each next one
-# half the last, solved less tightly. Starting at a small one, the zero-filled tensor's noise would
-# be shaved off by 1/rho per iteration, and all of its ranks carried along meanwhile.
-FIRST = 4.0
-EASY = 10.0
+if TYPE_CHECKING:
+    from misc_cli.completers.lrtc.lowrank import LowRankCompletion
+    from misc_cli.core.tensor import LabelTensor
 
 
 @dataclass(frozen=True)
-class State:
-    """X, its low-rank part at the fibres, vectors to start from, the last Σ α_n M_n.
+class LRTC(Checked):
+    """Nuclear-norm completion. `rho` None takes the rule of `descent.default_rho`."""
 
-    `threshold` falls to 1/rho; `change` is the objective's relative fall under this threshold.
-    """
-
-    x: LowRankPlusSparse
-    filled: Floats
-    by_workers: Floats
-    by_items: Floats
-    smoothed: LowRankPlusSparse
-    threshold: float
-    objective: float
-    change: float
-
-
-@dataclass(frozen=True)
-class LRTC:
-    """Nuclear-norm completion. `rho` None takes the rule of `default_rho`."""
-
-    lrtc_weights: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    rho: float | None = None
-    observed: str = "fibres"
+    lrtc_weights: tuple[float, float, float] = parameter(
+        (1.0, 1.0, 1.0),
+        "lrtc: weights of the worker, item and class unfoldings.",
+        WEIGHT,
+        length=3,
+        metavar="A,B,C",
+    )
+    rho: float | None = parameter(
+        None, "lrtc: singular values below 1/X go.", POSITIVE, unset="by size"
+    )
+    completer_cells: int = parameter(
+        100_000_000, "lrtc: numbers its low-rank form may hold.", COUNT
+    )
+    observed: str = observed()
+    completer_tol: float = completer_tol()
+    completer_max_iter: int = completer_max_iter()
     seed: int = 0
-    completer_tol: float = 1e-4
-    completer_max_iter: int = 200
-    completer_cells: int = 100_000_000
 
     slow: ClassVar[bool] = True  # calibrated on a sample
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if sum(self.lrtc_weights) <= 0:
+            raise ConfigError("--lrtc-weights must not all be 0")
 
     def __call__(
         self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
     ) -> LowRankCompletion:
-        rho = default_rho(tensor) if self.rho is None else self.rho
-        if rho <= 0 or min(self.lrtc_weights) < 0 or sum(self.lrtc_weights) <= 0:
-            raise ConfigError("--rho must be above 0, --lrtc-weights at least 0 and not all 0")
-        observed = observe(tensor, self.observed)
-        return LowRankCompletion(self.complete(observed, rho, on_iteration))
+        from misc_cli.completers.lrtc.descent import complete
+
+        return complete(self, tensor, on_iteration)
 
     def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
-        """What a call holds beside the tensor while it keeps `SPARE` singular values a side.
+        """The most memory a call holds beside the tensor."""
+        from misc_cli.completers.lrtc.descent import bytes_needed
 
-        How many exceed 1/rho shows only on the way: `leading_spectrum` asks before it takes more.
-        """
-        n_rows, n_items, n_classes = shape
-        # per fibre and class: T, X and Σ α_n M_n there, old and new, and two copies by worker
-        of_fibres = 84 * n_classes * (n_votes + n_items)
-        sides = ((n_rows, n_items * n_classes), (n_items, n_rows * n_classes))
-        return of_fibres + sum(bytes_of(n, width, min(SPARE, n)) for n, width in sides)
-
-    def complete(
-        self, observed: Observed, rho: float, on_iteration: OnIteration = ignore_iteration
-    ) -> LowRankPlusSparse:
-        """Σ_n α_n M_n for observed entries of any value."""
-        descent = Descent(self, observed, 1.0 / rho)
-        solution = iterate(
-            descent.step,
-            descent.start,
-            stage="lrtc",
-            tol=self.completer_tol,
-            max_iter=self.completer_max_iter,
-            on_iteration=on_iteration,
-            limits="--completer-max-iter or --completer-tol",
-        )
-        return solution.state.smoothed
-
-
-def default_rho(tensor: LabelTensor) -> float:
-    """Threshold at the length of a typical worker's row, √(answers per worker).
-
-    A singular value no larger than that may be one worker who agrees with nobody.
-    """
-    return float(np.sqrt(tensor.votes.n_workers / max(1, tensor.votes.n_votes)))
-
-
-class Descent:
-    """The fixed parts of one run: what is observed, the threshold 1/rho to reach, the weights."""
-
-    def __init__(self, method: LRTC, observed: Observed, threshold: float) -> None:
-        self.method, self.target = method, threshold
-        self.weights = np.array(method.lrtc_weights) / sum(method.lrtc_weights)
-        self.generator = np.random.default_rng(method.seed)
-        self.fibres, self.targets, self.known = on_fibres(observed)
-        self.scale = max(float(np.square(self.targets).sum()), np.finfo(np.float64).tiny)
-
-    @property
-    def start(self) -> State:
-        """X is the observed entries and zero elsewhere."""
-        n_items, n_rows = self.fibres.pattern.shape
-        n_classes = len(self.targets)
-        near = LowRank(np.zeros((n_rows, 0)), np.zeros((n_items, n_classes, 0)))
-        far = LowRank(np.zeros((n_items, 0)), np.zeros((n_rows, n_classes, 0)))
-        x = LowRankPlusSparse(near, far, self.targets, self.fibres)
-        longest = float(np.linalg.norm(self.targets @ self.targets.T, 2)) ** 0.5
-        threshold = max(self.target, longest / FIRST)
-        nothing = np.zeros_like(self.targets)
-        return State(x, nothing, near.rows, far.rows, x, threshold, np.inf, 1.0)
-
-    def step(self, state: State) -> Step[State]:
-        """M_n from X (eq. 13), then X from the M_n (eq. 14)."""
-        threshold, spectra = state.threshold, self._spectra(state)
-        squares, rotation = np.linalg.eigh(state.x.class_gram(state.filled))
-        class_values = np.sqrt(np.maximum(squares, 0.0))
-        class_map = (rotation * _shrunk(class_values, threshold)) @ rotation.T
-        smoothed = self._smoothed(state, spectra, class_map)
-        filled = smoothed.low_rank_on_fibres()
-        corrections = np.where(self.known, self.targets - filled, smoothed.corrections)
-
-        # Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²) at the new M_n, from singular values alone
-        values = [*(spectrum.values for spectrum in spectra), class_values]
-        total = float(squares.sum())
-        objective = float(self.weights @ [_envelope(each, threshold, total) for each in values])
-        change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
-        done = change < EASY * self.method.completer_tol and threshold > self.target
-        updated = State(
-            replace(smoothed, corrections=corrections),
-            filled,
-            spectra[0].vectors,
-            spectra[1].vectors,
-            smoothed,
-            max(self.target, threshold / 2.0) if done else threshold,
-            np.inf if done else objective,
-            change,
-        )
-        # a threshold on its way down is never the end
-        moved = 1.0 if threshold > self.target else change
-        return Step(updated, moved, objective, extra=self._figures(updated, threshold))
-
-    def _spectra(self, state: State) -> list[Spectrum]:
-        """X's singular values by workers and by items, as far as they count."""
-        settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
-        limits = settled, self.method.completer_cells
-        sides = zip(
-            state.x.unfoldings(), (state.by_workers, state.by_items), self.weights[:2], strict=True
-        )
-        return [
-            leading_spectrum(unfolding, state.threshold, guess, self.generator, *limits)
-            if weight > 0
-            else empty_spectrum(unfolding)
-            for unfolding, guess, weight in sides
-        ]
-
-    def _smoothed(
-        self, state: State, spectra: list[Spectrum], class_map: Floats
-    ) -> LowRankPlusSparse:
-        """Σ_n α_n M_n; M_3 is X times `class_map`, (n_classes, n_classes)."""
-        x, alpha, threshold = state.x, self.weights, state.threshold
-        near, far = (
-            _thresholded(spectrum, threshold, weight).plus(
-                part.recoloured(alpha[2] * class_map), DROP * threshold
-            )
-            for spectrum, weight, part in zip(spectra, alpha[:2], (x.near, x.far), strict=True)
-        )
-        return LowRankPlusSparse(near, far, alpha[2] * class_map @ x.corrections, self.fibres)
-
-    def _figures(self, after: State, threshold: float) -> dict[str, float | int | str | None]:
-        smoothed = after.smoothed
-        missed = np.where(self.known, self.targets - after.filled - smoothed.corrections, 0.0)
-        return {
-            "rho": 1.0 / threshold,
-            "residual": float(np.sqrt(np.square(missed).sum() / self.scale)),
-            "rank_workers": smoothed.near.rank,
-            "rank_items": smoothed.far.rank,
-        }
-
-
-def _thresholded(spectrum: Spectrum, threshold: float, weight: float) -> LowRank:
-    """weight · M_n: every singular value less the threshold, those below it gone."""
-    kept = spectrum.above(threshold)
-    factors = weight * _shrunk(spectrum.values[:kept], threshold)
-    return LowRank(spectrum.vectors[:, :kept] * factors, spectrum.image[:, :, :kept])
-
-
-def _shrunk(values: Floats, threshold: float) -> Floats:
-    """max(σ − 1/rho, 0) / σ."""
-    shrunk: Floats = np.maximum(values - threshold, 0.0) / np.maximum(values, threshold)
-    return shrunk
-
-
-def _envelope(values: Floats, threshold: float, total: float) -> float:
-    """‖M‖_* + rho/2 ‖X − M‖² given ‖X‖² = `total` and X's singular values above 1/rho."""
-    kept = values[values > threshold]
-    below = max(total - float(np.square(kept).sum()), 0.0)
-    norm = float((kept - threshold).sum())
-    return norm + 0.5 * (below / threshold + len(kept) * threshold)
+        return bytes_needed(shape, n_votes)

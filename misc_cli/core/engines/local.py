@@ -12,14 +12,12 @@ import scipy.sparse as sp
 from misc_cli.core.engines.protocol import (
     GOLD,
     Array,
-    EngineMethod,
     Kernel,
     Sums,
     add_up,
-    gathered,
 )
 from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.core.types import Floats, Labels
 from misc_cli.core.votes import Rows, Votes
 
 # (name, shape, dtype) → an array for the rows of that name
@@ -101,13 +99,3 @@ class LocalEngine:
                 shape = (self.n_items, *values.shape[1:])
                 self._arrays[name] = self._allocate(name, shape, values.dtype)
             return self._arrays[name]
-
-
-class OnEngines:
-    """A method written for engines, called as every aggregator is: on labels in memory."""
-
-    def __call__(
-        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
-    ) -> Aggregation:
-        engine = LocalEngine.of(labels)
-        return gathered(engine, self.solve(engine, on_iteration, labels.start))

@@ -1,0 +1,1 @@
+"""Low-rank Tucker completion by HOSVD and HOOI."""

@@ -1,0 +1,110 @@
+"""What a user may set of tucker, and which ranks can be. The algebra is in hooi.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from misc_cli.core.iteration import OnIteration, ignore_iteration
+from misc_cli.core.parameters import AUTO, COUNT, FEW, Checked, parameter
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.completers.factors import FactorCompletion
+    from misc_cli.core.tensor import LabelTensor
+
+Ranks = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Tucker(Checked):
+    """`ranks` None takes `rule_of_thumb`, `initial_rank` None the largest of the ranks.
+
+    `seed` only picks the start vector of the Lanczos iteration.
+    """
+
+    ranks: Ranks | None = parameter(
+        None,
+        "tucker: ranks of the worker, item and class modes.",
+        COUNT,
+        length=3,
+        words=(AUTO,),
+        metavar="R1,R2,R3|auto",
+        unset="hidden answers choose",
+    )
+    initial_rank: int | None = parameter(
+        None, "tucker: rank of the first HOSVD.", COUNT, metavar="R0", unset="by size"
+    )
+    sweeps: int = parameter(3, "tucker: HOOI sweeps per pass at most.", FEW)
+    seed: int = 0
+
+    def __call__(
+        self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
+    ) -> FactorCompletion:
+        from misc_cli.completers.tucker.hooi import complete
+
+        return complete(self, tensor, on_iteration)
+
+    def resolve_ranks(self, shape: tuple[int, int, int]) -> Ranks:
+        """The ranks used on a tensor of this shape; explicit ones that cannot be are an error."""
+        if self.ranks is None:
+            return rule_of_thumb(shape)
+        check_ranks(self.ranks, shape)
+        return self.ranks
+
+    def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
+        """The most memory a call holds beside the tensor, within a few per cent."""
+        n_workers, n_items, n_classes = shape
+        r1, r2, r3 = self.resolve_ranks(shape)
+        r0 = min(self.initial_rank or max(r1, r2, r3), n_items)
+        lanczos = (2 * r0 + 1) * min(n_items, n_workers * n_classes)
+        of_items = n_items * (r1 * r3 + r2 + max(r0, r2))
+        of_workers = n_workers * (3 * n_classes * max(r0, r2) + 2 * r1 * r3 * n_classes)
+        return 8 * (of_items + of_workers + lanczos)
+
+
+def rule_of_thumb(shape: tuple[int, int, int]) -> Ranks:
+    """Ranks from the data's size alone, for when none are given: (5, 5 · n_classes, n_classes).
+
+    Five kinds of workers, and as many kinds of items as those can tell apart; all classes. Over
+    eleven public datasets 3, 5 and 10 did alike with three passes judged by the real answers
+    (15.4, 15.3 and 15.4 % with ds-em, which alone has 16.1). Small data clips them.
+    """
+    n_workers, n_items, n_classes = shape
+    r3 = n_classes
+    r1 = min(5, n_workers, n_items * r3)
+    r2 = min(r1 * r3, n_items)
+    return r1, r2, min(r3, r1 * r2)
+
+
+def check_ranks(ranks: Ranks, shape: tuple[int, int, int]) -> None:
+    """Raise a ConfigError that names the inequality these ranks break and what would do."""
+    given = f"--ranks {ranks[0]},{ranks[1]},{ranks[2]}"
+    modes = ("workers and the slice", "items", "classes")
+    for number, (rank, size, mode) in enumerate(zip(ranks, shape, modes, strict=True), start=1):
+        if rank < 1:
+            raise ConfigError(f"{given}: R{number} must be at least 1")
+        if rank > size:
+            raise ConfigError(
+                f"{given}: R{number} = {rank} exceeds the {size} {mode}; give at most {size}"
+            )
+    for number, rank in enumerate(ranks):
+        a, b = (k for k in range(3) if k != number)
+        product = ranks[a] * ranks[b]
+        if rank > product:
+            raise ConfigError(
+                f"{given}: R{number + 1} = {rank} exceeds R{a + 1}·R{b + 1} = {product}; "
+                f"lower R{number + 1} to {product} or raise R{a + 1} or R{b + 1}"
+            )
+
+
+def check_initial_rank(initial_rank: int, ranks: Ranks, shape: tuple[int, int, int]) -> None:
+    """Raise a ConfigError if the HOSVD leaves too few directions for R1."""
+    if initial_rank < 1:
+        raise ConfigError(f"--initial-rank {initial_rank}: must be at least 1")
+    reach = min(initial_rank, shape[1]) * min(initial_rank, shape[2])
+    if ranks[0] > reach:
+        raise ConfigError(
+            f"--initial-rank {initial_rank} leaves R1 = {ranks[0]} of --ranks at most {reach} "
+            f"directions in the first sweep; give --initial-rank {ranks[0]} or more"
+        )

@@ -1,0 +1,138 @@
+"""A parameter, declared once: what it may be, what it means, what goes without it.
+
+A method is a frozen dataclass; each field's metadata holds its `Parameter`. The flags and their
+help, the checks of the Python API, the table in the docs and the manifest read it there. No numeric
+imports: the help of a command loads this and the methods' records, and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from misc_cli.errors import ConfigError
+
+# Which answer counts when a worker contradicts itself on an item; the first is the default.
+DUPLICATES = ("last", "first", "error", "all")
+AUTO = "auto"
+
+
+class Number(NamedTuple):
+    """Numbers from `least` (or above it, if that is excluded) to `most`."""
+
+    whole: bool
+    least: float
+    excluded: bool = False
+    most: float = math.inf
+
+    def allows(self, value: Any) -> bool:
+        kind = Integral if self.whole else Real
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return False
+        number = float(value)
+        above = number > self.least if self.excluded else number >= self.least
+        return above and number <= self.most
+
+    @property
+    def said(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        most = "" if math.isinf(self.most) else f" to {self.most:g}"
+        if self.excluded:
+            return f"{kind} above {self.least:g}{most and f' and up{most}'}"
+        return f"{kind} from {self.least:g}{most}"
+
+
+# The upper ends keep a slip of the finger from running for ever or asking for a terabyte.
+SEED = Number(True, 0, most=2**63 - 1)
+COUNT = Number(True, 1, most=10**9)
+FEW = Number(True, 1, most=10_000)
+WEIGHT = Number(False, 0, most=1e12)
+POSITIVE = Number(False, 1e-12, most=1e12)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """What a parameter may be.
+
+    number   the numbers it may be; `length` of them if that is more than 1
+    choices  the words it may be
+    words    words that may stand instead of a number
+    unset    what None means, in the words of the help
+    note     more that the help says of the default
+    """
+
+    help: str = ""
+    number: Number | None = None
+    choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    length: int = 1
+    metavar: str = ""
+    unset: str = ""
+    note: str = ""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise a ConfigError if the value cannot be; None counts as not given."""
+        if value is None or value in self.words:
+            return
+        if self.choices and value not in self.choices:
+            raise ConfigError(f"{flag(name)} {value}: choose {' or '.join(self.choices)}")
+        if self.number is None:
+            return
+        instead = "".join(f", or {word}" for word in self.words)
+        parts = list(value) if isinstance(value, tuple | list) else [value]
+        if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
+            raise ConfigError(f"{flag(name)} {value}: give a finite number")
+        if self.length > 1:
+            kind = "whole numbers" if self.number.whole else "numbers"
+            if len(parts) != self.length:
+                raise ConfigError(f"{flag(name)} {value}: give {self.length} {kind}{instead}")
+        elif isinstance(value, tuple | list):
+            raise ConfigError(f"{flag(name)} {value}: give {self.number.said}{instead}")
+        if not all(self.number.allows(part) for part in parts):
+            each = "" if self.length == 1 else "each "
+            raise ConfigError(f"{flag(name)} {value}: give {each}{self.number.said}{instead}")
+
+
+def parameter(default: Any, text: str, number: Number | None = None, **more: Any) -> Any:
+    """A dataclass field with its `Parameter`; `more` are the record's other fields."""
+    described = Parameter(text, number, **more)
+    return dataclasses.field(default=default, metadata={"parameter": described})
+
+
+def parameters_of(record: type[Any]) -> dict[str, Parameter]:
+    """Every parameter of a record, by field name.
+
+    A field of another package that declares nothing is described by the type of its default.
+    """
+    return {field.name: _described(field) for field in dataclasses.fields(record)}
+
+
+def _described(field: dataclasses.Field[Any]) -> Parameter:
+    declared = field.metadata.get("parameter")
+    if isinstance(declared, Parameter):
+        return declared
+    if isinstance(field.default, bool) or not isinstance(field.default, int | float):
+        return Parameter()
+    return Parameter(number=Number(isinstance(field.default, int), -math.inf))
+
+
+def flag(name: str) -> str:
+    """A parameter as the command line spells it."""
+    return "--" + name.replace("_", "-")
+
+
+def check(given: Mapping[str, Any], described: Mapping[str, Parameter]) -> None:
+    """Raise a ConfigError for the first of the given parameters that cannot be."""
+    for name, value in given.items():
+        if name in described:
+            described[name].check(name, value)
+
+
+class Checked:
+    """The base of our methods' records: none can be made with parameters that cannot be."""
+
+    def __post_init__(self) -> None:
+        check(vars(self), parameters_of(type(self)))

@@ -1,0 +1,136 @@
+"""A parameter is declared once, in its field; its flag, help and checks are read from there."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from misc_cli import aggregate as aggregate_in_python
+from misc_cli.__main__ import run
+from misc_cli.aggregators.majority import MajorityVote
+from misc_cli.cli import aggregate
+from misc_cli.cli.method_options import method_options
+from misc_cli.core.parameters import COUNT, Parameter, parameter, parameters_of
+from misc_cli.errors import ConfigError
+from misc_cli.loop.settings import Loop
+from misc_cli.run import registry
+
+METHODS = [(kind, name) for kind in registry.KINDS for name in registry.own_names(kind)]
+ANSWERS = "worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,x\n"
+
+
+def declared() -> dict[str, list[Parameter]]:
+    found: dict[str, list[Parameter]] = {}
+    records = [registry.load(kind, name) for kind, name in METHODS]
+    for record in [*records, Loop]:
+        for name, described in parameters_of(record).items():
+            if name != "seed":
+                found.setdefault(name.replace("_", "-"), []).append(described)
+    return found
+
+
+def test_every_parameter_of_every_method_is_a_flag_with_help() -> None:
+    assert list(declared()) == list(method_options())
+    for name, parameters in declared().items():
+        assert all(described.help for described in parameters), name
+
+
+def test_methods_that_share_a_flag_mean_the_same_by_it() -> None:
+    for name, parameters in declared().items():
+        assert len(set(parameters)) == 1, name
+
+
+def test_the_help_says_the_defaults_that_a_run_has() -> None:
+    said = {flag: row.default for flag, row in method_options().items()}
+    assert said["tol"] == "0.001; mmce-c, mmce-o 0.005"
+    assert said["max-iter"] == "100; ebcc 500"
+    assert said["class-prior"] == "estimated; one-coin uniform"
+    assert said["ranks"] == "hidden answers choose"
+    assert said["lrtc-weights"] == "1,1,1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tol": -1.0}, "--tol -1.0: give a number from 0"),
+        ({"max_iter": 0}, "--max-iter 0: give a whole number from 1"),
+        ({"max_iter": 2.5}, "--max-iter 2.5: give a whole number from 1"),
+        ({"shrinkage": float("nan")}, "--shrinkage nan: give a finite number"),
+        ({"class_prior": "flat"}, "--class-prior flat: choose estimated or uniform"),
+        ({"completer": "tucker", "ranks": (2, 2)}, "--ranks (2, 2): give 3 whole numbers, or auto"),
+        ({"completer": "tucker", "ranks": (2, 0, 2)}, "--ranks (2, 0, 2): give each a whole"),
+        ({"completer": "tucker", "ranks": (2, 3, 2), "passes": 2**31}, "from 1 to 10000"),
+        ({"seed": -1}, "--seed -1: give a whole number from 0"),
+        ({"threads": 2**31}, "--threads 2147483648: give a whole number from 1 to 1024"),
+    ],
+)
+def test_python_and_the_command_line_refuse_the_same(
+    options: dict[str, object], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "answers.csv"
+    place.write_text(ANSWERS)
+    with pytest.raises(ConfigError) as refused:
+        aggregate_in_python(str(place), aggregator="ds-em", **options)  # type: ignore[arg-type]
+    assert message in str(refused.value)
+    words = ["--aggregator", "ds-em"]
+    for name, value in options.items():
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        words += [f"--{name.replace('_', '-')}", text]
+    assert run(["aggregate", str(place), *words]) == 2
+    assert f"--{list(options)[-1].replace('_', '-')}" in capfd.readouterr().err
+
+
+@dataclasses.dataclass(frozen=True)
+class Patient(MajorityVote):
+    """Another package's method, with a parameter of its own and one that declares nothing."""
+
+    patience: int = parameter(7, "How long it waits.", COUNT)
+    mildness: float = 0.5
+
+
+@pytest.fixture
+def _plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {
+        "patient": EntryPoint("patient", f"{__name__}:Patient", "misc_cli.aggregators"),
+        "broken": EntryPoint("broken", "no_such_module:Thing", "misc_cli.aggregators"),
+        "odd": EntryPoint("odd", f"{__name__}:ANSWERS", "misc_cli.aggregators"),
+    }
+    found = {"aggregator": points, "completer": {}}
+    monkeypatch.setattr(registry, "_plugins", found.__getitem__)
+    monkeypatch.setattr(aggregate.command, "params", list(aggregate.command.params))
+    monkeypatch.setattr(aggregate.command, "plugins", [])
+    method_options.cache_clear()
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_a_plugins_methods_are_in_the_help_and_its_parameters_are_flags(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "answers.csv"
+    place.write_text(ANSWERS)
+    assert run(["aggregate", "--help"]) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    assert "Other packages add patient, broken, odd." in said
+    assert "--patience N How long it waits. [default: 7]" in said
+    assert "--mildness X Of aggregator patient. [default: 0.5]" in said
+    words = ["aggregate", str(place), "--aggregator", "patient"]
+    assert run([*words, "--patience", "3", "--mildness", "0.25"]) == 0
+    assert run([*words, "--patience", "0"]) == 2
+    assert "--patience 0: give a whole number from 1" in capfd.readouterr().err
+    method_options.cache_clear()
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_a_plugin_that_cannot_be_used_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "answers.csv"
+    place.write_text(ANSWERS)
+    assert run(["aggregate", str(place), "--aggregator", "broken"]) == 2
+    assert "aggregator 'broken' cannot be loaded (ModuleNotFoundError" in capfd.readouterr().err
+    assert run(["aggregate", str(place), "--aggregator", "odd"]) == 2
+    assert "not a dataclass" in capfd.readouterr().err
+    method_options.cache_clear()
