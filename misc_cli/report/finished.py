@@ -217,7 +217,7 @@ def _from_files(
         found["workers"] = statistics.worst_first(workers)
     frames = {name: frame for name, frame in found.items() if len(frame)}
     missing = (
-        f"Who said what is not known any more: {gone}. Agreement, votes and overruled labels need "
+        f"Who said what is not known any more: {gone}. Agreement, votes and outvoted labels need "
         "the answers; put them back, or report on them directly.",
     )
     return Report(frames, facts, missing)

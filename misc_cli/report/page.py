@@ -67,7 +67,6 @@ def _content(report: Report) -> dict[str, Any]:
         "figures": facts["figures"],
         "method": words.method(facts),
         "sentences": words.sentences(report),
-        "warnings": words.warning_sentences(report),
         "agreement": _rows(frames.get("agreement")),
         "class_rows": _rows(frames.get("classes")),
         "class_codes": {name: at for at, name in enumerate(facts.get("classes", []))},

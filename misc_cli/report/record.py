@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,7 +52,7 @@ def anonymized(report: Report) -> Report:
     """
     workers = report.frames.get("workers")
     if workers is None:
-        return replace(report, facts=_without_names(report.facts))
+        return replace(report, facts=_without_names(report.facts, {}))
     aliases = anonymous(workers["worker"])
     hidden = workers.copy()
     for name in [name for name in NAMING if name in hidden]:
@@ -62,7 +63,7 @@ def anonymized(report: Report) -> Report:
     return replace(
         report,
         frames={**report.frames, "workers": hidden},
-        facts=_without_names(report.facts),
+        facts=_without_names(report.facts, aliases),
         aliases=aliases,
     )
 
@@ -78,9 +79,15 @@ def _hide(value: Any, own: str, other: object, aliases: Mapping[str, str]) -> An
     return value
 
 
-def _without_names(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts without the command, the paths and the warnings, which may name a worker."""
+def _unquoted(text: str, aliases: Mapping[str, str]) -> str:
+    """A message without the names that it quotes."""
+    return re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), text)
+
+
+def _without_names(facts: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Facts without the command and the paths, and warnings without names."""
     kept = {name: value for name, value in facts.items() if name not in ("command", "outputs")}
+    kept["warnings"] = [_unquoted(str(text), aliases) for text in facts.get("warnings", [])]
     kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
     kept["known"] = {
         name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()

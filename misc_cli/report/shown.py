@@ -10,12 +10,12 @@ import pandas as pd
 from misc_cli.report.record import Report
 
 WORST_WORKERS, SAMPLED_WORKERS = 400, 200
-LEAST_SURE, OVERRULED, TIED, WRONG = 150, 100, 50, 100
+LEAST_SURE, OUTVOTED, TIED, WRONG = 150, 100, 50, 100
 MAX_CLASSES = 30  # in a matrix; more cannot be read
 MAX_CELLS = 300_000  # of all confusion matrices of a page together
 PER_MILLE = 1000
 NAMES_PER_LABEL = 25
-REASONS = ("least sure", "overruled", "tie", "wrong")
+REASONS = ("least sure", "overruled", "outvoted", "tie", "wrong")
 
 
 def shown_workers(workers: pd.DataFrame) -> pd.DataFrame:
@@ -29,15 +29,15 @@ def shown_workers(workers: pd.DataFrame) -> pd.DataFrame:
 def shown_items(items: pd.DataFrame) -> pd.DataFrame:
     """Items that need eyes, least sure first, with a column `why`; each item once.
 
-    Overruled labels that are least sure come with the least sure; of the others those that most
-    answers stand against are the ones to look at.
+    Outvoted labels that are least sure come with the least sure; of the others those that most
+    answers stand against are the ones to look at, overruled ones among them.
     """
     chosen: dict[str, Any] = {"least sure": items.index[:LEAST_SURE]}
-    if "overruled" in items:
-        overruled = items[items["overruled"]]
-        against = overruled["answers"] - overruled["votes"]
+    if "outvoted" in items:
+        outvoted = items[items["outvoted"]]
+        against = outvoted["answers"] - outvoted["votes"]
         order = against.sort_values(ascending=False, kind="stable").index
-        chosen["overruled"] = order[:OVERRULED]
+        chosen["outvoted"] = order[:OUTVOTED]
     if "tie" in items:
         chosen["tie"] = items.index[items["tie"].astype(bool)][:TIED]
     if "right" in items:
@@ -47,8 +47,10 @@ def shown_items(items: pd.DataFrame) -> pd.DataFrame:
     shown = items.iloc[rows].copy()
     marks = {
         "least sure": np.isin(rows, chosen["least sure"]),
-        "overruled": shown.get("overruled", pd.Series(False, shown.index)).to_numpy(bool),
-        "tie": shown.get("tie", pd.Series(False, shown.index)).to_numpy(bool),
+        **{
+            name: shown.get(name, pd.Series(False, shown.index)).to_numpy(bool)
+            for name in ("overruled", "outvoted", "tie")
+        },
         "wrong": (shown["right"] == False).to_numpy()  # noqa: E712
         if "right" in shown
         else np.zeros(len(rows), dtype=bool),

@@ -218,7 +218,10 @@ def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[
 
 
 def _items(outcome: Outcome) -> pd.DataFrame:
-    """item, label, confidence, runner_up, answers, votes, majority, overruled, tie; the rest."""
+    """item, label, confidence, runner_up, answers, votes, majority, outvoted, overruled, tie; …
+
+    Outvoted: the label is not the most frequent answer. Overruled: all answers agree on another.
+    """
     labels, decision = outcome.labels, outcome.decision
     classes = np.array([*labels.classes.to_pylist(), None], dtype=object)
     answers, votes, majority, most = _counted(labels, decision.label)
@@ -230,7 +233,8 @@ def _items(outcome: Outcome) -> pd.DataFrame:
         "answers": answers,
         "votes": votes,
         "majority": classes[majority],
-        "overruled": votes < most,
+        "outvoted": votes < most,
+        "overruled": (votes == 0) & (most == answers),
         "tie": decision.tied,
     }
     if outcome.truth is not None:

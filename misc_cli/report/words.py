@@ -28,14 +28,9 @@ class Sentence:
 
 
 def sentences(report: Report) -> list[Sentence]:
-    """The most important things first: what was done, whether to believe it, what to do."""
-    return [*_done(report), *_believe(report), *_todo(report)]
-
-
-def warning_sentences(report: Report) -> list[Sentence]:
-    """The run's own warnings, and what its files do not tell."""
-    said = [Sentence("warning", f"{text[:1].upper()}{text[1:]}.") for text in _warnings(report)]
-    return [*said, *(Sentence("fact", text) for text in report.missing)]
+    """What was done, what the run warned of, whether to believe it, what to do, what is missing."""
+    missing = [Sentence("fact", text) for text in report.missing]
+    return [*_done(report), *_warnings(report), *_believe(report), *_todo(report), *missing]
 
 
 def method(facts: Any) -> str:
@@ -60,8 +55,10 @@ def count(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun if number == 1 else plural}"
 
 
-def _warnings(report: Report) -> list[str]:
-    return [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
+def _warnings(report: Report) -> Iterator[Sentence]:
+    for warning in report.facts.get("warnings", []):
+        text = str(warning).rstrip(".")
+        yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
 
 
 def figure(report: Report, name: str) -> Any:
@@ -156,16 +153,6 @@ def _todo(report: Report) -> Iterator[Sentence]:
             yield Sentence("good", "No worker stands out as careless.", "workers")
     if items is not None:
         yield from _items(items)
-    classes = report.frames.get("classes")
-    if classes is not None and "votes" in classes:
-        lost = classes[(classes["labels"] == 0) & (classes["votes"] > 0)]["class"].tolist()
-        if lost:
-            which = listed([f"“{name}”" for name in lost[:5]])
-            yield Sentence(
-                "warning",
-                f"No item is labelled {which}, although workers said so. Check that this is meant.",
-                "classes",
-            )
 
 
 def _items(items: Any) -> Iterator[Sentence]:
@@ -181,7 +168,7 @@ def _items(items: Any) -> Iterator[Sentence]:
     else:
         yield Sentence("good", f"Every label is at least {100 * UNSURE:.0f} % sure.", "items")
     for name, said in (
-        ("overruled", "went against the most frequent answer"),
+        ("outvoted", "went against the most frequent answer"),
         ("tie", "have two classes that are equally likely; the first in class order is written"),
     ):
         number = int(items[name].sum()) if name in items else 0

@@ -82,8 +82,7 @@ def workbook(report: Report) -> bytes:
 
 
 def _summary(report: Report) -> list[tuple[str, str]]:
-    said = [*words.sentences(report), *words.warning_sentences(report)]
-    rows = [(sentence.kind, sentence.text) for sentence in said]
+    rows = [(sentence.kind, sentence.text) for sentence in words.sentences(report)]
     for name, frame in report.frames.items():
         if len(frame) > MAX_ROWS:
             rows.append(("fact", f"Of {len(frame):,} {name} the first {MAX_ROWS:,} are here."))
@@ -152,7 +151,7 @@ class _Sheets:
                 rule = {"type": "text", "criteria": "begins with", "value": word}
                 form = self.book.add_format({"bg_color": colour})
                 sheet.conditional_format(*place, {**rule, "format": form})
-        if name in ("overruled", "tie"):
+        if name in ("overruled", "outvoted", "tie"):
             form = self.book.add_format({"bg_color": "#FFE7B8"})
             sheet.conditional_format(
                 *place, {"type": "cell", "criteria": "==", "value": True, "format": form}

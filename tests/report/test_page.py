@@ -113,7 +113,7 @@ def test_a_large_run_stays_small_and_says_what_it_leaves_out() -> None:
     items = pd.DataFrame({"item": [f"item {at}" for at in range(n_items)]})
     items["label"], items["runner_up"], items["majority"] = "a", "b", "b"
     items["confidence"] = np.sort(rng.random(n_items))
-    items["answers"], items["votes"], items["overruled"], items["tie"] = 5, 2, True, True
+    items["answers"], items["votes"], items["outvoted"], items["tie"] = 5, 2, True, True
     figures = {
         "workers": n_workers, "items": n_items, "answers": 10**6, "classes": 5, "confidence": 0.5,
         "lowest-confidence": 0.0, "answers-per-item": 5.0, "converged": True,

@@ -25,7 +25,7 @@ def test_every_frame_is_what_hand_counting_gives() -> None:
     assert items["answers"].to_dict() == {"q1": 3, "q2": 3, "q3": 2}
     assert items["votes"].to_dict() == {"q1": 2, "q2": 2, "q3": 1}
     assert items["tie"].to_dict() == {"q1": False, "q2": False, "q3": True}
-    assert not items["overruled"].any()
+    assert not items["outvoted"].any()
     assert items["right"].to_dict() == {"q1": True, "q2": False, "q3": None}
     classes = frames["classes"].set_index("class")
     assert classes["votes"].to_dict() == {"no": 4, "yes": 4}
@@ -37,15 +37,16 @@ def test_every_frame_is_what_hand_counting_gives() -> None:
     assert np.allclose(frames["crowd"].sum(axis=1), 1)
 
 
-def test_an_overruled_label_is_not_the_most_frequent_answer() -> None:
+def test_an_outvoted_label_is_not_the_most_frequent_answer() -> None:
     frames = result().report()
     items, votes = frames["items"], answers()
-    assert items["overruled"].any()
+    assert items["outvoted"].any()
     for row in items.to_dict("records"):
         counts = votes[votes["item"] == row["item"]]["label"].value_counts()
         own = counts.get(row["label"], 0)
         assert row["votes"] == own
-        assert row["overruled"] == (own < counts.max())
+        assert row["outvoted"] == (own < counts.max())
+        assert row["overruled"] == (own == 0 and len(counts) == 1)
 
 
 def test_ordered_classes_have_an_alpha_of_their_own() -> None:
