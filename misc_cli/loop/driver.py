@@ -81,6 +81,7 @@ class Mixture:
     `initial` the pure one that filled the first slice; `ranks` those the completer used, where it
     has a rule for them. If the completed label matrix was aggregated, its `columns` workers stood
     for `n_completed_workers` (the slice included): fewer means that similar ones were merged.
+    `completion` is that of the last pass.
     """
 
     aggregation: Aggregation
@@ -90,6 +91,7 @@ class Mixture:
     columns: int = 0
     n_completed_workers: int = 0
     ranks: tuple[int, ...] | None = None
+    completion: Completion | None = None
 
 
 def mix(
@@ -131,6 +133,7 @@ def mix(
         columns=columns,
         n_completed_workers=labels.n_workers + 1 if columns else 0,
         ranks=_ask(completer, "resolve_ranks", end.tensor.shape),
+        completion=end.completion,
     )
 
 

@@ -15,7 +15,8 @@ from misc_cli.report.statistics import reliability_frame
 MAX_POINTS = 300
 MAX_LINES = 12
 MAX_BARS = 40
-CHARTS = ("confidence", "reliability", "classes", "convergence")
+CHARTS = ("confidence", "reliability", "classes", "convergence", "worker_map", "item_map")
+MAX_DOTS = 1_000
 
 Chart = list[dict[str, Any]]
 
@@ -29,6 +30,9 @@ def charts(report: Report) -> dict[str, Chart]:
         found["reliability"] = _records(reliability_frame(frames["confidence"]))
     if "classes" in frames:
         found["classes"] = _classes(frames["classes"])
+    for name, shade in (("worker_map", "accuracy"), ("item_map", "label")):
+        if name in frames:
+            found[name] = _dots(frames[name], name.removesuffix("_map"), shade)
     if "convergence" in frames:
         found["convergence"] = _convergence(frames["convergence"])
     return found
@@ -62,6 +66,16 @@ def _classes(classes: pd.DataFrame) -> Chart:
         for _, row in rows.iterrows()
         for kind, column in kinds.items()
         if column in rows
+    ]
+
+
+def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
+    """Points of a map, evenly thinned where they are many."""
+    thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
+    shown = thinned[[name, "x", "y", shade]].set_axis(["name", "x", "y", "shade"], axis=1)
+    return [
+        {key: visible(value) if isinstance(value, str) else value for key, value in row.items()}
+        for row in _records(shown)
     ]
 
 

@@ -28,6 +28,7 @@ from misc_cli.run.diagnostics import strict
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
 LONGEST_TEXT = 200_000
+MOST_CHANGES = 20
 
 
 def render(report: Report, title: str = "") -> str:
@@ -85,6 +86,9 @@ def _content(report: Report) -> dict[str, Any]:
         "votes_known": report.labels is not None,
         "reasons": shown.REASONS,
         "tried": _rows(frames.get("tried")),
+        "changed": _changes(frames.get("changed")),
+        "n_changed": len(frames.get("changed", ())),
+        "completed": "item_map" in frames,
         "data": {
             "charts": charts(report),
             "confusions": matrices,
@@ -99,6 +103,14 @@ def _content(report: Report) -> dict[str, Any]:
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
     return [] if frame is None else frame.to_dict("records")
+
+
+def _changes(changed: Any) -> list[tuple[str, str, int]]:
+    """before, after, how many: the most frequent changes first."""
+    if changed is None or changed.empty:
+        return []
+    counts = changed.groupby(["before", "label"]).size().sort_values(ascending=False, kind="stable")
+    return [(*pair, int(number)) for pair, number in counts.head(MOST_CHANGES).items()]
 
 
 def _tagged(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -60,9 +60,13 @@ def anonymized(report: Report) -> Report:
             _hide(value, own, workers["alike"][at] if "alike" in workers else None, aliases)
             for at, (value, own) in enumerate(zip(hidden[name], workers["worker"], strict=True))
         ]
+    frames = {**report.frames, "workers": hidden}
+    if "worker_map" in frames:
+        points = frames["worker_map"]
+        frames["worker_map"] = points.assign(worker=points["worker"].map(aliases))
     return replace(
         report,
-        frames={**report.frames, "workers": hidden},
+        frames=frames,
         facts=_without_names(report.facts, aliases),
         aliases=aliases,
     )

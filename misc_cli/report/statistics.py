@@ -9,6 +9,9 @@ workers      one row per worker, worst first; its confusion matrix as true_<clas
 items        one row per item, least sure first
 convergence  one row per iteration
 tried        what an automatic choice looked at, best first
+changed      item, label, confidence, before: what completion changed (completed runs)
+worker_map   worker, x, y, accuracy: workers in the space of the factors (completed runs)
+item_map     item, label, confidence, x, y: items there
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import pyarrow as pa
 from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
 from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.evaluate.agreement import agreement_intervals
+from misc_cli.report.completion import completion_frames
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.tables import worker_columns
 
@@ -42,7 +46,7 @@ def frames(outcome: Outcome) -> Frames:
     """Every frame that this run can fill."""
     crowd = crowd_rows(expected_counts(outcome.labels, outcome.aggregation.posteriors))
     classes = outcome.labels.classes.to_pylist()
-    found = {
+    found: Frames = {
         "figures": figures_frame(outcome.figures),
         "agreement": agreement_frame(outcome),
         "confidence": _confidence(outcome),
@@ -52,6 +56,7 @@ def frames(outcome: Outcome) -> Frames:
         "items": _items(outcome),
         "convergence": convergence_frame(outcome.records),
         "tried": tried_frame(outcome.selection),
+        **completion_frames(outcome),
     }
     return {name: frame for name, frame in found.items() if len(frame)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.parameters import AUTO, flag
 from misc_cli.core.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
@@ -20,6 +20,9 @@ from misc_cli.run.settings import (
     Settings,
 )
 
+if TYPE_CHECKING:
+    from misc_cli.loop.driver import Mixture
+
 # Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
 MIN_ANSWERS = 1_000
 
@@ -29,13 +32,15 @@ class Fit:
     """The final aggregation and what led to it.
 
     `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
-    at and took, `calibration` what the posteriors were softened by (None: raw).
+    at and took, `calibration` what the posteriors were softened by (None: raw), `mixture` what
+    the loop returned.
     """
 
     aggregation: Aggregation
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
     calibration: Mapping[str, float] | None = None
+    mixture: Mixture | None = None
 
 
 def fit(
@@ -109,7 +114,7 @@ def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         "completed_workers": mixture.n_completed_workers,
         "columns": mixture.columns,
     }
-    return Fit(mixture.aggregation, ended)
+    return Fit(mixture.aggregation, ended, mixture=mixture)
 
 
 def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods) -> Fit:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.decide import Decision
 from misc_cli.core.encode import Encoding
 from misc_cli.core.types import Aggregation, Codes, Labels
 from misc_cli.run.diagnostics import Record
 from misc_cli.run.settings import Methods
+
+if TYPE_CHECKING:
+    from misc_cli.loop.driver import Mixture
 
 Figure = float | int | bool | None
 
@@ -21,7 +24,8 @@ class Outcome:
 
     `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
-    `calibration` what posteriors were softened by; `figures` the numbers --fail-if can judge.
+    `calibration` what posteriors were softened by; `mixture` the loop's own result;
+    `figures` the numbers --fail-if can judge.
     """
 
     encoding: Encoding
@@ -34,6 +38,7 @@ class Outcome:
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
     calibration: Mapping[str, float] | None = None
+    mixture: Mixture | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -86,6 +86,7 @@ def run(
         loop=found.loop,
         selection=found.selection,
         calibration=found.calibration,
+        mixture=found.mixture,
         timings=watch.seconds,
     )
 

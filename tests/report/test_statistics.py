@@ -66,3 +66,14 @@ def test_wilson_holds_the_share() -> None:
     assert (low[1], high[1]) == pytest.approx((0.2366, 0.7634), abs=1e-4)
     assert low[0] == pytest.approx(0)
     assert (low[3], high[3]) == (0, 1)
+
+
+def test_a_completed_run_has_maps_and_says_what_changed() -> None:
+    found = result(completer="tucker", ranks=(2, 4, 3), passes=2)
+    frames = found.report()
+    pure = result().outcome.decision.label
+    assert len(frames["worker_map"]) == 6
+    assert len(frames["item_map"]) == 120
+    assert len(frames["changed"]) == np.count_nonzero(pure != found.outcome.decision.label)
+    assert (frames["changed"]["before"] != frames["changed"]["label"]).all()
+    assert "item_map" not in result().report()

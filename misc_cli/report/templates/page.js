@@ -7,6 +7,15 @@
   const perCent = (value) => `${Math.round(100 * value)} %`;
   const short = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
 
+  const map = (rows, width, color) => Plot.plot({
+    width, height: Math.min(width, 340), color,
+    x: { axis: null, inset: 10 }, y: { axis: null, inset: 10 },
+    marks: [
+      Plot.frame({ stroke: "var(--line)" }),
+      Plot.dot(rows, { x: "x", y: "y", fill: "shade", r: 3.5, fillOpacity: 0.75, title: (row) => row.name }),
+    ],
+  });
+
   // Charts. Each gets its rows and the width it may have, and returns what Plot made.
   const draw = {
     confidence: (rows, width) => Plot.plot({
@@ -45,6 +54,11 @@
           Plot.ruleX([0]),
         ],
       });
+    },
+    worker_map: (rows, width) => map(rows, width, { type: "linear", scheme: "viridis", label: "accuracy", tickFormat: perCent, legend: true }),
+    item_map: (rows, width) => {
+      const names = [...new Set(rows.map((row) => row.shade))].sort();
+      return map(rows, width, { type: "ordinal", domain: names, range: names.map((_, at) => colours[at % colours.length]), legend: names.length <= 8 });
     },
     convergence: (rows, width) => {
       const names = [...new Set(rows.map((row) => row.method))];
