@@ -111,14 +111,20 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     type=click.Choice(ENGINES),
     default="local",
     show_default=True,
-    help="Where the answers live: in memory, or in files (disk), which runs mv, one-coin, "
-    "ds-em, ds-mf and takes -o FOLDER/ for labels in parts.",
+    help="Where the answers live: in memory, in files (disk) or on a Dask cluster; the latter two "
+    "run mv, one-coin, ds-em, ds-mf and take -o FOLDER/ for labels in parts.",
 )
 @options.option(
     "--spill",
     section=_SCALE,
     metavar="DIR",
     help="disk: where its files go while it runs [default: the system's temporary folder].",
+)
+@options.option(
+    "--scheduler",
+    section=_SCALE,
+    metavar="tcp://…",
+    help="dask: the cluster's address [default: a cluster of this machine's cores].",
 )
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
@@ -134,8 +140,9 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    if parameters["spill"] is not None:
-        raise ConfigError("--spill is for --engine disk")
+    for name, owner in scaled.OWNERS.items():
+        if parameters[name] is not None:
+            raise ConfigError(f"--{name} is for --engine {owner}")
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]

@@ -50,6 +50,11 @@ class Console:
         if not self.quiet:
             self._say(f"misc: warning: {line}", "yellow")
 
+    def note(self, text: str) -> None:
+        """A line for who watches, and for nobody else."""
+        if not self.quiet and (self.terminal or self.verbose):
+            self._say(f"misc: {text}", "dim")
+
     def summary(self, rows: Sequence[Row]) -> None:
         """Aligned lines of a name and a value."""
         if self.log is not None:

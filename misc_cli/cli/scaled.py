@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from misc_cli.run.outcome import Outcome
     from misc_cli.scale.job import SpreadEngine
 
-ENGINES = ("local", "disk")
+ENGINES = ("local", "disk", "dask")
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What an engine takes besides the methods' own parameters; any other flag that is given is refused.
 SUPPORTED = {
-    *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill"),
+    *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill", "scheduler"),
     *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
     *("duplicates", "class_order", *(flag.replace("-", "_") for flag in method_options())),
 }
+OWNERS = {"spill": "disk", "scheduler": "dask"}
 INSTEAD = {
     "truth": "use misc evaluate on the labels",
     "changes": "use misc diff on the labels",
@@ -51,7 +52,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.scale import job
 
     engine_name = parameters.pop("engine")
-    _refuse_flags(engine_name)
+    _refuse_flags(engine_name, parameters)
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
@@ -72,21 +73,22 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             "gold": None if gold is None else gold.labels,
             "name": job.names_of(answers),
         }
-        with _engine(pieces, parameters, common, watch) as engine:
+        with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
+            target.check(engine)
             outcome = job.run(engine, settings, methods, console.on_iteration, watch)
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
             inputs = sorted({piece.path for piece in pieces})
             record = _record(outcome, settings, inputs, gold, console.warnings)
-            record["engine"] = engine_name
+            record["engine"] = {"name": engine_name, **engine.facts()}
             with watch.stage("write"):
                 target.write(engine, outcome, record)
         console.summary(summary(outcome, settings, target.places))
         refuse(tripped, outcome.figures, "done and written")
 
 
-def _refuse_flags(engine: str) -> None:
+def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
     """A flag that would be ignored is an error."""
     context = click.get_current_context()
     for name in context.params:
@@ -95,15 +97,31 @@ def _refuse_flags(engine: str) -> None:
             flag, instead = "--" + name.replace("_", "-"), INSTEAD.get(name)
             end = "" if instead is None else f": {instead}"
             raise ConfigError(f"{flag} is for --engine local, not {engine}{end}")
+    for name, owner in OWNERS.items():
+        if engine != owner and parameters[name] is not None:
+            raise ConfigError(f"--{name} is for --engine {owner}")
 
 
 @contextmanager
 def _engine(
-    pieces: list[Any], parameters: Mapping[str, Any], common: dict[str, Any], watch: Any
+    name: str,
+    pieces: list[Any],
+    parameters: Mapping[str, Any],
+    common: dict[str, Any],
+    watch: Any,
+    console: Any,
 ) -> Iterator[SpreadEngine]:
-    from misc_cli.scale import disk
+    opening: AbstractContextManager[SpreadEngine]
+    if name == "disk":
+        from misc_cli.scale import disk
 
-    opening = disk.opened(pieces, spill=parameters["spill"], **common)
+        opening = disk.opened(pieces, spill=parameters["spill"], **common)
+    else:
+        from misc_cli.scale import cluster
+
+        opening = cluster.opened(
+            pieces, scheduler=parameters["scheduler"], say=console.note, **common
+        )
     with watch.stage("read"):
         engine = opening.__enter__()
     try:
@@ -175,6 +193,11 @@ class _Target:
             "diagnostics": self.path.with_name(f"{stem}.diagnostics.jsonl"),
             "run": self.path.with_name(f"{stem}.run.json"),
         }
+
+    def check(self, engine: SpreadEngine) -> None:
+        """Before the fit: is one file for all labels asking too much?"""
+        if not self.folder:
+            engine.refuse_one_file()
 
     def write(self, engine: SpreadEngine, outcome: Outcome, record: dict[str, Any]) -> None:
         from misc_cli.io.render import write_pieces

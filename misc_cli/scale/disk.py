@@ -26,6 +26,12 @@ class DiskEngine(PartsEngine):
         super().__init__(engine.parts, engine.vocabulary)
         self.counts = counts
 
+    def facts(self) -> dict[str, Any]:
+        return {"parts": len(self.parts)}
+
+    def refuse_one_file(self) -> None:
+        """They are merged a chunk at a time: any number will do."""
+
     def tables(self, probabilities: bool) -> Iterator[Any]:
         return merged([PartLabels(part, self.vocabulary, probabilities) for part in self])
 

@@ -35,6 +35,12 @@ class SpreadEngine(Engine, Protocol):
     @property
     def counts(self) -> Counts: ...
 
+    def facts(self) -> dict[str, Any]:
+        """What the manifest says of the engine."""
+
+    def refuse_one_file(self) -> None:
+        """Raise if so many labels cannot become one file."""
+
     def tables(self, probabilities: bool) -> Iterator[Any]:
         """The labels as arrow tables, sorted by item from the first row to the last."""
 

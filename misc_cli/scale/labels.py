@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -118,6 +118,8 @@ class Verdicts:
 @dataclass(frozen=True)
 class Judge:
     """Posteriors → how sure the labels are."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Verdicts]:
         found = decide(np.asarray(rows[POSTERIORS]))

@@ -143,6 +143,7 @@ class VoteFractions:
     """Each item's share of votes per class becomes its posterior; gold rows are certain."""
 
     needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         totals = block.class_totals()
@@ -162,6 +163,8 @@ class VoteFractions:
 class ExpectedCounts:
     """n_w[ck] = Σ_i T_ic · [worker w answered k on i], given the posteriors as they are."""
 
+    writes: ClassVar[tuple[str, ...]] = ()
+
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         return {}, _sums(block, rows[POSTERIORS])
 
@@ -173,12 +176,15 @@ class Expectation:
     table      (n_workers * n_classes, n_classes): column (w, k) of the votes meets E[log π_w[c, k]]
                for every true class c
     log_prior  (n_classes,)
+
+    The posteriors that were there only say by how much they change; without any, all is new.
     """
 
     table: Floats
     log_prior: Floats
 
     needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
 
     @classmethod
     def of(cls, model: Model, class_prior: Floats) -> Expectation:

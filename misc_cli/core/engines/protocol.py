@@ -50,9 +50,10 @@ class Block(Protocol):
 class Kernel(Protocol[SumsOut]):
     """A frozen dataclass of shared state that can be pickled. A call changes neither its arguments.
 
-    The sums can be added with `+=`: an array, a number, a list (which grows) or a record. A kernel
-    may have the class attribute `needs`: names of the rows that its new rows depend on. An engine
-    that lost some rows, or keeps none, uses it to make them again; without it, all are needed.
+    The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two class
+    attributes help an engine that lost some rows, or keeps none, to make them again:
+    needs   names of the rows that its new rows depend on (without it: any)
+    writes  names of its new rows (without it: any)
     """
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...

@@ -1,0 +1,366 @@
+"""`--engine dask`: shares of the items on the workers of a cluster; only shared state travels.
+
+One task per worker and sweep, pinned to it: the kernel goes out, the sums come back. Rows stay. If
+a worker is lost, its shares are made again elsewhere: from the input, and from the kernels that
+made their rows. A share's version keeps a task that is run twice from counting twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from misc_cli.core.engines.parts import Counts, Vocabulary
+from misc_cli.core.engines.protocol import Kernel, Sums, add_up
+from misc_cli.core.types import KnownLabels
+from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.io.stream import Piece
+from misc_cli.scale import shares
+from misc_cli.scale.labels import TableLabels, merged
+from misc_cli.scale.shares import Found, Plan
+
+Say = Callable[[str], None]
+
+# A payload larger than this is given to the workers once, before the tasks that need it.
+SCATTER_BYTES = 1 << 20
+POLL_SECONDS = 1.0
+# How long a cluster without workers may take to get one.
+PATIENCE_SECONDS = 60.0
+# A cluster that loses more workers than this in one run is not worth the waiting.
+MOST_LOSSES = 20
+# What one machine may be asked to hold for one file of labels.
+ONE_FILE_ITEMS = 20_000_000
+
+
+# A kernel that does not say which rows it writes may write any.
+EVERYTHING = ("*",)
+
+
+class Lost(Exception):
+    """Workers that went, or came back without what they held."""
+
+
+@dataclass
+class Wire:
+    """Bytes of kernels sent and of sums received, all workers together."""
+
+    sweeps: int = 0
+    sent: int = 0
+    received: int = 0
+
+
+@contextmanager
+def opened(
+    pieces: Sequence[Piece],
+    *,
+    scheduler: str | None,
+    say: Say,
+    duplicates: str,
+    class_order: list[str] | None,
+    gold: KnownLabels | None,
+    name: str,
+    n_workers: int | None = None,
+) -> Iterator[ClusterEngine]:
+    """The engine on the cluster at `scheduler`, or on one of this machine's cores."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
+    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    cluster = None
+    try:
+        if scheduler is None:
+            cluster = LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
+            )
+        client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
+    try:
+        say(f"dask dashboard: {client.dashboard_link}")
+        engine = ClusterEngine(
+            client,
+            [_seen_from_anywhere(piece) for piece in pieces],
+            duplicates,
+            class_order,
+            gold,
+            name,
+        )
+        yield engine
+    finally:
+        _close(client, cluster)
+
+
+def _close(client: Any, cluster: Any) -> None:
+    try:
+        client.close(timeout=5)
+    finally:
+        if cluster is not None:
+            cluster.close(timeout=10)
+
+
+class ClusterEngine:
+    """Shares on workers, and who has which."""
+
+    def __init__(
+        self,
+        client: Any,
+        pieces: Sequence[Piece],
+        duplicates: str,
+        class_order: list[str] | None,
+        gold: KnownLabels | None,
+        name: str,
+    ) -> None:
+        self.client, self.gold = client, gold
+        self.wire = Wire()
+        self.version = self._losses = 0
+        self._log: list[tuple[set[str], bytes]] = []
+        while True:
+            workers = self._workers()
+            self.plan = Plan(uuid.uuid4().hex, tuple(pieces), len(workers), duplicates, name)
+            self._owners = dict(enumerate(workers))
+            try:
+                self._build(class_order)
+                return
+            except Lost:
+                self._count_loss()
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.vocabulary.workers)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.vocabulary.classes)
+
+    def whole(self, name: str) -> None:
+        return None
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        payload = pickle.dumps(kernel, protocol=5)
+        results = self._on_owners(shares.sweep, payload)
+        self.wire.sweeps += 1
+        self.wire.sent += len(payload) * len(results)
+        self.wire.received += sum(map(len, results))
+        self.version += 1
+        self._remember(kernel, payload)
+        sums: list[Sums | None] = [pickle.loads(result) for result in results]
+        return add_up(part for part in sums if part is not None)
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "workers": self.plan.n_shares,
+            "parts": self.plan.n_shares * self.plan.parts_per_share,
+            "losses": self._losses,
+            **asdict(self.wire),
+        }
+
+    def tables(self, probabilities: bool) -> Iterator[Any]:
+        self.refuse_one_file()
+        tables = self._on_owners(shares.collect, probabilities)
+        return merged([TableLabels(table) for table in tables if table.num_rows])
+
+    def refuse_one_file(self) -> None:
+        """Labels that one machine should not be asked to hold go to a folder."""
+        if self.n_items > ONE_FILE_ITEMS:
+            raise ConfigError(
+                f"{self.n_items:,} items are too many for one file through this machine "
+                f"(at most {ONE_FILE_ITEMS:,}); name a folder, -o labels/, that the workers see"
+            )
+
+    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> list[str]:
+        per_share = self.plan.parts_per_share
+        written = self._on_owners(shares.write, str(folder), suffix, probabilities, per_share)
+        return sorted(name for names in written for name in names)
+
+    def _build(self, class_order: list[str] | None) -> None:
+        """Read everywhere, exchange, encode, agree on the vocabularies."""
+        plan, n_shares = self.plan, self.plan.n_shares
+        everyone = set(self._owners.values())
+        numbers = {share: list(range(share, len(plan.pieces), n_shares)) for share in self._owners}
+        read = self._wait(
+            {
+                s: self._submit(self._owners[s], shares.read_pieces, plan, numbers[s])
+                for s in numbers
+            },
+            everyone,
+        )
+        fetched = {
+            (share, other): self._submit(owner, shares.fetch, plan, share)
+            for share in self._owners
+            for other, owner in self._owners.items()
+        }
+        found: dict[int, Found] = self._wait(
+            {
+                share: self._submit(
+                    owner,
+                    shares.assemble,
+                    plan,
+                    share,
+                    *(fetched[share, other] for other in self._owners),
+                )
+                for share, owner in self._owners.items()
+            },
+            everyone,
+        )
+        del fetched
+        self.counts = sum([*read.values(), *(f.counts for f in found.values())], Counts())
+        workers = [names for share in found.values() for names in share.workers]
+        classes = [names for share in found.values() for names in share.classes]
+        if not workers:
+            raise InputError(
+                f"{plan.name}: no answers are left: every label is empty; check --label-col"
+            )
+        self.vocabulary = Vocabulary.of(workers, classes, class_order)
+        sizes = self._wait(
+            {
+                share: self._submit(owner, shares.join, plan, share, self.vocabulary, self.gold)
+                for share, owner in self._owners.items()
+            },
+            everyone,
+        )
+        self.n_items = sum(n_items for n_items, _ in sizes.values())
+        self.n_votes = sum(n_votes for _, n_votes in sizes.values())
+
+    def _on_owners(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """The task's results of all shares, in their order; a task says None for what is lost."""
+        done: dict[int, Any] = {}
+        todo = set(self._owners)
+        while todo:
+            groups: dict[str, list[int]] = {}
+            for share in sorted(todo):
+                groups.setdefault(self._owners[share], []).append(share)
+            threads = self.client.nthreads()
+            futures = {
+                owner: self._submit(
+                    owner,
+                    task,
+                    self.plan.run,
+                    group,
+                    self.version,
+                    threads.get(owner, 1),
+                    *(self._lightened(argument) for argument in arguments),
+                )
+                for owner, group in groups.items()
+            }
+            for owner, group in groups.items():
+                try:
+                    done[group[0]] = self._wait({owner: futures[owner]}, {owner})[owner]
+                    todo -= set(group)
+                except Lost:
+                    self._make_again(group)
+        return [done[first] for first in sorted(done)]
+
+    def _lightened(self, argument: Any) -> Any:
+        if isinstance(argument, bytes) and len(argument) > SCATTER_BYTES:
+            return self.client.scatter(argument, broadcast=True, hash=False)
+        return argument
+
+    def _make_again(self, group: Sequence[int]) -> None:
+        """Lost shares on the workers that have least to do."""
+        todo = list(group)
+        while todo:
+            self._count_loss()
+            workers = self._workers()
+            load = dict.fromkeys(workers, 0)
+            for share, owner in self._owners.items():
+                if owner in load and share not in todo:
+                    load[owner] += 1
+            futures = {}
+            for share in todo:
+                self._owners[share] = min(workers, key=lambda worker: load[worker])
+                load[self._owners[share]] += 1
+                futures[share] = self._submit(
+                    self._owners[share],
+                    shares.make_again,
+                    self.plan,
+                    share,
+                    self.vocabulary,
+                    self.gold,
+                    [payload for _, payload in self._log],
+                    self.version,
+                )
+            for share, future in futures.items():
+                try:
+                    self._wait({share: future}, {self._owners[share]})
+                    todo.remove(share)
+                except Lost:
+                    continue
+
+    def _remember(self, kernel: Kernel[Any], payload: bytes) -> None:
+        """Kernels that made the rows there are; one that needs none of them replaces the others."""
+        writes = set(getattr(kernel, "writes", EVERYTHING))
+        if not writes:
+            return
+        if getattr(kernel, "needs", None) == () and all(w <= writes for w, _ in self._log):
+            self._log.clear()
+        self._log.append((writes, payload))
+
+    def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(
+            task, *arguments, workers=[worker], allow_other_workers=False, pure=False, retries=0
+        )
+
+    def _wait(self, futures: dict[Any, Any], needed: set[str]) -> dict[Any, Any]:
+        """Results by key; Lost if one of the workers that are needed is gone, or holds nothing."""
+        from distributed import TimeoutError, wait
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        pending = list(futures.values())
+        while pending:
+            try:
+                with self.client.as_current():
+                    wait(pending, timeout=POLL_SECONDS)
+                break
+            except (TimeoutError, FutureCancelledError):
+                pending = [future for future in pending if not future.done()]
+                if pending and not needed <= set(self.client.nthreads()):
+                    self.client.cancel(pending, force=True)
+                    raise Lost from None
+        results = {}
+        for key, future in futures.items():
+            try:
+                results[key] = future.result()
+            except MiscError:
+                raise
+            except (KilledWorker, FutureCancelledError) as error:
+                raise Lost from error
+        if any(result is None for result in results.values()):
+            raise Lost
+        return results
+
+    def _workers(self) -> list[str]:
+        """Addresses in a fixed order; waits a little for the first one."""
+        started = time.monotonic()
+        while not (workers := sorted(self.client.nthreads())):
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise MiscError("the cluster has no workers; start some, then run this again")
+            time.sleep(POLL_SECONDS)
+        return workers
+
+    def _count_loss(self) -> None:
+        self._losses += 1
+        if self._losses > MOST_LOSSES:
+            raise MiscError(
+                f"the cluster lost workers {self._losses} times, so this run ends without output; "
+                "give the workers more memory, or use more of them"
+            )
+
+
+def _seen_from_anywhere(piece: Piece) -> Piece:
+    """The workers' current folder is another one."""
+    return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

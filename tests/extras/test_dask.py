@@ -1,0 +1,228 @@
+"""`--engine dask` on a real cluster: a scheduler and worker processes, here on the loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as parquet
+import pytest
+
+from misc_cli.__main__ import run
+from misc_cli.core.engines.protocol import POSTERIORS
+from misc_cli.core.types import Iteration
+from misc_cli.io import stream
+from misc_cli.io.options import ReadOptions
+from misc_cli.run import registry
+from tests.scale.crowds import METHODS, Row, crowd, write_csv, write_parquet
+
+distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+psutil = pytest.importorskip("psutil")
+
+pytestmark = pytest.mark.filterwarnings("default")  # what dask itself warns of is not ours
+
+
+class Cluster:
+    """Processes that can be killed one by one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "scheduler.json"
+        self.folder = folder
+        self.workers: list[subprocess.Popen[bytes]] = []
+        words = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+        self.scheduler = self._start("scheduler", *words)
+        _until(self.file.exists)
+
+    @property
+    def address(self) -> str:
+        return str(json.loads(self.file.read_text())["address"])
+
+    def add_worker(self) -> None:
+        words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        self.workers.append(self._start("worker", *words))
+
+    def ready(self, n_workers: int) -> Cluster:
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(n_workers, timeout=60)
+        return self
+
+    def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
+        module = f"distributed.cli.dask_{kind}"
+        return subprocess.Popen(
+            [sys.executable, "-m", module, "--scheduler-file", str(self.file), *words],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def stop(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+def _until(condition: Any, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.add_worker()
+        made.add_worker()
+        yield made.ready(2)
+    finally:
+        made.stop()
+
+
+@pytest.fixture(autouse=True)
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stream, "BATCH_ROWS", 300)
+    made = crowd()
+    write_csv(made, Path("answers.csv"))
+    return made
+
+
+def aggregate(*words: str, output: str = "labels.csv") -> int:
+    return run(["aggregate", *words, "-o", output, "-q", "--no-calibrate"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_cluster_gives_the_labels_of_memory(method: str, cluster: Cluster) -> None:
+    words = ("--aggregator", method, "--probabilities")
+    assert aggregate("answers.csv", *words, output="here.csv") == 0
+    there = ("--engine", "dask", "--scheduler", cluster.address)
+    assert aggregate("answers.csv", *words, *there, output="there.csv") == 0
+    assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
+
+
+def test_pieces_gold_and_contradictions(cluster: Cluster, rows: list[Row]) -> None:
+    """Many pieces, read by whoever; the last answer is the last of the input's order still."""
+    Path("parts").mkdir()
+    for number in range(5):
+        part = rows[number * len(rows) // 5 : (number + 1) * len(rows) // 5]
+        write_parquet(part, Path("parts", f"{number}.parquet"))
+    known = sorted({item.strip() for _, item, _ in rows})[::9]
+    write_csv([("", item, "c") for item in known], Path("gold.csv"))
+    words = ("--aggregator", "ds-em", "--gold", "gold.csv", "--duplicates", "last")
+    assert aggregate("answers.csv", *words, output="here.csv") == 0
+    there = ("--engine", "dask", "--scheduler", cluster.address)
+    assert aggregate("parts", *words, *there, output="there.csv") == 0
+    assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
+    record = json.loads(Path("there.run.json").read_text())
+    assert record["engine"]["workers"] == 2
+    assert record["counts"]["conflicts"] > 0
+    assert record["counts"] == json.loads(Path("here.run.json").read_text())["counts"]
+
+
+def test_workers_write_a_folder_of_parts(cluster: Cluster) -> None:
+    assert aggregate("answers.csv", "--aggregator", "ds-em", output="whole.parquet") == 0
+    words = ("--aggregator", "ds-em", "--engine", "dask", "--scheduler", cluster.address)
+    assert aggregate("answers.csv", *words, output="labels/") == 0
+    names = json.loads(Path("labels/run.json").read_text())["outputs"]["parts"]
+    table = pa.concat_tables([parquet.read_table(Path("labels", name)) for name in names])
+    table = table.take(pc.sort_indices(table["item"]))
+    whole = parquet.read_table("whole.parquet")
+    assert table["item"].equals(whole["item"])
+    assert table["label"].to_pylist() == whole["label"].to_pylist()
+
+
+def test_a_bad_row_on_a_worker_is_one_line_here(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.csv").write_text("worker,item,label\n" + "ann,i1,yes\n" * 99_999 + ",i2,no\n")
+    words = ("--aggregator", "mv", "--engine", "dask", "--scheduler", cluster.address)
+    assert aggregate("bad.csv", *words) == 2
+    assert "row 100000: a label without its worker" in capsys.readouterr().err
+    assert not Path("labels.csv").exists()
+
+
+def test_no_scheduler_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--aggregator", "mv", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    assert aggregate("answers.csv", *words) == 2
+    assert "--scheduler tcp://127.0.0.1:9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("moment", ["in the middle", "before the labels"])
+def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows: list[Row]) -> None:
+    """Its items are read again elsewhere, and their rows made again from the shared state."""
+    from misc_cli.scale import cluster as dask_engine
+
+    method = registry.create("aggregator", "ds-em", tol=0.0, max_iter=12)
+    expected = _posteriors_here(method)
+    made = Cluster(tmp_path)
+    try:
+        made.add_worker()
+        made.add_worker()
+        made.ready(2)
+
+        def kill(line: Iteration) -> None:
+            if line.iteration == 6 and moment == "in the middle":
+                made.workers[0].kill()
+
+        changes: list[float | None] = []
+
+        def watch(line: Iteration) -> None:
+            changes.append(line.change)
+            kill(line)
+
+        options: dict[str, Any] = {"duplicates": "last", "class_order": None, "gold": None}
+        pieces = stream.pieces_of(["answers.csv"], ReadOptions())
+        with dask_engine.opened(
+            pieces, scheduler=made.address, say=lambda _: None, name="answers.csv", **options
+        ) as engine:
+            method.solve(engine, watch)
+            if moment == "before the labels":
+                made.workers[1].kill()
+            found = pa.concat_tables(list(engine.tables(probabilities=True)))
+            assert engine.facts()["losses"] == 1
+    finally:
+        made.stop()
+    assert found["item"].to_pylist() == expected["items"]
+    columns = [found[name].to_numpy() for name in found.column_names if name.startswith("p_")]
+    np.testing.assert_allclose(np.column_stack(columns), expected[POSTERIORS], atol=1e-8)
+    np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
+
+
+def _posteriors_here(method: Any) -> dict[str, Any]:
+    from misc_cli.core.encode import encode
+    from misc_cli.io.read import read_answer_columns
+
+    labels = encode(read_answer_columns(["answers.csv"]).answers).labels
+    changes: list[float | None] = []
+    found = method(labels, lambda line: changes.append(line.change))
+    return {"items": labels.items.to_pylist(), POSTERIORS: found.posteriors, "changes": changes}
+
+
+def test_an_interrupt_leaves_no_process_and_no_output() -> None:
+    words = ("--engine", "dask", "--aggregator", "ds-em", "--tol", "0", "--max-iter", "100000")
+    command = [sys.executable, "-m", "misc_cli", "aggregate", "answers.csv", *words]
+    process = subprocess.Popen(
+        [*command, "--no-calibrate", "-v", "-o", "labels.csv"], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    while "dashboard" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(3)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(60) == 130
+    _until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+    process.stderr.close()
+    assert sorted(path.name for path in Path().iterdir()) == ["answers.csv"]
