@@ -175,10 +175,10 @@ def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows:
             if line.iteration == 6 and moment == "in the middle":
                 made.workers[0].kill()
 
-        changes: list[float | None] = []
+        changes: list[float] = []
 
         def watch(line: Iteration) -> None:
-            changes.append(line.change)
+            changes.append(line.change or 0.0)
             kill(line)
 
         options: dict[str, Any] = {"duplicates": "last", "class_order": None, "gold": None}
@@ -204,8 +204,8 @@ def _posteriors_here(method: Any) -> dict[str, Any]:
     from misc_cli.io.read import read_answer_columns
 
     labels = encode(read_answer_columns(["answers.csv"]).answers).labels
-    changes: list[float | None] = []
-    found = method(labels, lambda line: changes.append(line.change))
+    changes: list[float] = []
+    found = method(labels, lambda line: changes.append(line.change or 0.0))
     return {"items": labels.items.to_pylist(), POSTERIORS: found.posteriors, "changes": changes}
 
 
