@@ -16,6 +16,7 @@ from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.evaluate.changes import Changes
+    from misc_cli.io.read import ReadResult
     from misc_cli.run.outcome import Outcome
     from misc_cli.run.settings import Settings
 
@@ -173,7 +174,7 @@ def _run(
     build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
     with watch.stage("read"):
-        read = read_answer_columns(sources, reading)
+        read = read_answer_columns(sources, reading, with_times="report" in places)
         known = {
             name: read_known(parameters[name], reading)
             for name in ("gold", "truth")
@@ -195,7 +196,7 @@ def _run(
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
     files = {name: found.file for name, found in known.items()}
-    _write(outcome, settings, read.files, files, parameters, places, console.warnings, changes)
+    _write(outcome, settings, read, files, parameters, places, console.warnings, changes)
     console.summary(summary(outcome, settings, places))
     refuse(tripped, outcome.figures, "done and written")
 
@@ -240,7 +241,7 @@ def _check(sources: tuple[str, ...], parameters: dict[str, Any], places: dict[st
 def _write(
     outcome: Outcome,
     settings: Settings,
-    inputs: list[Any],
+    read: ReadResult,
     known: dict[str, Any],
     parameters: dict[str, Any],
     places: dict[str, Path],
@@ -264,7 +265,7 @@ def _write(
             outcome,
             settings,
             command=[redact(word) for word in sys.argv[1:]],
-            inputs=inputs,
+            inputs=read.files,
             known=known,
             outputs=outputs,
             warnings=warnings,
@@ -279,7 +280,7 @@ def _write(
 
     def write_report(stream: BinaryIO) -> None:
         hidden = parameters["anonymize_workers"]
-        made = reporting.report_of(outcome, facts({}), anonymize=hidden)
+        made = reporting.report_of(outcome, facts({}), read, anonymize=hidden)
         stream.write(reporting.report_bytes(made, places["report"]))
 
     labels = label_columns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,10 +14,12 @@ from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
+    from misc_cli.io.read import ReadOptions, ReadResult
     from misc_cli.report.record import Report
     from misc_cli.run.outcome import Outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
+AGGREGATE = "aggregate"
 PAGE, WORKBOOK = ".html", ".xlsx"
 _KNOWN = "Known labels"
 
@@ -81,11 +83,12 @@ def report_from(
     with console.watching():
         if not runs:
             return _new_run(sources, parameters, console)
-        report = read_run(runs[0])
+        report = read_run(runs[0], _reading_of)
         return anonymized(report) if parameters["anonymize_workers"] else report
 
 
 def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
+    from misc_cli.io.address import redact
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.run import pipeline
     from misc_cli.run.manifest import manifest
@@ -94,7 +97,7 @@ def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Cons
     reading = options.read_options_from(parameters)
     watch = pipeline.Stopwatch()
     with watch.stage("read"):
-        read = read_answer_columns(sources, reading)
+        read = read_answer_columns(sources, reading, with_times=True)
         known = {
             name: read_known(parameters[name], reading)
             for name in ("gold", "truth")
@@ -110,20 +113,34 @@ def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Cons
     facts = manifest(
         outcome,
         settings,
-        command=sys.argv[1:],
+        command=[redact(word) for word in sys.argv[1:]],
         inputs=read.files,
         known={name: found.file for name, found in known.items()},
         outputs={},
         warnings=console.warnings,
     )
-    return report_of(outcome, facts, anonymize=parameters["anonymize_workers"])
+    return report_of(outcome, facts, read, anonymize=parameters["anonymize_workers"])
 
 
-def report_of(outcome: Outcome, facts: dict[str, Any], *, anonymize: bool) -> Report:
+def _reading_of(facts: Mapping[str, Any]) -> ReadOptions:
+    """How a finished run read its answers: what its own command said."""
+    from misc_cli.cli.aggregate import command
+
+    words = [str(word) for word in facts.get("command", [])]
+    if words[:1] != [AGGREGATE]:
+        words = [AGGREGATE, "-"]  # the Python API: answers that were read with no options
+    context = command.make_context(AGGREGATE, words[1:], resilient_parsing=True)
+    reading: ReadOptions = options.read_options_from(dict(context.params))
+    return reading
+
+
+def report_of(
+    outcome: Outcome, facts: dict[str, Any], read: ReadResult, *, anonymize: bool
+) -> Report:
     """The report of a run that has just ended."""
     from misc_cli.report.record import anonymized, build
 
-    report = build(outcome, facts)
+    report = build(outcome, facts, read.answers, read.times)
     return anonymized(report) if anonymize else report
 
 

@@ -146,13 +146,37 @@ def kept_rows(document: Document, options: ReadOptions) -> dict[str, Any]:
     return aside
 
 
-def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> bool:
-    if not cell.strip():
-        return False
+def times(document: Document, options: ReadOptions) -> Any:
+    """When each row was answered, seconds since 1970 (NaN: not told); None without such a column.
+
+    Nothing that is merely shown is worth an error: a column that holds no times is none.
+    """
+    try:
+        at = _time_column(document, options)
+    except InputError:
+        return None
+    (column,) = document.table.fetch([at])
+    told = [_time_of(cell) for cell in column.dictionary.to_pylist()]
+    seconds = np.array([np.nan if one is None else one.timestamp() for one in told])
+    if not np.isfinite(seconds).any():
+        return None
+    # a missing cell has code -1: the NaN behind the others
+    return np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
+
+
+def _time_of(cell: str) -> datetime | None:
+    """A cell as a time; numbers are seconds, or thousandths, since 1970."""
     told = as_time(cell)
     if told is None and cell.strip().replace(".", "", 1).isdigit():
         seconds = float(cell)
         told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
+    return told
+
+
+def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> bool:
+    if not cell.strip():
+        return False
+    told = _time_of(cell)
     if told is None:
         raise InputError(
             f"{document.name}: {cell!r} is not a time that can be read; name another --time-col"

@@ -26,7 +26,7 @@ from misc_cli.io import gate
 from misc_cli.io.columns import ROLES, truth_synonyms
 from misc_cli.io.document import Document
 from misc_cli.io.expand import expand
-from misc_cli.io.filters import kept_rows, renamed, unanswered
+from misc_cli.io.filters import kept_rows, renamed, times, unanswered
 from misc_cli.io.formats import detect, read_records
 from misc_cli.io.open import DELIMITED, open_document
 from misc_cli.io.options import ReadOptions as ReadOptions
@@ -74,6 +74,7 @@ class ReadResult:
 
     gold       what the files themselves say is right; None if they say nothing
     anonymous  nobody knows who answered: a majority vote is all that can be had
+    times      when each answer was given, seconds since 1970 (NaN: not told), if that was asked
     """
 
     answers: Answers
@@ -82,6 +83,7 @@ class ReadResult:
     gold: KnownLabels | None = None
     anonymous: bool = False
     rejects: list[Rejects] = field(default_factory=list, repr=False)
+    times: Any = None
 
     @property
     def set_aside(self) -> dict[str, int]:
@@ -112,21 +114,31 @@ class Opened:
     sha256: str
 
 
-def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+# A question of one file, how that was read, what was set aside, who answered, and when.
+Part = tuple[Question, FileInfo, list[Rejects], bool, Any]
+
+
+def read_answer_columns(
+    sources: Sequence[str], options: ReadOptions | None = None, *, with_times: bool = False
+) -> ReadResult:
     """The answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
     """
-    (result,) = read_questions(sources, options)
+    (result,) = read_questions(sources, options, with_times=with_times)
     return result
 
 
 def read_questions(
-    sources: Sequence[str], options: ReadOptions | None = None, *, each: bool = False
+    sources: Sequence[str],
+    options: ReadOptions | None = None,
+    *,
+    each: bool = False,
+    with_times: bool = False,
 ) -> list[ReadResult]:
     """The same for every question if `each`, else for the one there is; sorted by name."""
     options = options or ReadOptions()
-    parts: dict[str, list[tuple[Question, FileInfo, list[Rejects], bool]]] = {}
+    parts: dict[str, list[Part]] = {}
     for opened in open_answers(sources, options):
         name = opened.document.name
         for question in pick(name, opened.view, opened.reading, options, each=each):
@@ -138,7 +150,9 @@ def read_questions(
             rejects = [
                 Rejects(name, why, rows, opened.view.table.line) for why, rows in aside.items()
             ]
-            parts.setdefault(key, []).append((cleaned, info, rejects, opened.reading.has_workers))
+            told = _times(opened.view, cleaned, options) if with_times else None
+            part = (cleaned, info, rejects, opened.reading.has_workers, told)
+            parts.setdefault(key, []).append(part)
     return [_result(name, files) for name, files in sorted(parts.items())]
 
 
@@ -232,7 +246,15 @@ def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo
     )
 
 
-def _result(name: str, parts: list[tuple[Question, FileInfo, list[Rejects], bool]]) -> ReadResult:
+def _times(view: Document, question: Question, options: ReadOptions) -> Any:
+    """When each of these answers was given; NaN throughout where no column says so."""
+    told = times(view, options)
+    if told is None:
+        return np.full(len(question), np.nan)
+    return told if question.rows is None else told[question.rows]
+
+
+def _result(name: str, parts: list[Part]) -> ReadResult:
     questions = [part[0] for part in parts]
     files = [part[1] for part in parts]
     worker, item, label = (_joined([getattr(one, role) for one in questions]) for role in ROLES)
@@ -250,6 +272,7 @@ def _result(name: str, parts: list[tuple[Question, FileInfo, list[Rejects], bool
         known,
         anonymous,
         [one for part in parts for one in part[2]],
+        None if parts[0][4] is None else np.concatenate([part[4] for part in parts]),
     )
 
 

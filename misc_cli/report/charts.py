@@ -15,7 +15,15 @@ from misc_cli.report.statistics import reliability_frame
 MAX_POINTS = 300
 MAX_LINES = 12
 MAX_BARS = 40
-CHARTS = ("confidence", "reliability", "classes", "convergence", "worker_map", "item_map")
+CHARTS = (
+    "confidence",
+    "reliability",
+    "classes",
+    "progress",
+    "convergence",
+    "worker_map",
+    "item_map",
+)
 MAX_DOTS = 1_000
 
 Chart = list[dict[str, Any]]
@@ -30,6 +38,9 @@ def charts(report: Report) -> dict[str, Chart]:
         found["reliability"] = _records(reliability_frame(frames["confidence"]))
     if "classes" in frames:
         found["classes"] = _classes(frames["classes"])
+    if "progress" in frames:
+        progress = frames["progress"]
+        found["progress"] = _records(progress.assign(**{"from": progress["from"].map(_stamp)}))
     for name, shade in (("worker_map", "accuracy"), ("item_map", "label")):
         if name in frames:
             found[name] = _dots(frames[name], name.removesuffix("_map"), shade)
@@ -67,6 +78,10 @@ def _classes(classes: pd.DataFrame) -> Chart:
         for kind, column in kinds.items()
         if column in rows
     ]
+
+
+def _stamp(moment: pd.Timestamp) -> str:
+    return moment.isoformat(timespec="minutes")
 
 
 def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:

@@ -8,8 +8,8 @@ and says what is missing and how to have it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,15 @@ from misc_cli.core.encode import Encoding, encode, encode_truth
 from misc_cli.core.types import Aggregation, Codes, Floats, LabelTable
 from misc_cli.errors import InputError, MiscError
 from misc_cli.io.labels import read_labels
-from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
+from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
 from misc_cli.report import statistics
-from misc_cli.report.record import Report
+from misc_cli.report.record import Report, build
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.settings import Methods
 
 SUFFIX = ".run.json"
+
+ReadingOf = Callable[[Mapping[str, Any]], ReadOptions]
 
 
 def is_run(path: str) -> bool:
@@ -38,8 +40,11 @@ def is_run(path: str) -> bool:
     return path.endswith(SUFFIX)
 
 
-def read_run(path: str) -> Report:
-    """The report of the run that this run.json is about."""
+def read_run(path: str, reading_of: ReadingOf = lambda _: ReadOptions()) -> Report:
+    """The report of the run that this run.json is about.
+
+    `reading_of` tells from run.json's content with which options the run read its answers.
+    """
     facts, folder = _facts(path), Path(path).parent
     outputs = facts.get("outputs", {})
     place = _found(_path_of(outputs.get("labels")), folder)
@@ -51,10 +56,10 @@ def read_run(path: str) -> Report:
     table = read_labels(str(place))
     records = _records(_found(_path_of(outputs.get("diagnostics")), folder))
     workers = _workers(_found(_path_of(outputs.get("workers")), folder))
-    encoding, gone = _answers(facts, folder)
-    if encoding is None:
-        return _from_files(facts, table, workers, records, gone)
-    return _from_answers(facts, folder, table, workers, records, encoding)
+    found = _answers(facts, folder, reading_of)
+    if isinstance(found, str):
+        return _from_files(facts, table, workers, records, found)
+    return _from_answers(facts, folder, table, workers, records, *found)
 
 
 def _facts(path: str) -> dict[str, Any]:
@@ -101,39 +106,31 @@ def _workers(place: Path | None) -> pd.DataFrame | None:
     return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values={})
 
 
-def _answers(facts: Mapping[str, Any], folder: Path) -> tuple[Encoding | None, str]:
-    """The answers encoded as the run did, or why that cannot be."""
-    inputs = facts.get("inputs", [])
-    places = [_found(source["name"], folder) for source in inputs]
-    for source, place in zip(inputs, places, strict=True):
+def _answers(
+    facts: Mapping[str, Any], folder: Path, reading_of: ReadingOf
+) -> tuple[ReadResult, Encoding] | str:
+    """The answers as the run read and encoded them, or why that cannot be."""
+    places = []
+    for source in facts.get("inputs", []):
+        place = _found(source["name"], folder)
         if place is None:
-            return None, f"{source['name']} is not there any more"
+            return f"{source['name']} is not there any more"
         with place.open("rb") as stream:
             if file_digest(stream, "sha256").hexdigest() != source["sha256"]:
-                return None, f"{source['name']} has changed since"
-    known = {field.name for field in fields(ReadOptions)}
-    asked = [
-        {
-            **{name: value for name, value in source.items() if name in known},
-            **{f"{role}_col": column for role, column in source.get("columns", {}).items()},
-        }
-        for source in inputs
-    ]
-    if not places or any(options != asked[0] for options in asked):
-        return None, "its answers were in files of different kinds"
+                return f"{source['name']} has changed since"
+        places.append(str(place))
+    chosen = facts["options"]
     try:
-        options = ReadOptions(**{name: asked[0][name] for name in asked[0] if name in known})
-        answers = read_answer_columns([str(place) for place in places], options).answers
-        chosen = facts["options"]
+        read = read_answer_columns(places, reading_of(facts), with_times=True)
         order = chosen.get("class_order")
-        encoding = encode(answers, duplicates=chosen["duplicates"], class_order=order)
-    except (MiscError, TypeError, KeyError) as error:
-        return None, f"its answers cannot be read the same way ({error})"
+        encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
+    except (MiscError, KeyError) as error:
+        return f"its answers cannot be read the same way ({error})"
     labels, counts = encoding.labels, facts["counts"]
     found = (labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
     if found != tuple(counts[name] for name in ("answers", "workers", "items", "classes")):
-        return None, "its answers were read with options that run.json does not hold"
-    return encoding, ""
+        return "its answers were read with options that run.json does not hold"
+    return read, encoding
 
 
 def _from_answers(
@@ -142,6 +139,7 @@ def _from_answers(
     table: LabelTable,
     workers: pd.DataFrame | None,
     records: list[dict[str, Any]],
+    read: ReadResult,
     encoding: Encoding,
 ) -> Report:
     labels = encoding.labels
@@ -175,7 +173,8 @@ def _from_answers(
         truth=_truth(facts, folder, encoding),
         selection=facts.get("selection"),
     )
-    frames = statistics.frames(outcome)
+    report = build(outcome, facts, read.answers, read.times)
+    frames = report.frames
     if not exact:
         frames["items"] = frames["items"].drop(columns=["tie", "runner_up"])
     if workers is not None:
@@ -185,7 +184,7 @@ def _from_answers(
             "Workers are judged here by the labels as they were written, which may differ a little "
             "from what the method found. Run again with --workers workers.csv to have that."
         )
-    return Report(frames, facts, tuple(missing), labels)
+    return replace(report, missing=tuple(missing))
 
 
 def _from_files(

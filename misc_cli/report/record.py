@@ -9,8 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from misc_cli.core.types import Labels
+from misc_cli.core.types import Answers, Labels
 from misc_cli.report.names import anonymous
+from misc_cli.report.progress import progress_frame
 from misc_cli.report.statistics import Frames, frames, who_said_what
 from misc_cli.run.outcome import Outcome
 
@@ -41,8 +42,15 @@ class Report:
         return found.replace({"worker": dict(self.aliases)}) if self.aliases else found
 
 
-def build(outcome: Outcome, facts: Mapping[str, Any], missing: tuple[str, ...] = ()) -> Report:
-    return Report(frames(outcome), facts, missing, outcome.labels)
+def build(
+    outcome: Outcome, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
+) -> Report:
+    """The report of a run; `times` is when each of these answers was given, where that is known."""
+    found = frames(outcome)
+    if answers is not None:
+        progress = progress_frame(answers, times, outcome)
+        found.update({"progress": progress} if len(progress) else {})
+    return Report(found, facts, labels=outcome.labels)
 
 
 def anonymized(report: Report) -> Report:

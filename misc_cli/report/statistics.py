@@ -8,6 +8,7 @@ crowd        true class × said class: what a typical worker answers, rows sum t
 workers      one row per worker, worst first; its confusion matrix as true_<class>_said_<class>
 items        one row per item, least sure first
 convergence  one row per iteration
+progress     from, answers, workers, agreement: over time, where the answers have times
 tried        what an automatic choice looked at, best first
 changed      item, label, confidence, before: what completion changed (completed runs)
 worker_map   worker, x, y, accuracy: workers in the space of the factors (completed runs)

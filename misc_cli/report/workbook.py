@@ -71,6 +71,7 @@ def workbook(report: Report) -> bytes:
         crowd = frames["crowd"].reset_index()
         sheets.table("Crowd", crowd, shares=list(crowd.columns[1:]))
     for title, name in (
+        ("Over time", "progress"),
         ("Changed", "changed"),
         ("Choice", "tried"),
         ("Convergence", "convergence"),

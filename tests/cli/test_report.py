@@ -99,3 +99,21 @@ def test_a_run_writes_its_report_with_its_labels(capfd: pytest.CaptureFixture[st
     assert run([*words, "--anonymize-workers"]) == 2
     assert run([*words, "--report", "page.pdf"]) == 2
     assert "end the name in .html or .xlsx" in capfd.readouterr().err
+
+
+def test_answers_with_times_show_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = answers()
+    days = [f"2026-11-{1 + 3 * at // len(table):02}T09:00" for at in range(len(table))]
+    table.assign(submitted_at=days).to_csv("timed.csv", index=False)
+    words = ["aggregate", "timed.csv", *EM, "--where", "item != item 0", "-o", "labels.csv"]
+    monkeypatch.setattr("sys.argv", ["misc", *words])  # a finished run is read as its command says
+    assert run([*words, "--report", "now.html"]) == 0
+    assert run(["report", "labels.run.json", "-o", "later.html"]) == 0
+    for name in ("now.html", "later.html"):
+        page = Path(name).read_text()
+        start = page.index('id="progress"')
+        rows = page[start : page.index("</section>", start)]
+        assert '<th scope="row">2026-11-02T' in rows
+        assert rows.count('<td class="n">240</td>') >= 1, "a third of the answers on a day"
+    assert run(["report", "answers.csv", *EM, "-o", "none.html"]) == 0
+    assert 'id="progress"' not in Path("none.html").read_text()

@@ -55,6 +55,23 @@
         ],
       });
     },
+    progress: (rows, width) => {
+      const points = rows.map((row) => ({ ...row, at: new Date(row.from) }));
+      const most = Math.max(...points.map((row) => row.answers));
+      return Plot.plot({
+        width, height: 270, marginLeft: 55, marginRight: 50, marginBottom: 42,
+        x: { label: null, type: "utc", ticks: width < 420 ? 3 : 8 },
+        y: { label: "answers", grid: true, tickFormat: "~s", domain: [0, most || 1] },
+        marks: [
+          Plot.axisY({ anchor: "left", label: "answers", tickFormat: "~s", ticks: 5 }),
+          Plot.axisY(d3.ticks(0, 1, 5).map((share) => share * most), { anchor: "right", label: "agreement", tickFormat: (value) => perCent(value / (most || 1)), color: "var(--c1)" }),
+          Plot.areaY(points, { x: "at", y: "answers", fill: "var(--hit)", fillOpacity: 0.25, curve: "step-after" }),
+          Plot.lineY(points, { x: "at", y: "answers", stroke: "var(--hit)", curve: "step-after" }),
+          Plot.line(points.filter((row) => row.agreement !== null), { x: "at", y: (row) => row.agreement * most, stroke: "var(--c1)", strokeWidth: 2, marker: "dot" }),
+          Plot.ruleY([0]),
+        ],
+      });
+    },
     worker_map: (rows, width) => map(rows, width, { type: "linear", scheme: "viridis", label: "accuracy", tickFormat: perCent, legend: true }),
     item_map: (rows, width) => {
       const names = [...new Set(rows.map((row) => row.shade))].sort();
