@@ -34,6 +34,11 @@ def detect(source: Source) -> str:
     start = bytes(memoryview(source.content)[: 1 << 16]).lstrip()
     if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
         return "json"
+    if start.startswith((b"<?xml", b"<annotation", b"<!DOCTYPE")):
+        raise InputError(
+            f"{source.name}: XML, as CVAT and others write it, names no annotators; export each "
+            "annotator's own answers as CSV or JSON"
+        )
     if start.startswith(b"{"):
         return "json" if _BY_SUFFIX.get(source.suffix) == "json" else "jsonl"
     return _BY_SUFFIX.get(source.suffix, "csv")

@@ -204,12 +204,6 @@ def test_columns_by_the_users_word(tmp_path: Path) -> None:
             ' "answer": "ignore"}\n',
         ),
         (
-            "verdicts.jsonl",
-            '{"_input_hash": 8, "_task_hash": 1, "_session_id": "w1", "label": "z", "answer":'
-            ' "cat"}\n'
-            '{"_input_hash": 8, "_task_hash": 1, "_annotator_id": 2, "label": 7, "answer": 4}\n',
-        ),
-        (
             "plain.json",
             '[{"annotator": {"id": "w1"}, "item": 1, "label": "cat"},'
             ' {"annotator": {"id": 2}, "item": 1, "label": 4}]',

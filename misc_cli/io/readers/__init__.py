@@ -31,12 +31,25 @@ class Entry:
 
 
 READERS: dict[str, Entry] = {
-    "label-studio": Entry("label_studio", ("annotations", "completions")),
+    "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
     "label-studio-table": Entry("label_studio_table", ("annotation_id", "annotator")),
-    "prodigy": Entry("prodigy", ("_input_hash", "_task_hash")),
+    "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
+    "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
+    "argilla": Entry(
+        "argilla", ("responses", "annotation_agent", "fields", "external_id", "_server_id")
+    ),
+    "labelbox": Entry("labelbox", ("data_row", "Created By")),
+    "lighttag": Entry("lighttag", ("examples", "seen_by", "classifications", "annotations")),
+    "superannotate": Entry("superannotate", ("instances",)),
+    "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
+    "zooniverse": Entry("zooniverse", ("classification_id",)),
+    "potato": Entry("potato", ("label_annotations", "instance_id")),
+    "wrench": Entry("wrench", ("weak_labels", "0")),
+    "kili": Entry("kili", ("labels",)),
+    "without-workers": Entry("without_workers", ()),
 }
 
 

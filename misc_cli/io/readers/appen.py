@@ -1,37 +1,97 @@
 """Appen (Figure Eight, CrowdFlower), full CSV report: one row per judgment.
 
-https://success.appen.com: _unit_id, _worker_id, _tainted, _golden; the questions are the columns
-that have an x_gold beside them, which holds the right answer of test questions.
+https://success.appen.com/hc/en-us/articles/202703075: _unit_id is the row that was judged,
+_worker_id the contributor; _tainted judgments are of contributors who failed the test questions,
+_golden rows are test questions, x_gold holds the right answers for x, one per line where several
+are accepted. The aggregated report has _unit_state and x:confidence instead of contributors.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pyarrow as pa
+
+from misc_cli.errors import InputError
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading, from_columns, is_one_of
+from misc_cli.io.readers.base import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    from_columns,
+    is_one_of,
+)
+from misc_cli.io.readers.common import narrowed, varying
 
 _GOLD = "_gold"
+_MOST_COLUMNS = 500
 
 
 def detect(document: Document) -> Match | None:
-    if {"_unit_id", "_worker_id"} <= set(document.names):
+    names = set(document.names)
+    if "_unit_id" in names and names & {"_worker_id", "_trusted_judgments", "_unit_state"}:
         return Match(CERTAIN, "_unit_id and _worker_id")
     return None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    names = document.names
-    questions = {name: name for name in names if f"{name}{_GOLD}" in names}
-    tainted = {"tainted": lambda column: is_one_of(column("_tainted"), "true")}
-    return from_columns(
+    names = set(document.names)
+    if "_worker_id" not in names:
+        raise InputError(
+            f"{document.name}: Appen's aggregated report, which names no contributors; download "
+            "the full report"
+        )
+    questions = {name: name for name in document.names if f"{name}{_GOLD}" in names}
+    if not questions and options.label_col is None:
+        questions = {name: name for name in _judged(document)}
+    tainted = {"tainted": lambda column: is_one_of(column("_tainted"), "true", "1")}
+    gold = {name: f"{name}{_GOLD}" for name in questions if f"{name}{_GOLD}" in names}
+    reading = from_columns(
         document,
         worker="_worker_id",
         item="_unit_id",
-        questions=questions,
+        questions=narrowed(document.name, questions, options),
         options=options,
         aside=tainted if "_tainted" in names else None,
-        gold={name: f"{name}{_GOLD}" for name in questions},
+        gold=gold,
     )
+    return replace(reading, questions=[_certain_gold(question) for question in reading.questions])
+
+
+def _judged(document: Document) -> list[str]:
+    """Without test questions: what contributors said differs within a unit, its data does not."""
+    others = [
+        name
+        for name in document.names
+        if name
+        and not name.startswith("_")
+        and not name.endswith((_GOLD, "_gold_reason", ":confidence"))
+    ]
+    found = varying(document, "_unit_id", others[:_MOST_COLUMNS])
+    if not found:
+        raise InputError(
+            f"{document.name}: no column is surely a question among {', '.join(others[:12])}; "
+            "name it with --label-col"
+        )
+    return found
+
+
+def _certain_gold(question: Question) -> Question:
+    """Where several answers are accepted, nobody knows the right one."""
+    if question.gold is None:
+        return question
+    pairs = list(zip(*(column.to_pylist() for column in question.gold), strict=True))
+    labels: dict[str, set[str]] = {}
+    for item, label in pairs:
+        labels.setdefault(item, set()).add(label)
+    sure = [(i, next(iter(s))) for i, s in labels.items() if len(s) == 1 and "\n" not in min(s)]
+    if not sure:
+        return replace(question, gold=None)
+    items, known = (pa.array(column).dictionary_encode() for column in zip(*sure, strict=True))
+    return replace(question, gold=(items, known))
 
 
 READER = Reader(

@@ -1,43 +1,196 @@
 """Mechanical Turk, CSV of a batch: HITId, WorkerId, AssignmentStatus, Input.x and Answer.x columns.
 
-https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html
+https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html and, on the
+review of a downloaded file, ReviewingResultsOutsideoftheRUI.html: AssignmentStatus is Submitted,
+Approved or Rejected, RejectionTime is filled for the rejected, an entry in `Reject` rejects.
+
+An answer is a column of its own (Answer.animal), a true/false column for each radio button
+(Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.errors import InputError
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading, from_columns, is_one_of
+from misc_cli.io.readers.base import (
+    CERTAIN,
+    CHOICE,
+    CHOICES,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    from_columns,
+    is_one_of,
+)
+from misc_cli.io.readers.common import (
+    Answers,
+    form_answers,
+    is_flag,
+    loads,
+    narrowed,
+    with_inferred_kinds,
+)
 
-_STATUS = "AssignmentStatus"
 _PREFIX = "Answer."
+_JSON = "Answer.taskAnswers"
+_COLUMNS = {"worker": "WorkerId", "item": "HITId"}
 
 
 def detect(document: Document) -> Match | None:
+    if document.records is not None:
+        return None
     answers = [name for name in document.names if name.startswith(_PREFIX)]
-    if answers and {"HITId", "WorkerId"} <= set(document.names):
-        return Match(CERTAIN, "HITId, WorkerId and Answer. columns")
+    if answers and "HITId" in document.names:
+        return Match(CERTAIN, "HITId and Answer. columns")
     return None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    questions = {n.removeprefix(_PREFIX): n for n in document.names if n.startswith(_PREFIX)}
-    aside = {"rejected": lambda column: is_one_of(column(_STATUS), "rejected")}
-    return from_columns(
+    if "WorkerId" not in document.names and options.worker_col is None:
+        raise InputError(
+            f"{document.name}: a batch of Mechanical Turk without its WorkerId column; download "
+            "the results again, or name the worker's column with --worker-col"
+        )
+    aside = _aside(set(document.names))
+    names = [name for name in document.names if name.startswith(_PREFIX)]
+    if _JSON in names and options.label_col is None:
+        return _task_answers(document, options, aside)
+    groups = _groups(document, names)
+    grouped = {column for columns in groups.values() for column in columns}
+    plain = {_question(name): name for name in names if name not in grouped}
+    reading = from_columns(
         document,
         worker="WorkerId",
         item="HITId",
-        questions=questions,
+        questions=narrowed(document.name, plain, options),
         options=options,
-        aside=aside if _STATUS in document.names else None,
+        aside=aside,
     )
+    if options.label_col is not None:
+        return reading
+    kept = _kept(document, reading)
+    found = [_group(document, name, columns, options, kept) for name, columns in groups.items()]
+    questions = [*found, *(q for q in reading.questions if _is_filled(q.label))]
+    return with_inferred_kinds(Reading(questions, reading.aside, reading.notes))
+
+
+def _aside(names: set[str]) -> dict[str, Any]:
+    """An assignment is rejected by its status, else by the time of its rejection, or by hand."""
+    rules: dict[str, Any] = {}
+    if "AssignmentStatus" in names:
+        rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
+    elif "RejectionTime" in names:
+        rules["rejected"] = lambda column: _is_said(column("RejectionTime"))
+    if "Reject" in names:
+        rules["rejected by hand"] = lambda column: _is_said(column("Reject"))
+    return rules
+
+
+def _is_said(column: Any) -> Any:
+    """Cells that hold something; an export writes a missing time as nothing, NULL or NaN."""
+    return pc.invert(is_one_of(column, "", "null", "nan", "none", "{}"))
+
+
+def _question(column: str) -> str:
+    """Answer.animal.label, as crowd-classifier names it, is the question `animal`."""
+    return column.removeprefix(_PREFIX).removesuffix(".label")
+
+
+def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
+    """Questions of radio buttons and checkboxes, by the true/false columns that make one up."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
+        if dot:
+            groups.setdefault(question, []).append(name)
+    return {
+        question: columns
+        for question, columns in groups.items()
+        if len(columns) > 1 and is_flag(c for name in columns for c in document.sampled(name))
+    }
+
+
+def _kept(document: Document, reading: Reading) -> Any:
+    """The rows that were not set aside."""
+    (workers,) = document.columns([document.names[0]])
+    left = np.ones(len(workers), dtype=bool)
+    for rows in reading.aside.values():
+        left[rows] = False
+    return np.flatnonzero(left)
+
+
+def _group(
+    document: Document, name: str, columns: list[str], options: ReadOptions, kept: Any
+) -> Question:
+    """A question with a column per option: the options whose column is true."""
+    worker, item = options.worker_col or "WorkerId", options.item_col or "HITId"
+    who, what, *flags = document.columns([worker, item, *columns])
+    on = np.column_stack([np.asarray(is_one_of(flag, "true")) for flag in flags])[kept]
+    words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
+    if np.all(on.sum(axis=1) <= 1):
+        labels = np.where(on.any(axis=1), words[on.argmax(axis=1)], "")
+        kind, said = CHOICE, pa.array(labels, pa.string()).dictionary_encode()
+    else:
+        kind = CHOICES
+        said = pa.array([sorted(words[row]) for row in on], pa.list_(pa.string()))
+    roles = {"worker": worker, "item": item, "label": f"{_PREFIX}{name}.*"}
+    return Question(name, kind, who.take(kept), what.take(kept), said, kept, None, roles)
+
+
+def _is_filled(labels: Any) -> bool:
+    if pa.types.is_list(labels.type):
+        return True
+    return any(value.strip() for value in labels.dictionary.to_pylist() if value)
+
+
+def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
+    """Answers within JSON: a list of one object, a field per question."""
+    reading = from_columns(
+        document,
+        worker="WorkerId",
+        item="HITId",
+        questions={"taskAnswers": _JSON},
+        options=options,
+        aside=aside,
+    )
+    (cells,) = document.columns([_JSON])
+    found = Answers(document.name)
+    kept = _kept(document, reading).tolist()
+    (question,) = reading.questions
+    parsed = [loads(cell) for cell in cells.dictionary.to_pylist()]
+    codes = cells.indices.to_pylist()
+    rows = zip(kept, question.worker.to_pylist(), question.item.to_pylist(), strict=True)
+    for row, who, what in rows:
+        content = parsed[codes[row]]
+        forms = content if isinstance(content, list) else [content]
+        if not all(isinstance(form, dict) for form in forms):
+            raise InputError(
+                f"{document.name}, line {document.table.line(row)}: {_JSON} is not a list of "
+                "objects in JSON; download the results again"
+            )
+        fields = [field for form in forms for field in form_answers(form)]
+        if not fields:
+            found.aside("empty", row)
+        for name, kind, label in fields:
+            columns = {**_COLUMNS, "label": f"{_JSON}: {name}"}
+            found.answer(name, who, what, label, row, kind, columns)
+    inner = with_inferred_kinds(found.reading())
+    return Reading(inner.questions, {**reading.aside, **inner.aside}, has_workers=inner.has_workers)
 
 
 READER = Reader(
     name="mturk",
     title="Mechanical Turk, CSV of a batch",
-    explain="worker is WorkerId, item HITId, a question an Answer. column; rejected assignments "
-    "are left out",
+    explain="worker is WorkerId, item HITId, a question an Answer. column, a group of true/false "
+    "columns or a field of taskAnswers; rejected assignments are left out",
     detect=detect,
     read=read,
     page="https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html",

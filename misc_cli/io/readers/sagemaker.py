@@ -1,0 +1,105 @@
+"""SageMaker Ground Truth and A2I: workers' answers before they are consolidated.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/sms-custom-templates-step3-lambda-requirements.html:
+a post-annotation function gets, for each data object, `annotations` with workerId and
+annotationData.content, JSON within JSON. Worker-response files hold `answers` (A2I:
+humanAnswers) with workerId and answerContent. An output manifest has x and x-metadata: one
+consolidated label, nobody's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from misc_cli.errors import InputError
+from misc_cli.io.document import Document, Record, text
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading
+from misc_cli.io.readers.common import (
+    Answers,
+    form_answers,
+    loads,
+    mapping,
+    objects,
+    objects_at,
+    with_inferred_kinds,
+)
+
+LOOKED_AT = 20
+_RESPONSES = ("answers", "humanAnswers")
+
+
+def detect(document: Document) -> Match | None:
+    for record in (document.records or [])[:LOOKED_AT]:
+        if "datasetObjectId" in record and isinstance(record.get("annotations"), list):
+            return Match(CERTAIN, "datasetObjectId and annotations")
+        for key in _RESPONSES:
+            if any("answerContent" in answer for answer in objects(record.get(key))):
+                return Match(CERTAIN, f"{key} with answerContent")
+        if _consolidated(record):
+            return Match(CERTAIN, "a label and its -metadata")
+    return None
+
+
+def _consolidated(record: Record) -> bool:
+    metadata = [mapping(value) for key, value in record.items() if key.endswith("-metadata")]
+    return any("human-annotated" in one or "job-name" in one for one in metadata)
+
+
+def read(document: Document, options: ReadOptions) -> Reading:
+    found = Answers(document.name)
+    for row, record in enumerate(document.records or []):
+        if _consolidated(record):
+            raise InputError(
+                f"{document.name}: Ground Truth's output manifest holds consolidated labels and no "
+                "workers; read the job's annotations/worker-response files"
+            )
+        answers = list(_answers(document, row, record))
+        if not answers:
+            found.aside("not annotated", row)
+        for who, content in answers:
+            fields = list(form_answers(content))
+            if not fields:
+                found.aside("empty", row)
+            for question, kind, label in fields:
+                columns = {"worker": "workerId", "item": "datasetObjectId", "label": question}
+                found.answer(question, who, _item(document, record), label, row, kind, columns)
+    return with_inferred_kinds(found.reading())
+
+
+def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any, Any]]:
+    """Worker and content of each answer."""
+    for one in objects_at(document, row, record.get("annotations"), "annotations"):
+        content = mapping(one.get("annotationData")).get("content", one.get("content"))
+        content = loads(content) if isinstance(content, str) else content
+        if not isinstance(content, dict):
+            raise InputError(
+                f"{document.name}, record {row + 1}: annotationData.content is not JSON"
+            )
+        yield one.get("workerId"), content
+    for key in _RESPONSES:
+        for one in objects_at(document, row, record.get(key), key):
+            yield one.get("workerId"), one.get("answerContent")
+
+
+def _item(document: Document, record: Record) -> str:
+    """A worker-response file is about one object; the folder it is in bears its number."""
+    for key in ("datasetObjectId", "humanLoopName"):
+        if record.get(key) is not None:
+            return text(record[key])
+    path = PurePath(document.name)
+    return path.parent.name if path.parent.name.isdigit() else path.stem
+
+
+READER = Reader(
+    name="sagemaker",
+    title="SageMaker Ground Truth, workers' answers",
+    explain="worker is workerId, item datasetObjectId, a question a field of the worker's page; an "
+    "output manifest is refused, since it names no workers",
+    detect=detect,
+    read=read,
+    page="https://docs.aws.amazon.com/sagemaker/latest/dg/"
+    "sms-custom-templates-step3-lambda-requirements.html",
+)
