@@ -290,8 +290,8 @@ def reading() -> Callable[[F], F]:
         option(
             "--worker-from",
             section=part,
-            type=click.Choice(["filename"]),
-            help="One file per worker, called by its file's name.",
+            type=click.Choice(["filename", "folder"]),
+            help="One file per worker, called by its file's name or by its folder's.",
         ),
         option(
             "--where",

@@ -6,6 +6,7 @@ Numbers keep the spelling they have in the file (`1.0` and `1` are different lab
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,6 +26,10 @@ _BY_SUFFIX = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+
+
+# Characters beyond the first 65,536 are written as two of these; one alone is no text.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def detect(source: Source) -> str:
@@ -132,7 +137,16 @@ def _json_array(source: Source) -> Iterator[Record]:
 
 def _loads(source: Source, text: bytes, line: int | None) -> Any:
     try:
-        return json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+        if _HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        where = f", line {line}" if line else ""
+        raise InputError(
+            f"{source.name}{where}: half a character (\\ud800 to \\udfff) that stands for none; "
+            "export it again"
+        ) from None
     except RecursionError:
         raise InputError(
             f"{source.name}: objects within objects, too deep to read; give a flat export"

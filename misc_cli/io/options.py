@@ -73,7 +73,7 @@ class ReadOptions:
     @property
     def is_shape_given(self) -> bool:
         """Whether the user says which columns are whose: then no platform is looked for."""
-        return bool(self.wide or self.worker_cols or self.item_cols or self.worker_from)
+        return bool(self.wide or self.worker_cols or self.item_cols)
 
     @property
     def access(self) -> Access:

@@ -74,7 +74,7 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     )
     refuse_nameless(document, reading.questions, roles)
     if worker is None:
-        reading = _without_workers(document, options, reading)
+        reading = without_workers(document, options, reading)
     elif anonymous:
         reading = replace(reading, has_workers=False)
     return reading
@@ -197,17 +197,20 @@ def _gold(document: Document, roles: Mapping[str, str], answers: Sequence[str]) 
     return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}
 
 
-def _without_workers(document: Document, options: ReadOptions, reading: Reading) -> Reading:
+def without_workers(document: Document, options: ReadOptions, reading: Reading) -> Reading:
+    """Answers of nobody: of the file's name if --worker-from says so, else of an unknown each."""
     if options.worker_from is not None:
-        name = worker_of_file(document.name)
+        name = worker_of_file(document.name, options.worker_from)
         questions = [replace(q, worker=_constant(name, len(q))) for q in reading.questions]
-        return replace(reading, questions=questions)
+        return replace(reading, questions=questions, has_workers=True)
     questions = [replace(q, worker=nth_of_item(q.item)) for q in reading.questions]
     return replace(reading, questions=questions, has_workers=False)
 
 
-def worker_of_file(path: str) -> str:
-    """The file's name without folders and suffixes."""
+def worker_of_file(path: str, source: str) -> str:
+    """The file's name without folders and suffixes, or the name of the folder that it is in."""
+    if source == "folder":
+        return Path(path).absolute().parent.name
     return Path(path).name.split(".")[0]
 
 

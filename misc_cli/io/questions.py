@@ -36,15 +36,21 @@ def pick(
     if not candidates and not options.allow_odd:
         kinds = {question.kind for question in chosen}
         raise InputError(f"{where}: {gate.no_classes(chosen[0], kinds.pop())}")
+    if len(candidates) > 1 and not each:
+        raise InputError(f"{where}: {_several(candidates)}")
     found = [one for question in candidates or chosen for one in _single(where, question, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:
-        raise InputError(
-            f"{where}: {len(found)} questions, {listing(found)}; pick one with --question NAME, "
-            "or read all of them with --each-question"
-        )
+        raise InputError(f"{where}: {_several(found)}")
     return found
+
+
+def _several(questions: Sequence[Question]) -> str:
+    return (
+        f"{len(questions)} questions, {listing(questions)}; pick one with --question NAME, "
+        "or read all of them with --each-question"
+    )
 
 
 def _by_name(

@@ -30,6 +30,7 @@ from misc_cli.io.filters import kept_rows, renamed, times, unanswered
 from misc_cli.io.formats import detect, read_records
 from misc_cli.io.open import DELIMITED, open_document
 from misc_cli.io.options import ReadOptions as ReadOptions
+from misc_cli.io.plain import without_workers
 from misc_cli.io.questions import pick, take
 from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading
@@ -202,7 +203,10 @@ def read_document(document: Document, options: ReadOptions) -> tuple[Reader, Mat
         if found is None:
             return read_shape(document, options)
         reader, match = found
-    return reader, match, reader.read(document, options)
+    reading = reader.read(document, options)
+    if not reading.has_workers or options.worker_from is not None:
+        reading = without_workers(document, options, reading)
+    return reader, match, reading
 
 
 def _cleaned(

@@ -39,7 +39,7 @@ READERS: dict[str, Entry] = {
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry(
-        "argilla", ("responses", "annotation_agent", "fields", "external_id", "_server_id")
+        "argilla", ("responses", "annotation_agent", "fields", "external_id", "status")
     ),
     "labelbox": Entry("labelbox", ("data_row", "Created By")),
     "lighttag": Entry("lighttag", ("examples", "seen_by", "classifications", "annotations")),

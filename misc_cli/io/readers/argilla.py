@@ -120,7 +120,7 @@ def _responses(document: Document, row: int, record: Record) -> Iterator[Respons
 def _flat(document: Document, row: int, record: Record, key: str) -> Iterator[Response]:
     """Parallel lists of values, users and states."""
     values, users = record[key] or [], record[f"{key}.users"] or []
-    states = record.get(f"{key}.status") or [""] * len(users)
+    states = record.get(f"{key}.status") or [""] * (len(users) if isinstance(users, list) else 0)
     lists = all(isinstance(one, list) for one in (values, users, states))
     if not lists or not len(values) == len(users) == len(states):
         raise InputError(

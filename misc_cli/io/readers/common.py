@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from misc_cli.errors import InputError
 from misc_cli.io.document import Document, Record, text
+from misc_cli.io.kinds import kind_of
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import (
     BOXES,
@@ -20,6 +21,7 @@ from misc_cli.io.readers.base import (
     OTHER,
     SPANS,
     TEXT,
+    WITH_CLASSES,
     Collector,
     Question,
     Reading,
@@ -74,6 +76,8 @@ class Answers(Collector):
         if text(worker).strip():
             self._is_named = True
             super().answer(question, worker, item, label, row, kind, columns)
+            if kind not in WITH_CLASSES:  # what is a region once is no class anywhere
+                self._kinds[question] = kind
         else:
             self._nameless.append((question, "", item, label, row, kind, columns))
 
@@ -101,8 +105,21 @@ class Answers(Collector):
         else:
             for answer in self._nameless:
                 super().answer(*answer)
+                if answer[5] not in WITH_CLASSES:
+                    self._kinds[answer[0]] = answer[5]
         has_workers = has_workers and (self._is_named or not self._nameless)
         return super().reading(notes, has_workers)
+
+
+def refuse_single(document: Document, options: ReadOptions, reading: Reading) -> Reading:
+    """The reading, unless it has one answer of nobody for each item: then there is no vote."""
+    alone = [len(q) == len(q.item.dictionary) for q in reading.questions if q.kind in WITH_CLASSES]
+    if not reading.has_workers and options.worker_from is None and alone and all(alone):
+        raise InputError(
+            f"{document.name}: no worker is named, and each item has one answer; if each file is "
+            "one worker's, name all files and say --worker-from filename (or folder)"
+        )
+    return reading
 
 
 def objects(value: Any) -> list[Record]:
@@ -219,17 +236,16 @@ def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
 
 
 def with_inferred_kinds(reading: Reading) -> Reading:
-    """Plain fields may hold anything: remarks are told by their name, text by its look."""
+    """Plain fields may hold anything: remarks are told by their name, the rest by its look."""
     questions = [
-        replace(question, kind=TEXT) if question.kind == CHOICE and _is_text(question) else question
+        replace(question, kind=_inferred(question)) if question.kind == CHOICE else question
         for question in reading.questions
     ]
     return replace(reading, questions=questions)
 
 
-def _is_text(question: Question) -> bool:
+def _inferred(question: Question) -> str:
     if _REMARKS.search(question.name):
-        return True
-    values = [value for value in question.label.dictionary.to_pylist() if value]
-    n_words = sum(len(value.split()) for value in values)
-    return len(values) > 3 and n_words > 4 * len(values) and 2 * len(values) > len(question)
+        return TEXT
+    found = kind_of(question.label)
+    return CHOICE if found.name == CHOICES else found.name

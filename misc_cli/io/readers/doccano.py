@@ -15,7 +15,7 @@ from typing import Any
 from misc_cli.io.document import Document, Record, text
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, LIKELY, SPANS, Match, Reader, Reading
-from misc_cli.io.readers.common import Answers, objects_at
+from misc_cli.io.readers.common import Answers, objects_at, refuse_single
 
 _TEXTS = ("text", "data", "filename")
 _NEW = ("label", "labels", "cats", "entities", "relations")
@@ -56,7 +56,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
             _old(document, found, row, record)
         else:
             _new(found, row, record)
-    return found.reading()
+    return refuse_single(document, options, found.reading())
 
 
 def _new(found: Answers, row: int, record: Record) -> None:

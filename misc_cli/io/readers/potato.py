@@ -14,7 +14,7 @@ from typing import Any
 from misc_cli.io.document import Document, Record, text
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, SPANS, TEXT, Match, Reader, Reading
-from misc_cli.io.readers.common import Answers, mapping, objects
+from misc_cli.io.readers.common import Answers, mapping, objects, refuse_single
 
 _STATE = "instance_id_to_label_to_value"
 _USERS = ("user_id", "user", "annotator", "annotator_id", "username")
@@ -56,7 +56,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
             found.answer("spans", who, item, text(record["span_annotations"]), row, SPANS)
         if not said:
             found.aside("not annotated", row)
-    return found.reading()
+    return refuse_single(document, options, found.reading())
 
 
 def _scheme(

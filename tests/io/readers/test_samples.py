@@ -77,12 +77,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"not annotated": 1},
         {},
     ),
-    "doccano.jsonl": (
-        "doccano",
-        {("", "1", "happy"), ("", "2", "sad")},
-        {"not annotated": 1},
-        {},
-    ),
     "argilla.json": (
         "argilla",
         {(ANN, "r1", "happy"), (BEN, "r1", "sad")},
@@ -180,6 +174,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
 }
 
 REFUSED = {
+    "doccano.jsonl": "no worker is named.*--worker-from",
     "sagemaker_output.manifest.jsonl": "no workers",
     "scale.json": "Scale.*no annotators",
     "cvat.json": "CVAT.*no annotators",

@@ -1,0 +1,373 @@
+"""Exports as they really come: other versions, several annotators, skipped tasks, damage."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from misc_cli.errors import InputError, MiscError
+from misc_cli.io.read import ReadOptions, read_answer_columns
+from tests.io.readers.look import SAMPLES, look, written
+
+
+def result(name: str, value: Any, kind: str = "choices", **more: Any) -> dict[str, Any]:
+    return {"from_name": name, "to_name": "t", "type": kind, "value": value, **more}
+
+
+def task(key: int, *annotations: dict[str, Any]) -> dict[str, Any]:
+    return {"id": key, "data": {"text": "x"}, "annotations": list(annotations)}
+
+
+def by(who: Any, *results: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"completed_by": who, "result": list(results), **more}
+
+
+def test_label_studio_taxonomy_is_a_path(tmp_path: Path) -> None:
+    cat = result("t", {"taxonomy": [["Animal", "Cat"]]}, "taxonomy")
+    both = result("t", {"taxonomy": [["Animal", "Cat"], ["Plant"]]}, "taxonomy")
+    assert look(written(tmp_path, [task(1, by(1, cat))])).answers == {
+        "t": [("1", "1", "Animal/Cat")]
+    }
+    seen = look(written(tmp_path, [task(1, by(1, cat), by(2, both))]))
+    assert seen.answers["t"][1] == ("2", "1", ["Animal/Cat", "Plant"])
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["cat"]}, "boxes"),
+        ({"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["cat"]}, "boxes"),
+        ({"start": 1, "end": 4, "labels": ["PER"]}, "spans"),
+        ({"text": ["a remark"]}, "text"),
+        ({"rating": 4}, "number"),
+        ({"number": 4}, "number"),
+        ({"selected": "left"}, "choice"),
+        ({"ranker": {"a": ["b"]}}, "other"),
+        ({"datetime": "2026-01-01"}, "other"),
+    ],
+)
+def test_label_studio_kinds(tmp_path: Path, value: dict[str, Any], kind: str) -> None:
+    path = written(tmp_path, [task(1, by(1, result("q", value, "any")))])
+    assert look(path).kinds == {"q": kind}
+    if kind not in ("number", "choice"):
+        with pytest.raises(InputError, match="no classes"):
+            read_answer_columns([str(path)])
+
+
+def test_a_label_studio_region_with_classes_is_never_a_class(tmp_path: Path) -> None:
+    """The same question about the whole once and about a box once."""
+    box = {"x": 1, "y": 2, "width": 3, "height": 4, "choices": ["cat"]}
+    whole, part = result("q", {"choices": ["cat"]}), result("q", box)
+    path = written(tmp_path, [task(1, by(1, whole), by(2, part)), task(2, by(1, whole))])
+    assert look(path).kinds == {"q": "boxes"}
+    path = written(tmp_path, [task(1, by(1, whole, result("q", {"choices": ["dog"]})))])
+    assert look(path).kinds == {"q": "other"}
+
+
+def test_label_studio_of_old_and_of_a_storage(tmp_path: Path) -> None:
+    old = {
+        "id": 1,
+        "data": {},
+        "completions": [by(7, result("q", {"choices": ["a"]}), skipped=False)],
+    }
+    assert look(written(tmp_path, old)).answers == {"q": [("7", "1", "a")]}
+    one = {**by({"id": 7}, result("q", {"choices": ["a"]})), "id": 5, "task": task(1)}
+    assert look(written(tmp_path, one)).answers == {"q": [("7", "1", "a")]}
+
+
+def test_label_studio_without_annotators_has_only_votes(tmp_path: Path) -> None:
+    a, b = (by(None, result("q", {"choices": [label]})) for label in "ab")
+    seen = look(written(tmp_path, [task(1, a, b, a)]))
+    assert not seen.has_workers
+    assert sorted(label for _, _, label in seen.answers["q"]) == ["a", "a", "b"]
+    named = by(3, result("q", {"choices": ["a"]}))
+    assert look(written(tmp_path, [task(1, a, named)])).aside == {"without a worker": 1}
+
+
+@pytest.mark.parametrize("order", ["plain", "sorted"])
+def test_label_studio_csv_with_data_that_looks_like_answers(tmp_path: Path, order: str) -> None:
+    rows = [
+        {"lang": "en", "text": "x", "id": 1, "mood": "a", "annotator": 1, "annotation_id": 5},
+        {"lang": "en", "text": "x", "id": 1, "mood": "b", "annotator": 2, "annotation_id": 6},
+        {"lang": "de", "text": "y", "id": 2, "mood": "b", "annotator": 1, "annotation_id": 7},
+    ]
+    names = list(rows[0]) if order == "plain" else sorted(rows[0])
+    lines = [names, *([str(row[name]) for name in names] for row in rows)]
+    path = written(tmp_path, "\n".join(map(",".join, lines)) + "\n", "a.csv")
+    assert look(path).answers == {"mood": [("1", "1", "a"), ("1", "2", "b"), ("2", "1", "b")]}
+
+
+def test_mturk_forms(tmp_path: Path) -> None:
+    def rows(*answers: str, column: str = "Answer.taskAnswers") -> Path:
+        lines = [f"HITId,WorkerId,{column}"]
+        for at, answer in enumerate(answers):
+            quoted = answer.replace('"', '""')
+            lines.append(f'H{at // 2},W{at % 2},"{quoted}"')
+        return written(tmp_path, "\n".join(lines) + "\n", "a.csv")
+
+    radio = [json.dumps([{"q": {"yes": v, "no": not v}, "comment": "hm"}]) for v in (True, False)]
+    seen = look(rows(*radio))
+    assert seen.answers["q"] == [("W0", "H0", "yes"), ("W1", "H0", "no")]
+    assert seen.kinds == {"q": "choice", "comment": "text"}
+    several = [
+        json.dumps([{"q": {"a": True, "b": True}}]),
+        json.dumps([{"q": {"a": False, "b": True}}]),
+    ]
+    assert look(rows(*several)).answers["q"] == [("W0", "H0", ["a", "b"]), ("W1", "H0", ["b"])]
+    boxes = json.dumps([{"box": {"boundingBoxes": [{"left": 1, "top": 2, "label": "x"}]}}])
+    assert look(rows(boxes)).kinds == {"box": "boxes"}
+    with pytest.raises(InputError, match="line 2"):
+        look(rows("not json"))
+    assert look(rows("cat", "dog", column="Answer.q.label")).answers["q"][0] == ("W0", "H0", "cat")
+
+
+def test_mturk_checkboxes_and_missing_status(tmp_path: Path) -> None:
+    text = (
+        "HITId,WorkerId,RejectionTime,Answer.tag.a,Answer.tag.b\n"
+        "H1,W1,,true,true\nH1,W2,Mon Jan 05,false,true\nH2,W1,,false,false\n"
+    )
+    seen = look(written(tmp_path, text, "a.csv"))
+    assert seen.answers == {"tag": [("W1", "H1", ["a", "b"]), ("W1", "H2", [])]}
+    assert seen.aside == {"rejected": 1}
+
+
+def test_toloka_variants(tmp_path: Path) -> None:
+    aggregated = "INPUT:image\tOUTPUT:result\tCONFIDENCE:result\na.jpg\tcat\t98%\n"
+    with pytest.raises(InputError, match="aggregated"):
+        look(written(tmp_path, aggregated, "a.tsv"))
+    two = (
+        "INPUT:a\tINPUT:b\tOUTPUT:x\tOUTPUT:y\tASSIGNMENT:task_id\tASSIGNMENT:worker_id\n"
+        "1\t2\tcat\tyes\tt1\tw1\n1\t2\tdog\tno\tt1\tw2\n"
+    )
+    path = written(tmp_path, two, "a.tsv")
+    assert look(path).answers["x"] == [("w1", "t1", "cat"), ("w2", "t1", "dog")]
+    with pytest.raises(InputError, match="2 questions"):
+        read_answer_columns([str(path)])
+    no_item = two.replace("ASSIGNMENT:task_id", "ASSIGNMENT:other")
+    with pytest.raises(InputError, match="--item-col"):
+        look(written(tmp_path, no_item, "a.tsv"))
+
+
+def test_appen_variants(tmp_path: Path) -> None:
+    no_gold = (
+        "_unit_id,_worker_id,_tainted,animal,url\n"
+        "1,a,false,cat,u1\n1,b,false,dog,u1\n2,a,false,dog,u2\n2,b,true,dog,u2\n"
+    )
+    seen = look(written(tmp_path, no_gold, "a.csv"))
+    assert seen.answers == {"animal": [("a", "1", "cat"), ("a", "2", "dog"), ("b", "1", "dog")]}
+    aggregated = (
+        "_unit_id,_golden,_unit_state,_trusted_judgments,animal,animal:confidence\n"
+        "1,false,finalized,3,cat,0.9\n"
+    )
+    with pytest.raises(InputError, match="aggregated report"):
+        look(written(tmp_path, aggregated, "a.csv"))
+    accepted = '_unit_id,_worker_id,animal,animal_gold\n1,a,cat,"cat\ndog"\n2,a,dog,dog\n'
+    assert look(written(tmp_path, accepted, "a.csv")).gold == {"animal": {"2": "dog"}}
+
+
+def test_appen_with_thirty_thousand_columns(tmp_path: Path) -> None:
+    names = [f"q{at}{end}" for at in range(15_000) for end in ("", "_gold")]
+    lines = ["_unit_id,_worker_id," + ",".join(names)]
+    lines += [f"{row},w{row % 3}," + ",".join(["a", ""] * 15_000) for row in range(3)]
+    path = written(tmp_path, "\n".join(lines) + "\n", "a.csv")
+    start = time.process_time()
+    with pytest.raises(InputError, match="15,000 questions"):
+        look(path)
+    assert look(path, question="q7").answers["q7"][0] == ("w0", "0", "a")
+    assert time.process_time() - start < 10
+
+
+def test_prodigy_variants(tmp_path: Path) -> None:
+    base = {"_input_hash": 1, "_task_hash": 2, "answer": "accept", "text": "x"}
+    several = [
+        {**base, "_session_id": "a", "options": [], "accept": ["A", "B"]},
+        {**base, "_session_id": "b", "options": [], "accept": []},
+    ]
+    seen = look(written(tmp_path, several, "a.jsonl"))
+    assert seen.answers == {"accept": [("a", "1", ["A", "B"]), ("b", "1", [])]}
+    spans = [{**base, "_session_id": "a", "spans": [{"start": 0, "end": 1, "label": "PER"}]}]
+    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"spans": "spans"}
+    drawn = [{**base, "_session_id": "a", "spans": [{"points": [[1, 2]], "label": "CAR"}]}]
+    assert look(written(tmp_path, drawn, "a.jsonl")).kinds == {"spans": "boxes"}
+    nobody = [{**base, "_session_id": None, "accept": ["A"]} for _ in range(2)]
+    assert not look(written(tmp_path, nobody, "a.jsonl")).has_workers
+    with pytest.raises(InputError, match="review"):
+        look(written(tmp_path, [{**base, "versions": []}], "a.jsonl"))
+
+
+def test_doccano_variants(tmp_path: Path) -> None:
+    spans = [{"id": 1, "text": "x", "label": [[0, 1, "PER"]], "Comments": []}]
+    assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"label": "spans"}
+    table = "id,text,label,user\n1,x,pos,7\n1,x,neg,8\n2,y,pos,7\n3,z,,7\n"
+    seen = look(written(tmp_path, table, "a.csv"))
+    assert seen.answers == {"label": [("7", "1", "pos"), ("7", "2", "pos"), ("8", "1", "neg")]}
+    several = table + "2,y,neg,7\n"
+    assert look(written(tmp_path, several, "a.csv")).kinds == {"label": "choices"}
+
+
+def test_one_file_for_each_worker(tmp_path: Path) -> None:
+    for name, label in (("ann", "pos"), ("ben", "neg")):
+        rows = [{"id": 1, "text": "x", "label": [label], "Comments": []}]
+        written(tmp_path, rows, f"{name}.jsonl")
+        (tmp_path / name).mkdir()
+        state = [{"id": 1, "displayed_text": "x", "label_annotations": {"q": {label: "1"}}}]
+        written(tmp_path / name, state, "annotated_instances.jsonl")
+    files = [str(tmp_path / f"{name}.jsonl") for name in ("ann", "ben")]
+    read = read_answer_columns(files, ReadOptions(worker_from="filename"))
+    assert read.answers.worker.to_pylist() == ["ann", "ben"]
+    files = [str(tmp_path / name / "annotated_instances.jsonl") for name in ("ann", "ben")]
+    read = read_answer_columns(files, ReadOptions(worker_from="folder"))
+    assert read.answers.worker.to_pylist() == ["ann", "ben"]
+    with pytest.raises(InputError, match="--worker-from"):
+        look(files[0])
+
+
+def test_argilla_variants(tmp_path: Path) -> None:
+    response = {"user_id": "u1", "value": "a", "status": "submitted"}
+    hub = [
+        {
+            "text": "x",
+            "q": [response, {**response, "user_id": "u2", "status": "discarded"}],
+            "q-suggestion": "b",
+            "external_id": None,
+        }
+    ]
+    seen = look(written(tmp_path, hub))
+    assert seen.answers == {"q": [("u1", "x", "a")]}
+    assert seen.aside == {"discarded": 1}
+    columns = {
+        "id": ["1", "2"],
+        "status": ["completed", "pending"],
+        "q.responses": [["a"], ["b"]],
+        "q.responses.users": [["u"], ["u"]],
+    }
+    assert look(written(tmp_path, columns)).answers == {"q": [("u", "1", "a"), ("u", "2", "b")]}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    assert look(tmp_path / "a.parquet").answers == {"q": [("u", "1", "a"), ("u", "2", "b")]}
+    table = "id,status,q.responses,q.responses.users\n1,x,\"['a', 'b']\",\"['u', 'v']\"\n2,x,,\n"
+    assert look(written(tmp_path, table, "a.csv")).answers == {
+        "q": [("u", "1", "a"), ("v", "1", "b")]
+    }
+    several = [{**hub[0], "q": [{**response, "value": ["a", "b"]}]}]
+    assert look(written(tmp_path, several)).kinds == {"q": "choices"}
+    ranks = [{**hub[0], "q": [{**response, "value": [{"value": "a", "rank": 1}]}]}]
+    assert look(written(tmp_path, ranks)).kinds == {"q": "other"}
+    uneven = {"id": "1", "status": "x", "q.responses": ["a"], "q.responses.users": []}
+    with pytest.raises(InputError, match="same length"):
+        look(written(tmp_path, [uneven, uneven]))
+
+
+def test_labelbox_of_version_1(tmp_path: Path) -> None:
+    row = {"ID": "l1", "DataRow ID": "d1", "Created By": "ann@x", "Skipped": False}
+    answer = {"title": "Mood", "value": "mood", "answer": {"title": "Happy", "value": "happy"}}
+    rows = [
+        {**row, "Label": {"objects": [], "classifications": [answer]}},
+        {**row, "Label": {}, "Skipped": True, "Created By": "ben@x"},
+    ]
+    seen = look(written(tmp_path, rows))
+    assert seen.answers == {"Mood": [("ann@x", "d1", "Happy")]}
+    assert seen.aside == {"skipped": 1}
+
+
+def test_zooniverse_kinds(tmp_path: Path) -> None:
+    def one(value: Any) -> Path:
+        cell = json.dumps([{"task": "T0", "value": value}]).replace('"', '""')
+        text = f'classification_id,user_name,annotations,subject_ids\n1,ann,"{cell}",9\n'
+        return written(tmp_path, text, "a.csv")
+
+    assert look(one(["a", "b"])).answers == {"T0": [("ann", "9", ["a", "b"])]}
+    assert look(one([{"x": 1.5, "y": 2, "tool": 0}])).kinds == {"T0": "boxes"}
+    assert look(one([{"choice": "DEER", "answers": {}}])).answers["T0"] == [("ann", "9", "DEER")]
+    combined = [{"task": "T1", "value": "Yes"}, {"task": "T2", "value": "No"}]
+    assert set(look(one(combined)).answers) == {"T1", "T2"}
+    assert look(one([{"select_label": "a", "value": "x"}])).answers["T0"] == [("ann", "9", "x")]
+
+
+def test_worker_responses_of_ground_truth(tmp_path: Path) -> None:
+    folder = tmp_path / "iteration-1" / "17"
+    folder.mkdir(parents=True)
+    content = {"crowd-classifier": {"label": "cat"}}
+    answers = {"answers": [{"workerId": "w1", "answerContent": content, "submissionTime": "x"}]}
+    seen = look(written(folder, answers))
+    assert seen.answers == {"crowd-classifier": [("w1", "17", "cat")]}
+
+
+def test_potato_state(tmp_path: Path) -> None:
+    pair = [{"schema": "mood", "name": "happy"}, "true"]
+    state = {"user_id": "ann", "instance_id_to_label_to_value": {"i1": [pair]}}
+    assert look(written(tmp_path, state)).answers == {"mood": [("ann", "i1", "happy")]}
+
+
+def test_weak_labels_as_records(tmp_path: Path) -> None:
+    rows = [
+        {"text": "x", "label": 1, "weak_labels": [-1, 1]},
+        {"text": "y", "label": 0, "weak_labels": [0, 0]},
+    ]
+    seen = look(written(tmp_path, rows, "a.jsonl"))
+    assert seen.answers == {"weak_labels": [("0", "1", "0"), ("1", "0", "1"), ("1", "1", "0")]}
+
+
+DAMAGE: list[Any] = [None, True, "x", 3, [], {}, [None], ["x"], [[]], [{}], {"a": None}, "\ud800"]
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in SAMPLES.glob("*.*json*")))
+def test_damaged_exports_end_in_a_line(tmp_path: Path, name: str) -> None:
+    """Every value of every sample in turn replaced by something else: read or refused."""
+    text = (SAMPLES / name).read_text()
+    lines = name.endswith(("jsonl", "ndjson"))
+    whole = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
+    places = list(_places(whole))
+    for path in places[:: max(1, len(places) // 25)]:
+        for damage in DAMAGE:
+            content = _replaced(whole, path, damage)
+            file = tmp_path / name
+            if lines:
+                file.write_text("".join(json.dumps(one) + "\n" for one in content))
+            else:
+                file.write_text(json.dumps(content))
+            with suppress(MiscError):
+                read_answer_columns([str(file)])
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Any:
+    if path:
+        yield path
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
+    for key, one in inner:
+        yield from _places(one, (*path, key))
+
+
+def _replaced(value: Any, path: tuple[Any, ...], damage: Any) -> Any:
+    if not path:
+        return damage
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _replaced(value[path[0]], path[1:], damage)
+    return copy
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '[{"annotations":' * 50_000])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_nested_without_end(tmp_path: Path, text: str, name: str) -> None:
+    with pytest.raises(InputError):
+        read_answer_columns([str(written(tmp_path, text, name))])
+
+
+def test_parquet_with_two_columns_of_one_name(tmp_path: Path) -> None:
+    columns = [pa.array(["a"]), pa.array(["b"]), pa.array(["c"]), pa.array(["d"])]
+    for names in (["worker", "item", "label", "label"], ["worker", "worker", "item", "label"]):
+        parquet.write_table(pa.Table.from_arrays(columns, names), tmp_path / "a.parquet")
+        with pytest.raises(InputError):
+            read_answer_columns([str(tmp_path / "a.parquet")])
