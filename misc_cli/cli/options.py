@@ -352,6 +352,20 @@ def reading() -> Callable[[F], F]:
             help="500M, 2G: the most one address, query or workbook may bring [default: 1G].",
         ),
         option(
+            "--max-input",
+            section=part,
+            type=Size(),
+            metavar="SIZE",
+            help="The most that a pipe or a packed file may bring, unpacked [default: 2G].",
+        ),
+        option(
+            "--quotes-span-lines",
+            section=part,
+            is_flag=True,
+            default=None,
+            help="Quoted cells may hold any number of lines, even such as look like rows.",
+        ),
+        option(
             "--net-timeout",
             section=part,
             type=Duration(),

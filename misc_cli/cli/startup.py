@@ -45,14 +45,22 @@ def prepare_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        if isinstance(sys.stdout.buffer, io.RawIOBase):
+        if isinstance(sys.stdout.buffer, io.RawIOBase) and _is_real(sys.stdout):
             # PYTHONUNBUFFERED: a write to a nearly full disk would be cut short without a word.
             sys.stdout = _wrapped(sys.stdout, io.TextIOWrapper)
         sys.stdout.reconfigure(errors="replace")
     if sys.stderr is None:  # closed by the caller; Python would print to stdout instead
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    elif isinstance(sys.stderr, io.TextIOWrapper):
+    elif isinstance(sys.stderr, io.TextIOWrapper) and _is_real(sys.stderr):
         sys.stderr = _wrapped(sys.stderr, _Forgiving)
+
+
+def _is_real(stream: io.TextIOWrapper) -> bool:
+    """Whether there is a descriptor below; a program that calls us may have put itself there."""
+    try:
+        return stream.fileno() >= 0
+    except (OSError, ValueError):
+        return False
 
 
 def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:

@@ -36,6 +36,8 @@ class Access:
     max_bytes  the most that one download, query or unpacked spreadsheet may bring
     timeout    seconds a connection may stall; a whole download may take 60 times that
     retries    how often a download is tried again after a passing fault
+    max_input  the most bytes that a pipe or a packed file may bring
+    quotes_span_lines  cells with many lines are meant (see quotes.py)
     """
 
     query: str | None = None
@@ -43,6 +45,8 @@ class Access:
     max_bytes: int = GIBIBYTE
     timeout: float = 30.0
     retries: int = 3
+    max_input: int = 2 * GIBIBYTE
+    quotes_span_lines: bool = False
 
 
 def scheme_of(path: str) -> str | None:

@@ -102,8 +102,13 @@ def flat_table(records: list[Record]) -> Table:
 
 
 def text_array(values: Iterable[str]) -> Any:
-    """Python texts as a dictionary column."""
-    return pa.array(list(values), pa.string()).dictionary_encode()
+    """Python texts as a dictionary column; a file's name that is not UTF-8 is spelt out."""
+    texts = list(values)
+    try:
+        return pa.array(texts, pa.string()).dictionary_encode()
+    except UnicodeEncodeError:
+        spelt = [one.encode("utf-8", "backslashreplace").decode() for one in texts]
+        return pa.array(spelt, pa.string()).dictionary_encode()
 
 
 def flat(record: Record) -> dict[str, str]:

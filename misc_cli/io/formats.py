@@ -82,7 +82,8 @@ def _parquet(source: Source) -> Document:
             records = [_spelled(record) for record in file.read().to_pylist()]
             return json_document(source.name, "parquet", records)
         first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
-    except (pa.ArrowException, OSError) as error:
+        cells = [] if first is None else [_encoded(column).to_pylist() for column in first.columns]
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise InputError(
             f"{source.name}: not a whole Parquet file ({_first_line(error)}); write it again"
         ) from None
@@ -91,14 +92,19 @@ def _parquet(source: Source) -> Document:
         try:
             names = list(dict.fromkeys(schema.names[at] for at in positions))
             table = file.read(columns=names)
-            return [_encoded(table[schema.names[at]]) for at in positions]
+            return [_encoded(_nth(table, schema.names, at)) for at in positions]
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{source.name}: {_first_line(error)}; export it as CSV") from None
 
-    cells = [] if first is None else [_encoded(column).to_pylist() for column in first.columns]
     sample = [list(row) for row in zip(*cells, strict=True)]
     table = Table(list(schema.names), sample, fetch, lambda row: row + 1)
     return Document(source.name, "parquet", lambda: table)
+
+
+def _nth(table: Any, names: Sequence[str], at: int) -> Any:
+    """The column of a position; where two have one name arrow reads both, in the file's order."""
+    same = [place for place, name in enumerate(table.column_names) if name == names[at]]
+    return table.column(same[names[:at].count(names[at])])
 
 
 def _spelled(value: Any) -> Any:

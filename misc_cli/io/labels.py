@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from misc_cli.core.types import Floats, LabelTable, Names
 from misc_cli.errors import InputError
 from misc_cli.io.columns import SYNONYMS
-from misc_cli.io.formats import detect, read_records
+from misc_cli.io.formats import detect, open_records, read_records
 from misc_cli.io.sniff import sniff
 from misc_cli.io.source import Source, open_source, refuse_nul
 from misc_cli.io.table import read_table
@@ -56,10 +56,7 @@ def _plain(column: Any) -> Names:
 def _names(source: Source, format_name: str) -> list[str]:
     """The names of the columns, as far as the format has a row of them."""
     if format_name == "parquet":
-        import pyarrow.parquet as parquet
-
-        names: list[str] = parquet.read_schema(pa.BufferReader(source.content)).names
-        return names
+        return open_records(source, format_name).names
     if format_name not in ("csv", "tsv"):
         return []
     refuse_nul(source)

@@ -50,6 +50,8 @@ class ReadOptions:
     sheet: str | None = None
     max_download: int | None = None
     net_timeout: float | None = None
+    max_input: int | None = None
+    quotes_span_lines: bool | None = None
 
     def __post_init__(self) -> None:
         if self.format is not None and self.format not in (*FORMATS, *READERS):
@@ -83,6 +85,8 @@ class ReadOptions:
             "sheet": self.sheet,
             "max_bytes": self.max_download,
             "timeout": self.net_timeout,
+            "max_input": self.max_input,
+            "quotes_span_lines": self.quotes_span_lines,
         }
         return Access(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import hashlib
-import lzma
 import mmap
 import os
 import re
-import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +15,13 @@ import pyarrow as pa
 
 from misc_cli.errors import ConfigError, EmptyFile, InputError
 from misc_cli.io.address import Access, is_address, is_database, redact
+from misc_cli.io.local import read_file, read_stdin, unpack
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 
 STDIN = "-"
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 
-# How a packed file begins, what it is called, how it is unpacked.
-_UNPACKERS: list[tuple[bytes, str, Callable[[bytes], bytes]]] = [
-    (rb"\x1f\x8b\x08", "gzip", gzip.decompress),
-    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.decompress),
-    (rb"\xfd7zXZ\x00", "xz", lzma.decompress),
-    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: _unzstd(packed)),
-]
 _PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -40,10 +29,11 @@ _PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 class Source:
     """One input.
 
-    stored   what holds its bytes: a mapped file, or memory
+    stored   what holds its bytes: memory, or a mapped file if it is larger than that
     raw      those bytes as they are
     content  unpacked, and UTF-8 without a mark, unless binary
     digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
+    quotes_span_lines  the user knows of cells with many lines
     """
 
     name: str
@@ -51,6 +41,7 @@ class Source:
     raw: Buffer
     content: Buffer
     digest: str | None = None
+    quotes_span_lines: bool = False
 
     @property
     def suffix(self) -> str:
@@ -66,11 +57,6 @@ class Source:
     def is_parquet(self) -> bool:
         return starts_with(self.content, b"PAR1")
 
-    def release_pages(self) -> None:
-        """Hand a mapped file's pages back to the system; they return when they are touched."""
-        if isinstance(self.stored, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-            self.stored.madvise(mmap.MADV_DONTNEED)
-
     def sha256(self) -> str:
         """Of the bytes as stored, so that sha256sum on the file says the same."""
         # hashing lets other threads run meanwhile
@@ -78,16 +64,16 @@ class Source:
 
 
 def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
-    """Read one input, `-` for standard input; memory-mapped where it is a plain file."""
+    """Read one input, `-` for standard input."""
     access = access or Access()
     if is_database(path):
         from misc_cli.io.binary import open_query
 
         return open_query(path, access)
     name = "<stdin>" if path == STDIN else redact(path)
-    stored = _stdin() if path == STDIN else _fetch(path, access)
+    stored = read_stdin(access.max_input) if path == STDIN else _fetch(path, access)
     raw = pa.py_buffer(stored)
-    content = _unpack(name, raw)
+    content = unpack(name, raw, access.max_input)
     if is_binary(content):
         from misc_cli.io.binary import open_binary
 
@@ -98,7 +84,8 @@ def open_source(path: str, encoding: str | None = None, access: Access | None = 
     content = _to_utf8(name, content, encoding)
     if not content.size or not any(chunk.strip() for chunk in chunks(content)):
         raise empty(name)
-    return Source(name, stored, raw, content)
+    spanning = access.quotes_span_lines
+    return Source(name, stored, raw, content, quotes_span_lines=spanning)
 
 
 def empty(name: str) -> EmptyFile:
@@ -159,57 +146,15 @@ def is_binary(content: Buffer) -> bool:
 def _fetch(path: str, access: Access) -> bytes | mmap.mmap:
     """A local file, or what is behind an address."""
     if not is_address(path):
-        return _map(path)
+        return read_file(path, access.max_input)
     from misc_cli.io.remote import fetch
 
     return fetch(path, access)
 
 
-def _unzstd(packed: bytes) -> bytes:
-    data: bytes = pa.input_stream(pa.py_buffer(packed), compression="zstd").read()
-    return data
-
-
-def _stdin() -> bytes:
-    if sys.stdin is None:
-        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
-    return sys.stdin.buffer.read()
-
-
-def _map(path: str) -> bytes | mmap.mmap:
-    try:
-        if os.path.isdir(path):
-            raise InputError(f"{path}: this is a folder; name the files in it")
-        with open(path, "rb") as file:
-            if not os.path.isfile(path) or not os.path.getsize(path):
-                return file.read()  # a pipe, as in `<(command)`; and nothing cannot be mapped
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path") from None
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise InputError(f"{path}: cannot be read ({reason}); check the permissions") from None
-
-
-def _unpack(name: str, raw: Buffer) -> Buffer:
-    start = bytes(memoryview(raw)[:16])
-    for magic, kind, unpack in _UNPACKERS:
-        if re.match(magic, start):
-            try:
-                return pa.py_buffer(unpack(bytes(memoryview(raw))))
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
-                raise InputError(
-                    f"{name}: damaged {kind} file ({error}); fetch or pack it again"
-                ) from None
-    return raw
-
-
 def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
     if encoding is not None:
-        try:
-            encoding = codecs.lookup(encoding).name
-        except LookupError:
-            raise ConfigError(f"--encoding {encoding}: no such encoding; try utf-8") from None
+        encoding = _text_encoding(encoding)
     wide = starts_with(content, codecs.BOM_UTF16_LE) or starts_with(content, codecs.BOM_UTF16_BE)
     if encoding is None and wide:
         encoding = "utf-16"
@@ -218,11 +163,25 @@ def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
         try:
             return _without_mark(pa.py_buffer(data.decode(encoding).encode("utf-8")))
         except UnicodeDecodeError as error:
-            line = 1 + data[: error.start].decode(encoding, errors="ignore").count("\n")
+            line = 1 + data[: error.start].count(b"\n")
             raise InputError(
                 f"{name}, line {line}: not {encoding} ({error.reason}); set --encoding"
             ) from None
+        except UnicodeError as error:  # half characters, or an encoding of short names only
+            raise InputError(
+                f"{name}: cannot be read as {encoding} ({error}); set --encoding"
+            ) from None
     return _without_mark(content)
+
+
+def _text_encoding(name: str) -> str:
+    """The proper name of an encoding of text: base64 and the like are none."""
+    try:
+        found = codecs.lookup(name)
+        "".encode(name)
+    except (LookupError, ValueError, UnicodeError):
+        raise ConfigError(f"--encoding {name}: no such encoding of text; try utf-8") from None
+    return found.name
 
 
 def _without_mark(content: Buffer) -> Buffer:

@@ -17,11 +17,13 @@ from misc_cli.errors import InputError
 from misc_cli.io.columns import Parsed, is_position
 from misc_cli.io.document import Table
 from misc_cli.io.long import from_table
+from misc_cli.io.quotes import check_quotes
 from misc_cli.io.sniff import SPACE, Dialect, Row, delimiter_of, sniff
 from misc_cli.io.source import (
     Buffer,
     Source,
     count,
+    line_at,
     refuse_nul,
     refuse_undecodable,
 )
@@ -103,8 +105,16 @@ def _parse(source: Source, body: Buffer, dialect: Dialect, positions: Sequence[i
     )
     names = [f"f{at}" for at in range(len(dialect.first_row))]
     n_quotes = count(body, b'"')
-    if n_quotes % 2:  # pyarrow would take all that follows for one cell, and say nothing
-        _refuse_open_quote(source, dialect, body)
+    if n_quotes:  # pyarrow would take all between two stray ones for one cell, and say nothing
+        first_line = line_at(source.content, dialect.start)
+        check_quotes(
+            source.name,
+            body,
+            dialect.delimiter,
+            first_line,
+            len(dialect.first_row),
+            spanning=source.quotes_span_lines,
+        )
     parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=n_quotes > 0)
     try:
         table = _read_csv(body, names, parse, convert)
@@ -112,7 +122,6 @@ def _parse(source: Source, body: Buffer, dialect: Dialect, positions: Sequence[i
         refuse_undecodable(source)
         _refuse_ragged(source, dialect, body)
         raise InputError(f"{source.name}: {_one_line(error)}; check the file's layout") from None
-    source.release_pages()
     texts = {name: table[name] for name in table.column_names}
     del table
     with ThreadPoolExecutor(len(texts)) as pool:
@@ -149,16 +158,14 @@ def _single_spaces(body: Buffer) -> Buffer:
     return pa.py_buffer(data.rstrip(b" "))
 
 
-def _numbered_rows(
-    source: Source, dialect: Dialect, body: Buffer, strict: bool = False
-) -> Iterator[tuple[int, Row]]:
+def _numbered_rows(source: Source, dialect: Dialect, body: Buffer) -> Iterator[tuple[int, Row]]:
     """Line number and cells of every row of the body: slow, for error messages only."""
     text = io.TextIOWrapper(
         io.BytesIO(memoryview(body)), encoding="utf-8", errors="replace", newline=""
     )
     head = bytes(memoryview(source.content)[: dialect.start])
     before = len(head.splitlines())
-    reader = csv.reader(text, delimiter=dialect.delimiter, strict=strict)
+    reader = csv.reader(text, delimiter=dialect.delimiter)
     line = 1
     while True:
         try:
@@ -173,11 +180,6 @@ def _numbered_rows(
         if row:
             yield before + line, row
         line = reader.line_num + 1
-
-
-def _refuse_open_quote(source: Source, dialect: Dialect, body: Buffer) -> None:
-    for _ in _numbered_rows(source, dialect, body, strict=True):
-        pass
 
 
 def _refuse_ragged(source: Source, dialect: Dialect, body: Buffer) -> None:

@@ -76,7 +76,8 @@ def test_reads_what_the_csv_module_writes(
     writer.writerow(["worker", "note", "item", "label"])
     writer.writerows(rows)
     answers = read_bytes(
-        stream.getvalue().encode(), ReadOptions(delimiter=delimiter, allow_odd=True)
+        stream.getvalue().encode(),
+        ReadOptions(delimiter=delimiter, allow_odd=True, quotes_span_lines=True),
     ).answers
     columns = (answers.worker, answers.item, answers.label)
     expected = [(worker, item, label) for worker, _, item, label in rows]
