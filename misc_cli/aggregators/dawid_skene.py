@@ -34,6 +34,7 @@ class DawidSkene(Checked, OnEngines):
     tol: float = tol()
     max_iter: int = max_iter()
 
+    takes_prior: ClassVar[bool] = True  # --workers-prior
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }

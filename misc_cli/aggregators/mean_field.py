@@ -43,6 +43,7 @@ class MeanField(Checked, OnEngines):
     tol: float = tol()
     max_iter: int = max_iter()
 
+    takes_prior: ClassVar[bool] = True  # --workers-prior
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "class_prior": "uniform",

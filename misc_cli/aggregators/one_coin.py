@@ -34,6 +34,7 @@ class OneCoin(Checked, OnEngines):
     tol: float = tol()
     max_iter: int = max_iter()
 
+    takes_prior: ClassVar[bool] = True  # --workers-prior
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
     def solve(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import options, reporting, scaled, since
+from misc_cli.cli import nightly, options, reporting, scaled, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
@@ -86,6 +86,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
 )
+@nightly.flags()
 @options.option(
     "--gold",
     section=_JUDGING,
@@ -144,6 +145,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     for name, owner in scaled.OWNERS.items():
         if parameters[name] is not None:
             raise ConfigError(f"--{name} is for --engine {owner}")
+    asked = {"answers": answers, **parameters}
     settings = options.settings_from(parameters)
     reading = options.read_options_from(parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]
@@ -152,7 +154,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     places = _places(parameters)
     _check(answers, parameters, places)
     with console.watching():
-        _run(answers, settings, reading, parameters, places, gates, console)
+        tonight = nightly.open_state(asked, places)
+        _run(answers, settings, reading, parameters, places, gates, console, tonight)
 
 
 def _run(
@@ -163,6 +166,7 @@ def _run(
     places: dict[str, Path],
     gates: list[Gate],
     console: Any,
+    tonight: nightly.Tonight | None,
 ) -> None:
     from misc_cli.cli.summary import summary
     from misc_cli.io.read import read_answer_columns, read_known
@@ -170,6 +174,7 @@ def _run(
     from misc_cli.run.settings import build
     from misc_cli.run.tables import label_columns, worker_columns
 
+    fitter = nightly.fitter(tonight, parameters, settings.aggregator)
     earlier = since.read_earlier(parameters["changes"], gates, places)
     build(settings)  # what is wrong with the options should not wait for the reading
     watch = pipeline.Stopwatch()
@@ -180,12 +185,19 @@ def _run(
             for name in ("gold", "truth")
             if parameters[name] is not None
         }
+    files = {name: found.file for name, found in known.items()}
+    used = [*read.files, *files.values()]
+    if tonight is not None and (figures := tonight.unchanged(used)) is not None:
+        console.say(f"nothing to do: no input, flag or output changed since {tonight.last}")
+        refuse(holding(gates, figures), figures, "nothing to do")
+        return
     outcome = pipeline.run(
         read.answers,
         settings,
         **{name: found.labels for name, found in known.items()},
         on_iteration=console.on_iteration,
         stopwatch=watch,
+        fitter=fitter,
     )
     console.settle()
     outcome.figures["warnings"] = len(console.warnings)
@@ -195,9 +207,12 @@ def _run(
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
-    files = {name: found.file for name, found in known.items()}
-    _write(outcome, settings, read, files, parameters, places, console.warnings, changes)
-    console.summary(summary(outcome, settings, places))
+    digests = _write(outcome, settings, read, files, parameters, places, console.warnings, changes)
+    rows = summary(outcome, settings, places)
+    if tonight is not None:
+        tonight.leave(outcome, used, digests)
+        rows.insert(-1, tonight.summary())
+    console.summary(rows)
     refuse(tripped, outcome.figures, "done and written")
 
 
@@ -247,7 +262,7 @@ def _write(
     places: dict[str, Path],
     warnings: list[str],
     changes: Changes | None,
-) -> None:
+) -> dict[Path, str]:
     """All files at once, and stdout: a reader who leaves early costs no file."""
     from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
@@ -307,3 +322,4 @@ def _write(
         stdout=None if "labels" in places else (lambda stream: write_table(labels, stream)),
         digests=digests,
     )
+    return digests

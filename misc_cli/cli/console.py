@@ -55,6 +55,13 @@ class Console:
         if not self.quiet and (self.terminal or self.verbose):
             self._say(f"misc: {text}", "dim")
 
+    def say(self, text: str) -> None:
+        """One line that is no warning, for everybody who is not --quiet."""
+        if self.log is not None:
+            self.log.event("note", message=text)
+        if not self.quiet:
+            self._say(f"misc: {text}", "")
+
     def summary(self, rows: Sequence[Row]) -> None:
         """Aligned lines of a name and a value."""
         if self.log is not None:

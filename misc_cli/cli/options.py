@@ -148,7 +148,9 @@ def telling_origin(ctx: click.Context, file: config.File | None = None) -> Itera
         raise
 
 
-def _apply(*options: Callable[[F], F]) -> Callable[[F], F]:
+def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in this order in the help."""
+
     def decorate(function: F) -> F:
         for option in reversed(options):
             function = option(function)
@@ -224,7 +226,7 @@ def answers_argument() -> Callable[[F], F]:
 def reading() -> Callable[[F], F]:
     """How to read answer files: the fields of `io.read.ReadOptions`."""
     part = "Reading"
-    return _apply(
+    return apply(
         option(
             "--worker-col", section=part, metavar="COL", help="Worker column, name or position."
         ),
@@ -394,7 +396,7 @@ def methods() -> Callable[[F], F]:
     part = "Method"
     aggregators = ", ".join(registry.AGGREGATORS)
     completers = ", ".join([NO_COMPLETER, *registry.COMPLETERS])
-    return _apply(
+    return apply(
         option(
             "--aggregator",
             section=part,
@@ -454,7 +456,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None)
 def talking() -> Callable[[F], F]:
     """How much to say on stderr."""
     part = LAST
-    return _apply(
+    return apply(
         option("-q", "--quiet", section=part, is_flag=True, help="No warnings, no summary."),
         option(
             "-v",

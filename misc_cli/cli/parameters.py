@@ -74,10 +74,10 @@ class Names(ParamType):
 
 
 class Duration(ParamType):
-    """Seconds, written as 90, 90s, 1.5m or 2h."""
+    """Seconds, written as 90, 90s, 1.5m, 2h, 30d or 4w."""
 
     name = "duration"
-    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600}
+    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -92,6 +92,20 @@ class Duration(ParamType):
         if not 0 < seconds < math.inf:
             self.fail(f"{value!r} is not a time such as 60s, 5m or 1h", param, ctx)
         return seconds
+
+
+class DurationOr(ParamType):
+    """A duration, or one of the words that may stand instead."""
+
+    name = "duration"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        return str(value) if value in self.words else Duration().convert(value, param, ctx)
 
 
 class Size(ParamType):

@@ -106,7 +106,8 @@ def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Cons
     outcome = pipeline.run(
         read.answers,
         settings,
-        **{name: found.labels for name, found in known.items()},
+        gold=known["gold"].labels if "gold" in known else None,
+        truth=known["truth"].labels if "truth" in known else None,
         on_iteration=console.on_iteration,
         stopwatch=watch,
     )

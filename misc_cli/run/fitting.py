@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from misc_cli.run.settings import (
 
 if TYPE_CHECKING:
     from misc_cli.loop.driver import Mixture
+    from misc_cli.select.calibrate import Calibration
+    from misc_cli.select.trial import Candidate
 
 # Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
 MIN_ANSWERS = 1_000
@@ -33,7 +35,7 @@ class Fit:
 
     `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
     at and took, `calibration` what the posteriors were softened by (None: raw), `mixture` what
-    the loop returned.
+    the loop returned, `members` those that a choice took.
     """
 
     aggregation: Aggregation
@@ -41,6 +43,7 @@ class Fit:
     selection: Mapping[str, Any] | None = None
     calibration: Mapping[str, float] | None = None
     mixture: Mixture | None = None
+    members: Sequence[Candidate] = ()
 
 
 def fit(
@@ -59,7 +62,7 @@ def fit(
         if labels.votes.n_votes >= MIN_ANSWERS:
             return _searched(labels, settings, methods, on_iteration, lighten)
         methods, selection = _too_few_to_choose(labels, settings, methods)
-    found = replace(_fixed(labels, methods, on_iteration), selection=selection)
+    found = replace(fit_named(labels, methods, on_iteration), selection=selection)
     return _calibrated(found, labels, settings, methods) if settings.calibrate else found
 
 
@@ -97,7 +100,22 @@ def _rank_of_named(settings: Settings, methods: Methods) -> str | None:
     return next(flag(name) for name in RANK_OPTIONS if name in methods.resolved["completer"])
 
 
-def _fixed(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+def mean_of_members(
+    labels: Labels,
+    fitted: Mapping[str, Aggregation],
+    calibration: Calibration | None,
+    selection: Mapping[str, Any],
+) -> Fit:
+    """The result of methods that were chosen earlier."""
+    from misc_cli.select.search import mean_of
+
+    aggregation = mean_of(labels, list(fitted.values()), calibration)
+    softened = None if calibration is None else asdict(calibration)
+    return Fit(aggregation, selection=selection, calibration=softened)
+
+
+def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+    """The methods as they are, without a choice and not calibrated."""
     assert methods.aggregator is not None
     if methods.completer is None:
         return Fit(methods.aggregator(labels, on_iteration))
@@ -127,7 +145,11 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
     else:
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = Method(name, aggregator, methods.completer, loop)
-    calibration = calibration_of(method, labels, settings.seed)
+    return calibrated_by(found, labels, calibration_of(method, labels, settings.seed))
+
+
+def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -> Fit:
+    """The same with its posteriors softened."""
     if calibration is None:
         return found
     posteriors = calibration(found.aggregation.posteriors, labels.gold)
@@ -180,4 +202,9 @@ def _searched(
             stacklevel=3,
         )
     calibration = None if found.calibration is None else asdict(found.calibration)
-    return Fit(found.aggregation, selection=found.selection, calibration=calibration)
+    return Fit(
+        found.aggregation,
+        selection=found.selection,
+        calibration=calibration,
+        members=found.members,
+    )

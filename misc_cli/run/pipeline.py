@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -20,15 +20,18 @@ from misc_cli.core.types import (
     Codes,
     KnownLabels,
     Labels,
+    Lighten,
     OnIteration,
     ignore_iteration,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.figures import figures
-from misc_cli.run.fitting import fit
+from misc_cli.run.fitting import Fit, fit
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.settings import Settings, build
+from misc_cli.run.settings import Methods, Settings, build
+
+Fitter = Callable[[Labels, Settings, Methods, OnIteration, Lighten], Fit]
 
 
 class Stopwatch:
@@ -55,8 +58,12 @@ def run(
     truth: KnownLabels | None = None,
     on_iteration: OnIteration = ignore_iteration,
     stopwatch: Stopwatch | None = None,
+    fitter: Fitter = fit,
 ) -> Outcome:
-    """Aggregate answers. `gold` fixes known items; `truth` only judges and never steers."""
+    """Aggregate answers. `gold` fixes known items; `truth` only judges and never steers.
+
+    `fitter` is `fitting.fit`, or what stands in its place: a night that remembers the last one.
+    """
     watch = stopwatch or Stopwatch()
     methods = build(settings)
     with watch.stage("encode"):
@@ -70,7 +77,7 @@ def run(
         warn_of_conflicts(encoding.n_conflicts)
     recorder = Recorder(known, on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
-        found = fit(labels, settings, methods, recorder, recorder.judged)
+        found = fitter(labels, settings, methods, recorder, recorder.judged)
     aggregation = found.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)

@@ -88,6 +88,16 @@ def parameters(kind: str, name: str) -> dict[str, Parameter]:
     return parameters_of(load(kind, name))
 
 
+def name_of(kind: str, method: Any) -> str:
+    """The name of a method's class."""
+    here = f"{type(method).__module__}:{type(method).__qualname__}"
+    ours = _table(kind)
+    for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
+        if target == here or (name not in ours and load(kind, name) is type(method)):
+            return name
+    raise ConfigError(f"{here} is no registered {kind}")
+
+
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
     """The parameters of a method under a preset; `robust` is the class's own defaults."""
     method = load(kind, name)

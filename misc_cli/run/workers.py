@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow.compute as pc
 
 from misc_cli.core.decide import Decision
 from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Aggregation, Codes, Floats, Labels
+from misc_cli.core.types import Aggregation, Codes, Floats, Labels, WorkerTable
+from misc_cli.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -67,3 +69,28 @@ def _information(prior: Floats, confusions: Floats) -> Floats:
     ratio = np.where(joint > 0, confusions, 1.0) / np.where(joint > 0, marginal, 1.0)
     bits: Floats = (joint * np.log2(ratio)).sum(axis=(1, 2))
     return np.maximum(bits, 0.0)
+
+
+def pseudo_counts(labels: Labels, table: WorkerTable, weight: float) -> Floats:
+    """What a table knows of these workers, as answers [worker, true, observed] beside theirs.
+
+    A row of a worker's confusions counts for `weight` answers, but for no more than the worker gave
+    then. Workers and classes that the table does not have get nothing.
+    """
+    names = labels.classes.to_pylist()
+    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    rows = pc.fill_null(pc.index_in(labels.workers, table.workers), -1)
+    rows = rows.to_numpy(zero_copy_only=False)
+    here = np.flatnonzero(rows >= 0)
+    at = rows[here]
+    for true, true_name in enumerate(names):
+        for said, said_name in enumerate(names):
+            column = table.columns.get(f"true_{true_name}_said_{said_name}")
+            if column is not None:
+                counts[here, true, said] = np.nan_to_num(column[at])
+    if not counts.any():
+        raise InputError(
+            f"{table.name}: says nothing of these workers and classes; is it of the same workers?"
+        )
+    counts[here] *= np.minimum(weight, table.answers[at])[:, None, None]
+    return counts

@@ -203,7 +203,8 @@ def search(
     candidates = [score.candidate for score in chosen]
     tempered = calibrate and any(candidate.method.calibratable for candidate in candidates)
     calibration = work.calibration(chosen) if tempered else None
-    result = _mean(labels, work.fit(candidates, initial), calibration)
+    fitted = [trial.aggregation for trial in work.fit(candidates, initial)]
+    result = mean_of(labels, fitted, calibration)
     reasons["chosen"] = [candidate.name for candidate in candidates]
     reasons["why"] = why(reasons, len(pure), completed)
     reasons["methods"] = parameters([*pure, *completed])
@@ -217,7 +218,7 @@ def _unjudged(work: Search, first: Method) -> Found:
         "why": "items with one answer each leave none to hide",
         "methods": parameters([first]),
     }
-    result = _mean(work.labels, members, None)
+    result = mean_of(work.labels, [member.aggregation for member in members], None)
     return Found(result, [Candidate(first)], [], None, selection)
 
 
@@ -255,9 +256,10 @@ def _voters(tried: Sequence[Score], pure: Floats, majority: Floats) -> list[Scor
     return [tried[at] for at in indistinguishable(hard)]
 
 
-def _mean(labels: Labels, members: Sequence[Trial], calibration: Calibration | None) -> Aggregation:
+def mean_of(
+    labels: Labels, fitted: Sequence[Aggregation], calibration: Calibration | None
+) -> Aggregation:
     """The mean posteriors, calibrated; a single member keeps everything else it knows."""
-    fitted = [member.aggregation for member in members]
     posteriors: Floats = np.mean([f.posteriors for f in fitted], axis=0)
     if calibration is not None:
         posteriors = calibration(posteriors, labels.gold)

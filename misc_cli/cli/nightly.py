@@ -1,0 +1,235 @@
+"""`--state` and its like: a run of `misc aggregate` that goes on where the last one ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from misc_cli.cli import options
+from misc_cli.cli.parameters import DurationOr, Numbers
+from misc_cli.core.parameters import flag
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.version import __version__
+
+if TYPE_CHECKING:
+    from misc_cli.core.types import Floats, Labels
+    from misc_cli.io.state import Stored
+    from misc_cli.run.night import Night
+    from misc_cli.run.outcome import Figure, Outcome
+    from misc_cli.run.pipeline import Fitter
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SECTION = "Every night"
+NEVER = "never"
+DAY = 86400.0
+RECHOOSE = 30 * DAY
+SETTLED = (0.95, 3.0)
+PRIOR_WEIGHT = 10.0
+# What may differ between two runs that are the same: none of it changes a byte of an output.
+WITHOUT_EFFECT = ("quiet", "verbose", "threads", "fail_if", "state", "rechoose")
+
+
+def flags() -> Callable[[F], F]:
+    """The flags of a run among many."""
+    return options.apply(
+        options.option(
+            "--state",
+            section=SECTION,
+            metavar="DIR",
+            help="Start where the last run with this folder ended: methods and calibration are "
+            "kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
+        ),
+        options.option(
+            "--rechoose",
+            section=SECTION,
+            type=DurationOr(NEVER),
+            metavar="TIME",
+            help="How old a choice of methods may get: 30d, 2w, never [default: 30d]. It is also "
+            "made anew when the data has clearly moved.",
+        ),
+        options.option(
+            "--keep-settled",
+            section=SECTION,
+            is_flag=True,
+            help="Items that are settled keep their label until they get new answers.",
+        ),
+        options.option(
+            "--settled",
+            section=SECTION,
+            type=Numbers(float, count=2),
+            metavar="C,N",
+            help="Settled means a confidence from C and at least N answers [default: 0.95,3].",
+        ),
+        options.option(
+            "--workers-prior",
+            section=SECTION,
+            metavar="FILE",
+            help="What is known of workers, as --workers wrote it, also in another project.",
+        ),
+        options.option(
+            "--prior-weight",
+            section=SECTION,
+            type=click.FloatRange(min=0.0, min_open=True),
+            metavar="N",
+            help="Answers per class that it counts for, at most those it rests on [default: 10].",
+        ),
+    )
+
+
+@dataclass
+class Tonight:
+    """The state of a run: opened before the work, left after it."""
+
+    folder: Path
+    night: Night
+    stored: Stored | None
+    options: Any
+
+    def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
+        """The figures of the last run if this one would write the same bytes again; else None."""
+        if self.stored is None:
+            return None
+        last = self.stored.about["run"]
+        now = {"misc": __version__, "options": self.options, "inputs": _inputs(inputs)}
+        if any(last[key] != value for key, value in now.items()):
+            return None
+        if not all(_digest(Path(path)) == sha for path, sha in last["outputs"].items()):
+            return None
+        found: dict[str, Figure] = last["figures"]
+        return found
+
+    @property
+    def last(self) -> str:
+        """When the last run was."""
+        import time
+
+        assert self.stored is not None
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.stored.about["written"]))
+
+    def leave(self, outcome: Outcome, inputs: Sequence[Any], digests: Mapping[Path, str]) -> None:
+        """Keep what the next night needs; the outputs are written by now."""
+        from misc_cli.io import state
+
+        about, tables = self.night.leave(outcome.labels, outcome.aggregation)
+        about["run"] = {
+            "misc": __version__,
+            "options": self.options,
+            "inputs": _inputs(inputs),
+            "outputs": {str(path): digest for path, digest in digests.items()},
+            "figures": json.loads(json.dumps(outcome.figures, default=float)),
+        }
+        if self.night.of_other_data:
+            state.set_aside(self.folder)
+        state.save(self.folder, about, tables)
+
+    def summary(self) -> tuple[str, str]:
+        """A line for those who read the summary."""
+        night = 1 if self.night.left is None else self.night.left.about["night"] + 1
+        kept = f", {self.night.n_kept_labels:,} settled labels" if self.night.settled else ""
+        return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
+
+
+def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Tonight | None:
+    """The state that --state names, checked and locked; flags that need one are refused without."""
+    if parameters["state"] is None:
+        for name in ("rechoose", "keep_settled", "settled"):
+            if parameters[name]:
+                raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
+        return None
+    if "run" not in places:
+        raise ConfigError("--state needs -o FILE: it compares with the outputs of the last run")
+    if parameters["settled"] is not None and not parameters["keep_settled"]:
+        raise ConfigError("--settled says what --keep-settled means; give that, too")
+    from misc_cli.io import locks, state
+    from misc_cli.run.night import Night
+
+    folder = Path(parameters["state"])
+    state.check_folder(folder)
+    locks.hold(folder.resolve() / state.POINTER)
+    stored = _loaded(folder)
+    rechoose = parameters["rechoose"]
+    night = Night(
+        left=None if stored is None else _left(stored),
+        rechoose=None if rechoose == NEVER else rechoose or RECHOOSE,
+        settled=(parameters["settled"] or SETTLED) if parameters["keep_settled"] else None,
+    )
+    own = {name: value for name, value in parameters.items() if name not in WITHOUT_EFFECT}
+    return Tonight(folder, night, stored, json.loads(json.dumps(own, default=str)))
+
+
+def fitter(tonight: Tonight | None, parameters: Mapping[str, Any], aggregator: str) -> Fitter:
+    """How labels are fitted: as always, or with what is known from before."""
+    from misc_cli.run import fitting
+
+    fit: Any = fitting.fit if tonight is None else tonight.night.fit
+    if parameters["workers_prior"] is None:
+        if parameters["prior_weight"] is not None:
+            raise ConfigError("--prior-weight is for --workers-prior; name a file")
+        return fit  # type: ignore[no-any-return]
+    from dataclasses import replace
+
+    from misc_cli.core.parameters import AUTO
+    from misc_cli.core.start import with_prior
+    from misc_cli.io.worker_table import read_workers
+    from misc_cli.run import registry
+    from misc_cli.run.workers import pseudo_counts
+
+    able = [
+        name
+        for name in registry.names("aggregator")
+        if getattr(registry.load("aggregator", name), "takes_prior", False)
+    ]
+    if aggregator != AUTO and aggregator not in able:
+        raise ConfigError(f"--workers-prior is for {', '.join(able)}, not for {aggregator}")
+    table = read_workers(parameters["workers_prior"])
+    weight = parameters["prior_weight"] or PRIOR_WEIGHT
+
+    def with_known_workers(labels: Labels, *given: Any) -> Any:
+        counts: Floats = pseudo_counts(labels, table, weight)
+        return fit(replace(labels, start=with_prior(labels.start, counts)), *given)
+
+    return with_known_workers
+
+
+def _loaded(folder: Path) -> Stored | None:
+    """The state, or a warning why it cannot be used; then it is set aside, not lost."""
+    import warnings
+
+    from misc_cli.io import state
+
+    try:
+        return state.load(folder)
+    except state.UnusableState as why:
+        aside = state.set_aside(folder)
+        warnings.warn(
+            f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
+            MiscWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def _left(stored: Stored) -> Any:
+    from misc_cli.run.night import Left
+
+    return Left(stored.about, stored.tables["workers"], stored.tables["items"])
+
+
+def _inputs(files: Sequence[Any]) -> list[list[str]]:
+    return [[file.name, file.sha256] for file in files]
+
+
+def _digest(path: Path) -> str | None:
+    from misc_cli.io.write import sha256_of
+
+    try:
+        with path.open("rb") as stream:
+            return sha256_of(stream)
+    except OSError:
+        return None

@@ -1,0 +1,144 @@
+"""A folder that one run leaves to the next: tables as Parquet, the rest as JSON, nothing pickled.
+
+state.json names the files that belong to it and their SHA-256; files are named after their content,
+so a new one never replaces one that the old state needs. They are written first, then state.json is
+renamed into place, then what nobody names is removed: whenever the power fails, the folder holds
+the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from misc_cli.errors import ConfigError
+from misc_cli.io.write import Output, content, write_all
+
+FORMAT = 1
+POINTER = "state.json"
+ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
+TABLE = ".parquet"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a run left: plain values, and tables by name."""
+
+    about: dict[str, Any]
+    tables: dict[str, Any]
+
+
+class UnusableState(Exception):
+    """There is a state, but it cannot be used; says why."""
+
+
+def check_folder(folder: Path) -> None:
+    """Find out before the work whether a state can be kept there; makes the folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
+    strangers = [name for name in os.listdir(folder) if not _is_ours(name)]
+    if strangers and not (folder / POINTER).exists():
+        raise ConfigError(
+            f"--state {folder}: has other files in it ({strangers[0]}); name a new or empty folder"
+        )
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(f"--state {folder}: cannot be written; check the permissions")
+
+
+def load(folder: Path) -> Stored | None:
+    """The state in a folder, every byte checked; None if there is none."""
+    try:
+        text = (folder / POINTER).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UnusableState(f"it cannot be read ({error.strerror})") from None
+    try:
+        whole = json.loads(text)
+        form, digest, about, files = (whole[key] for key in ("format", "sha256", "about", "files"))
+    except (ValueError, TypeError, KeyError):
+        raise UnusableState("it is damaged (state.json is not whole)") from None
+    if form != FORMAT:
+        raise UnusableState(f"it is of another version (format {form}, this misc has {FORMAT})")
+    if digest != _digest(_plain([about, files])):
+        raise UnusableState("it is damaged (state.json was changed)")
+    tables = {}
+    for name, file in files.items():
+        try:
+            data = (folder / file["file"]).read_bytes()
+        except OSError as error:
+            raise UnusableState(f"it is damaged ({file['file']}: {error.strerror})") from None
+        if _digest(data) != file["sha256"]:
+            raise UnusableState(f"it is damaged ({file['file']} was changed)")
+        tables[name] = parquet.read_table(pa.BufferReader(data))
+    return Stored(about, tables)
+
+
+def save(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
+    """Replace the state in a folder."""
+    files, outputs = {}, []
+    for name, table in tables.items():
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
+        digest = _digest(data)
+        file = f"{name}-{digest[:16]}{TABLE}"
+        files[name] = {"file": file, "sha256": digest}
+        outputs.append(Output(folder / file, content(data)))
+    whole = {
+        "format": FORMAT,
+        "sha256": _digest(_plain([dict(about), files])),
+        "about": dict(about),
+        "files": files,
+    }
+    write_all(outputs)
+    write_all([Output(folder / POINTER, content(_plain(whole, indent=1)))])
+    _sweep(folder, [file["file"] for file in files.values()])
+
+
+def set_aside(folder: Path) -> Path:
+    """Keep a state that cannot be used, with its tables, in a folder of its own."""
+    aside = folder / ASIDE
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    for path in [
+        *folder.glob(f"*{TABLE}"),
+        folder / POINTER,
+    ]:  # the pointer last: it says there is one
+        path.replace(aside / path.name)
+    return aside
+
+
+def size(folder: Path) -> int:
+    """Bytes of the state itself."""
+    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+
+
+def _sweep(folder: Path, named: Collection[str]) -> None:
+    """Remove tables of earlier states, and of runs that were killed before theirs was whole."""
+    for path in folder.glob(f"*{TABLE}"):
+        if path.name not in named:
+            path.unlink(missing_ok=True)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(".") or name in (POINTER, ASIDE) or name.endswith(TABLE)
+
+
+def _plain(value: Any, indent: int | None = None) -> bytes:
+    return json.dumps(value, indent=indent, sort_keys=True, allow_nan=False).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

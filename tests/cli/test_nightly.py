@@ -1,0 +1,286 @@
+"""`misc aggregate --state`: what a cron job relies on, night after night."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+from misc_cli.io import state
+
+SAMPLE = Path(__file__).parent.parent.parent / "sample_data"
+LINES = (SAMPLE / "answers.csv").read_text().splitlines(keepends=True)
+
+
+class Nights:
+    """A folder with an export that grows, its labels and its state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.answers = folder / "answers.csv"
+        self.labels = folder / "labels.csv"
+        self.state = folder / "state"
+
+    def run(self, n_answers: int, *words: str, aggregator: str = "ds-em") -> int:
+        self.answers.write_text("".join(LINES[: n_answers + 1]))
+        method = ["--aggregator", aggregator] if aggregator else []
+        places = ["-o", str(self.labels), "--state", str(self.state)]
+        return run(["aggregate", str(self.answers), *method, *places, *words])
+
+    def rows(self) -> dict[str, tuple[str, float]]:
+        with self.labels.open() as file:
+            return {r["item"]: (r["label"], float(r["confidence"])) for r in csv.DictReader(file)}
+
+    @property
+    def record(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.labels.with_suffix(".run.json").read_text())
+        return found
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Nights:
+    return Nights(tmp_path)
+
+
+def test_nothing_is_done_if_nothing_changed(
+    nights: Nights, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert nights.run(1700) == 0
+    before = {path: path.stat().st_mtime_ns for path in nights.state.parent.rglob("*.*")}
+    before.pop(nights.answers)
+    capfd.readouterr()
+    assert nights.run(1700, "--threads", "1", "--fail-if", "items>1000") == 0
+    assert "nothing to do" in capfd.readouterr().err
+    assert nights.run(1700, "--fail-if", "items>1") == 3  # gates are judged again
+    assert "items is 471" in capfd.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    nights.labels.write_text("spoilt")
+    assert nights.run(1700) == 0
+    assert "nothing to do" not in capfd.readouterr().err
+    assert nights.rows()
+    for change in (["--seed", "1"], ["--seed", "1", "--probabilities"]):
+        assert nights.run(1700, *change) == 0
+        assert "nothing to do" not in capfd.readouterr().err
+    assert nights.run(1800, "--seed", "1", "--probabilities") == 0
+    assert "nothing to do" not in capfd.readouterr().err
+
+
+def test_a_warm_night_ends_where_a_cold_one_does(nights: Nights, tmp_path: Path) -> None:
+    """Differing labels are counted, and they are those that the cold run is least sure of."""
+    (tmp_path / "cold").mkdir()
+    cold = Nights(tmp_path / "cold")
+    assert nights.run(1790) == 0
+    assert nights.run(1807) == 0
+    assert cold.run(1807) == 0
+    warm_labels, cold_labels = nights.rows(), cold.rows()
+    assert warm_labels.keys() == cold_labels.keys()
+    differ = [item for item, (label, _) in cold_labels.items() if warm_labels[item][0] != label]
+    assert len(differ) <= 2
+    unsure = sorted(confidence for _, confidence in cold_labels.values())[100]
+    assert all(cold_labels[item][1] <= unsure for item in differ)
+    assert nights.record["iterations"]["ds-em"] * 2 <= cold.record["iterations"]["ds-em"]  # type: ignore[index]
+
+
+def test_a_choice_is_kept_until_it_is_old_or_the_data_moved(
+    nights: Nights, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def night(n_answers: int, *words: str) -> str:
+        capfd.readouterr()
+        assert nights.run(n_answers, "--verbose", *words, aggregator="") == 0
+        return next(x for x in capfd.readouterr().err.splitlines() if x.startswith("state"))
+
+    assert "night 1: methods chosen: there is no earlier choice" in night(1300)
+    first = nights.record["selection"]
+    assert "night 2: methods kept from" in night(1500)
+    assert nights.record["selection"]["chosen"] == first["chosen"]  # type: ignore[index]
+    assert "kept from" in str(nights.record["selection"]["why"])  # type: ignore[index]
+    assert "night 3: methods kept from" in night(1600, "--rechoose", "never")
+    assert "days old" in night(1700, "--rechoose", "0.0001s")
+    assert "settings are others" in night(1750, "--preset", "paper")
+
+
+def test_settled_items_keep_their_label_until_new_answers_arrive(nights: Nights) -> None:
+    words = ["--keep-settled", "--settled", "0.7,3"]
+    assert nights.run(1300, *words) == 0
+    before = nights.rows()
+    assert nights.run(1807, *words) == 0
+    after = nights.rows()
+    answers = [line.split(",")[1] for line in LINES[1:]]
+    fresh = set(answers[1300:])
+    counts = {item: answers[:1300].count(item) for item in before}
+    settled = {i for i, (_, sure) in before.items() if sure >= 0.7 and counts[i] >= 3} - fresh
+    assert len(settled) > 50
+    assert all(after[item] == before[item] for item in settled)
+    assert any(after[item] != before[item] for item in before.keys() - settled)
+
+
+@pytest.mark.parametrize("fault", ["version", "cut", "flipped", "missing", "other data", "edited"])
+def test_a_state_that_cannot_be_used_costs_a_cold_run_and_nothing_else(
+    fault: str, nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert nights.run(1700) == 0
+    pointer = nights.state / state.POINTER
+    table = next(nights.state.glob("workers-*"))
+    whole = json.loads(pointer.read_text())
+    if fault == "version":
+        pointer.write_text(json.dumps({**whole, "format": 999}))
+    elif fault == "cut":
+        pointer.write_text(pointer.read_text()[:-40])
+    elif fault == "edited":
+        whole["about"]["classes"] = ["a"]
+        pointer.write_text(json.dumps(whole))
+    elif fault == "flipped":
+        spoilt = bytearray(table.read_bytes())
+        spoilt[len(spoilt) // 2] ^= 1
+        table.write_bytes(spoilt)
+    elif fault == "missing":
+        table.unlink()
+    elif fault == "other data":
+        text = nights.answers.read_text().replace("\nw", "\nstranger")
+        nights.answers.write_text(text)
+    kept = {path.name: path.read_bytes() for path in nights.state.iterdir()}
+    capfd.readouterr()
+    if fault == "other data":
+        places = ["-o", str(nights.labels), "--state", str(nights.state)]
+        assert run(["aggregate", str(nights.answers), "--aggregator", "ds-em", *places]) == 0
+    else:
+        assert nights.run(1800) == 0
+    said = capfd.readouterr().err
+    assert said.startswith("misc: warning: ")
+    assert "this run starts from nothing" in said
+    assert nights.record["warnings"]
+    aside = nights.state / state.ASIDE
+    assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept  # nothing lost
+    if fault != "other data":
+        assert nights.run(1807) == 0
+        assert "nothing" not in capfd.readouterr().err
+
+
+def test_the_state_is_plain_and_does_not_grow_with_the_nights(nights: Nights) -> None:
+    sizes = []
+    for n_answers in range(1790, 1807, 4):
+        assert nights.run(n_answers) == 0
+        sizes.append(state.size(nights.state))
+        assert {path.suffix for path in nights.state.iterdir()} == {".json", ".parquet"}
+    assert max(sizes) < 1.1 * min(sizes[1:])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--state", "s"], "needs -o"),
+        (["--rechoose", "30d"], "--rechoose needs --state"),
+        (["--keep-settled"], "--keep-settled needs --state"),
+        (["--state", "s", "-o", "l.csv", "--settled", "0.9,2"], "give that, too"),
+        (["--prior-weight", "3"], "--workers-prior"),
+        (["--state", ".", "-o", "l.csv"], "has other files in it"),
+        (["--rechoose", "often"], "often"),
+    ],
+)
+def test_flags_that_make_no_sense_alone(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    assert run(["aggregate", str(SAMPLE / "answers.csv"), "--aggregator", "mv", *words]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_workers_known_from_another_project(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Four answers per item by known workers: what is known of them helps."""
+    known, plain, helped = (tmp_path / name for name in ("w.csv", "plain.csv", "helped.csv"))
+    many, few = tmp_path / "many.csv", tmp_path / "few.csv"
+    many.write_text("".join(LINES))
+    few.write_text("".join(LINES[:121]))
+    words = ["--aggregator", "ds-em", "--truth", str(SAMPLE / "truth.csv")]
+    assert run(["aggregate", str(many), *words, "--workers", str(known), "-o", str(plain)]) == 0
+    errors = []
+    for more in ([], ["--workers-prior", str(known), "--prior-weight", "20"]):
+        assert run(["aggregate", str(few), *words, "-o", str(helped), *more]) == 0
+        record = json.loads(helped.with_suffix(".run.json").read_text())
+        errors.append(record["figures"]["error"])
+    assert errors[1] < errors[0]
+    strangers = tmp_path / "strangers.csv"
+    strangers.write_text(known.read_text().replace("\nw", "\nx"))
+    capfd.readouterr()
+    assert run(["aggregate", str(few), *words, "--workers-prior", str(strangers)]) == 2
+    assert "says nothing of these workers" in capfd.readouterr().err
+    assert run(["aggregate", str(few), "--aggregator", "mv", "--workers-prior", str(known)]) == 2
+    assert "not for mv" in capfd.readouterr().err
+
+
+# Kills itself at the first, third, fifth … change of the disk, until a night gets through.
+KILLED_AT_EVERY_STEP = """
+import os, signal, sys, json
+from pathlib import Path
+# imported once, before the forks, but nothing that starts a thread
+import pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.io.read, misc_cli.io.state
+import misc_cli.run.night, misc_cli.run.pipeline, misc_cli.run.tables, misc_cli.cli.aggregate
+from misc_cli.__main__ import run
+
+folder, sample = Path(sys.argv[1]), Path(sys.argv[2])
+lines = sample.read_text().splitlines(keepends=True)
+answers, labels, state = folder / "answers.csv", folder / "labels.csv", folder / "state"
+words = ["aggregate", str(answers), "--aggregator", "ds-em", "-o", str(labels),
+         "--state", str(state), "--quiet", "--no-calibrate", "--threads", "1"]
+
+def night(n_answers, die_at):
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1]
+    left = [die_at]
+    def deadly(function):
+        def call(*given, **named):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*given, **named)
+        return call
+    for name in ("replace", "rename", "unlink", "fsync", "link"):
+        setattr(os, name, deadly(getattr(os, name)))
+    os._exit(run(words))
+
+answers.write_text("".join(lines[:1501]))
+assert night(0, 0) == 0
+step, size, deaths = -1, 1501, 0
+while True:
+    step, size = step + 2, size + 1
+    answers.write_text("".join(lines[:size]))
+    status = night(size, step)
+    if os.WIFSIGNALED(status):
+        deaths += 1
+        assert night(size, 0) == 0, step  # the next run works, from the old state or the new
+        assert json.loads((state / "state.json").read_text())["about"]["night"] >= 1
+        assert not (state / "set-aside").exists(), step
+        assert len(labels.read_text().splitlines()) > 400
+    else:
+        assert status == 0, status
+        break
+parts = [path.name for path in folder.rglob(".*.part")]
+print(deaths, json.loads((state / "state.json").read_text())["about"]["night"], parts)
+"""
+
+
+def test_killed_while_the_disk_changes_the_next_night_works(tmp_path: Path) -> None:
+    given = [str(tmp_path), str(SAMPLE / "answers.csv")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLED_AT_EVERY_STEP, *given],
+        timeout=300,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    deaths, n_nights, parts = done.stdout.split(maxsplit=2)
+    assert int(deaths) >= 15
+    assert int(n_nights) > 15
+    assert parts.strip() == "[]"
