@@ -36,6 +36,8 @@ READERS: dict[str, Entry] = {
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
+    "mturk-api": Entry("mturk_api", ("Assignments", "AssignmentId")),
+    "surge": Entry("surge", ("responses",)),
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry(

@@ -42,13 +42,20 @@ def detect(document: Document) -> Match | None:
     for record in _rows(document.records)[:LOOKED_AT]:
         if any(f"{key}.users" in record for key in record if key.endswith(_FLAT)):
             return Match(CERTAIN, "question.responses.users")
-        if "fields" in record and "responses" in record:
+        if "fields" in record and _is_response(record.get("responses")):
             return Match(CERTAIN, "fields and responses")
         if record.keys() >= _OLD and "status" in record:
             return Match(CERTAIN, "annotation, annotation_agent and status")
         if any(_is_feedback(value) for value in record.values()):
             return Match(CERTAIN, "responses with user_id, value and status")
     return None
+
+
+def _is_response(value: Any) -> bool:
+    """Of version 2: lists by question; of version 1: a list of objects with values."""
+    if isinstance(value, dict):
+        return all(isinstance(given, list) for given in value.values())
+    return isinstance(value, list) and all("values" in one for one in objects(value))
 
 
 def _is_feedback(value: Any) -> bool:

@@ -19,6 +19,7 @@ from misc_cli.io.readers.common import Answers, objects_at, refuse_single
 
 _TEXTS = ("text", "data", "filename")
 _NEW = ("label", "labels", "cats", "entities", "relations")
+_USERS = ("user", "username", "user_id", "annotator", "annotator_id", "annotated_by")
 _CSV = {"id", "label", "user"}
 
 
@@ -60,20 +61,22 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 
 def _new(found: Answers, row: int, record: Record) -> None:
-    """Nobody's name: the file's name, or the folder's, may be the user's."""
+    """Mostly nobody's name: the file's name may be the user's, and says so in --worker-from."""
+    user = next((key for key in _USERS if record.get(key) is not None), "user")
+    who = record.get(user, "")
     said = False
     for key in ("label", "labels", "cats"):
         values = record.get(key)
         if isinstance(values, list) and values:
             said = True
-            columns = {"item": "id", "label": key}
+            columns = {"worker": user, "item": "id", "label": key}
             if any(isinstance(value, list | dict) for value in values):
-                found.answer(key, "", record.get("id"), text(values), row, SPANS, columns)
+                found.answer(key, who, record.get("id"), text(values), row, SPANS, columns)
             else:
-                found.said(key, "", record.get("id"), values, row, columns)
+                found.said(key, who, record.get("id"), values, row, columns)
     if record.get("entities") or record.get("relations"):
         said = True
-        found.answer("entities", "", record.get("id"), text(record.get("entities")), row, SPANS)
+        found.answer("entities", who, record.get("id"), text(record.get("entities")), row, SPANS)
     if not said:
         found.aside("not annotated", row)
 

@@ -71,7 +71,7 @@ def _questions(document: Document, names: list[str], options: ReadOptions) -> li
         at = names.index("id")
         last = max(names.index(name) for name in _OWN if name in names)
         asked = names[at:last] + names[last:]  # a question that came late is at the end
-        found = [name for name in asked if name in others]
+        found = _without_data(document, [name for name in asked if name in others])
     else:
         found = varying(document, "id", others) or [
             others[at] for at in find_roles(others, {"label": SYNONYMS["label"]})["label"]
@@ -82,6 +82,20 @@ def _questions(document: Document, names: list[str], options: ReadOptions) -> li
             "name it with --label-col"
         )
     return found
+
+
+def _without_data(document: Document, names: list[str]) -> list[str]:
+    """Of several columns not those that tell each task apart: they are what was asked about."""
+    if len(names) < 2:
+        return names
+    items, *columns = document.columns(["id", *names])
+    differ = set(varying(document, "id", names))
+    found = []
+    for name, column in zip(names, columns, strict=True):
+        is_data = name not in differ and len(column.dictionary) == len(items.dictionary) > 1
+        if not is_data:
+            found.append(name)
+    return found or names
 
 
 def _read_records(document: Document, records: list[Record]) -> Reading:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import time
 from contextlib import suppress
@@ -371,3 +372,66 @@ def test_parquet_with_two_columns_of_one_name(tmp_path: Path) -> None:
         parquet.write_table(pa.Table.from_arrays(columns, names), tmp_path / "a.parquet")
         with pytest.raises(InputError):
             read_answer_columns([str(tmp_path / "a.parquet")])
+
+
+def test_label_studio_csv_whose_data_stands_after_the_id(tmp_path: Path) -> None:
+    text = (
+        "id,text,mood,annotator,annotation_id,lead_time\n"
+        "1,some text,a,ann,5,1.5\n1,some text,b,ben,6,1.5\n2,more text,b,ann,7,1.5\n"
+    )
+    assert set(look(written(tmp_path, text, "a.csv")).answers) == {"mood"}
+
+
+def test_assignments_as_the_api_lists_them(tmp_path: Path) -> None:
+    def assignment(who: str, content: str, status: str = "Approved") -> dict[str, str]:
+        answers = f"<QuestionFormAnswers><Answer>{content}</Answer></QuestionFormAnswers>"
+        return {"WorkerId": who, "HITId": "H", "AssignmentStatus": status, "Answer": answers}
+
+    name = "<QuestionIdentifier>q</QuestionIdentifier>"
+    free = f"{name}<FreeText>cat &amp; dog</FreeText>"
+    option = "<SelectionIdentifier>{}</SelectionIdentifier>"
+    several = name + option.format("a") + option.format("b")
+    cat = html.escape('[{"q": {"label": "cat"}}]')
+    form = f"<QuestionIdentifier>taskAnswers</QuestionIdentifier><FreeText>{cat}</FreeText>"
+    whole = {"Assignments": [assignment("w1", free), assignment("w2", free, "Rejected")]}
+    for one in [*whole["Assignments"]]:
+        one["AssignmentId"] = "A"
+    seen = look(written(tmp_path, whole))
+    assert seen.answers == {"q": [("w1", "H", "cat & dog")]}
+    assert seen.aside == {"rejected": 1}
+    listed = [{**assignment("w1", several), "AssignmentId": "A"}]
+    assert look(written(tmp_path, listed)).answers == {"q": [("w1", "H", ["a", "b"])]}
+    listed = [{**assignment("w1", form), "AssignmentId": "A"}]
+    assert look(written(tmp_path, listed)).answers == {"q": [("w1", "H", "cat")]}
+
+
+def test_surge(tmp_path: Path) -> None:
+    response = {"worker_id": "w1", "data": {"mood": "happy", "comment": "fine"}}
+    tasks = [{"id": "t1", "fields": {"text": "x"}, "responses": [response]}]
+    seen = look(written(tmp_path, tasks))
+    assert seen.answers["mood"] == [("w1", "t1", "happy")]
+    assert seen.kinds == {"mood": "choice", "comment": "text"}
+
+
+def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:
+    rows = [
+        {"id": 1, "text": "x", "label": [label], "user": who, "Comments": []}
+        for who, label in (("ann", "pos"), ("ben", "neg"))
+    ]
+    seen = look(written(tmp_path, rows, "a.jsonl"))
+    assert seen.answers == {"label": [("ann", "1", "pos"), ("ben", "1", "neg")]}
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in SAMPLES.glob("*.[ct]sv")))
+def test_damaged_tables_end_in_a_line(tmp_path: Path, name: str) -> None:
+    """Columns left out, cells cut or replaced: read or refused, never another error."""
+    delimiter = "\t" if name.endswith("tsv") else ","
+    rows = [line.split(delimiter) for line in (SAMPLES / name).read_text().splitlines()]
+    for at in range(len(rows[0])):
+        cut = [row[:at] + row[at + 1 :] for row in rows]
+        for cell in ("", "{}", "[null]", '"[', "true", "\N{SNOWMAN}"):
+            changed = [rows[0], *([*row[:at], cell, *row[at + 1 :]] for row in rows[1:])]
+            for content in (cut, changed):
+                lines = [delimiter.join(row) for row in content]
+                with suppress(MiscError):
+                    read_answer_columns([str(written(tmp_path, "\n".join(lines), name))])
