@@ -77,6 +77,20 @@ _PREFIXED = {
 }
 
 
+# A column that is one worker's: rater_1, annotator b sentiment, label.worker3, w7.
+WORKER_WORDS = (
+    "annotators?|annot|ann|raters?|workers?|coders?|judges?|labell?ers?|reviewers?|experts?|"
+    "assessors?|evaluators?|graders?|turkers?|participants?|users?|persons?|performers?|"
+    "contributors?|taggers?|crowd|students?|members?|respondents?|subjects?"
+)
+BETWEEN = r"[\s_\-.:#/]"
+NUMBERED_WORKER = re.compile(
+    rf"(?:(?P<before>.+?){BETWEEN}+)?(?P<who>(?:{WORKER_WORDS}){BETWEEN}*(?:\d+|[a-z])|[wr]{BETWEEN}?\d+)"
+    rf"(?:{BETWEEN}+(?P<after>.+))?",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True)
 class Column:
     """A chosen column: its position (from 0) and its name, None in a file without a header."""
@@ -101,6 +115,35 @@ class Parsed:
 
 def flag(role: str) -> str:
     return "--group-by" if role == "group" else f"--{role}-col"
+
+
+_TOOLS_OWN = {
+    *("timestamp", "emailaddress", "email", "id", "createdat", "updatedat", "leadtime", "status"),
+    *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
+    *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
+}
+
+
+def names_of_tools(cells: Sequence[str]) -> int:
+    """How many cells are names that only a header has: those of tools, and columns of workers."""
+    own = sum(normalise(cell) in _TOOLS_OWN for cell in cells)
+    people = [cell for cell in cells if NUMBERED_WORKER.fullmatch(cell.strip())]
+    words = [cell for cell in people if re.match(r"\W*[^\W\d_]{3}", cell)]  # w1 may be data
+    return own + (len(words) if len(words) > 1 else 0)
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name: created_at, createdAt and "Created at" are created and at."""
+    parts = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return {word.lower() for word in re.split(r"[\W_\d]+", parts) if word}
+
+
+def singular(name: str) -> str:
+    """annotators → annotator, annotator_ids → annotator_id; unknown words stay as they are."""
+    known = {word for tiers in SYNONYMS.values() for tier in tiers for word in tier}
+    if normalise(name) in known or normalise(name).removesuffix("s") not in known:
+        return name
+    return name.strip()[:-1]
 
 
 def is_position(given: str) -> bool:

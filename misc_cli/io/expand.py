@@ -67,9 +67,9 @@ def _suffix(name: str) -> str:
 def without_ours(files: Sequence[str]) -> list[str]:
     """Files but for manifests, diagnostics and the outputs that a manifest beside them names."""
     ours: set[str] = set()
-    for file in files:
-        if file.endswith(_OURS[0]):
-            ours.update(_outputs(Path(file)))
+    for folder in {Path(file).parent for file in files}:
+        for manifest in folder.glob(f"*{_OURS[0]}"):
+            ours.update(_outputs(manifest))
     return [
         file for file in files if not file.endswith(_OURS) and os.path.realpath(file) not in ours
     ]

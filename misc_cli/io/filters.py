@@ -128,13 +128,13 @@ def as_time(text: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def kept_rows(document: Document, options: ReadOptions) -> dict[str, Any]:
-    """Reason → boolean mask of the rows that a filter takes out."""
+def filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
+    """Reason → boolean mask of those among these rows that a filter takes out."""
     aside: dict[str, Any] = {}
     for text in options.where or ():
         condition = parse_condition(text)
         at = _column(document, condition.column, f"--where {text!r}")
-        aside[f"not {text}"] = ~_mask(document, at, condition.holds)
+        aside[f"not {text}"] = ~_mask(document, at, condition.holds, rows)
     bounds = [("since", ">=", options.since, "before"), ("until", "<=", options.until, "after")]
     for flag, symbol, bound, side in bounds:
         if bound is not None:
@@ -142,7 +142,8 @@ def kept_rows(document: Document, options: ReadOptions) -> dict[str, Any]:
             if limit is None:
                 raise ConfigError(f"--{flag} {bound}: write a date such as 2026-11-16T09:30")
             test = partial(_in_time, document, symbol, limit)
-            aside[f"{side} --{flag}"] = ~_mask(document, _time_column(document, options), test)
+            at = _time_column(document, options)
+            aside[f"{side} --{flag}"] = ~_mask(document, at, test, rows)
     return aside
 
 
@@ -184,11 +185,14 @@ def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> boo
     return _ORDER[symbol](told, limit)
 
 
-def _mask(document: Document, at: int, test: Callable[[str], bool]) -> Any:
-    """The test is made once for each distinct value."""
+def _mask(document: Document, at: int, test: Callable[[str], bool], rows: Any) -> Any:
+    """The test is made once for each distinct value of these rows."""
     (column,) = document.table.fetch([at])
-    passed = np.fromiter(map(test, column.dictionary.to_pylist()), bool, len(column.dictionary))
-    return passed[np.asarray(column.indices)] if len(passed) else np.zeros(len(column), bool)
+    codes = np.asarray(column.indices)[rows]
+    used = np.unique(codes)
+    passed = np.zeros(len(column.dictionary), dtype=bool)
+    passed[used] = [test(word) for word in column.dictionary.take(pa.array(used)).to_pylist()]
+    return passed[codes]
 
 
 def _column(document: Document, name: str, flag: str) -> int:

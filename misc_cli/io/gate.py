@@ -71,7 +71,7 @@ def refuse(where: str, oddities: Sequence[str], options: ReadOptions) -> None:
 def oddities(question: Question, options: ReadOptions, document: Document) -> list[str]:
     """What speaks against this reading, each with the flag that settles it; worst first."""
     found = [
-        *_labels(question),
+        *_labels(question, options),
         *_lists(question),
         *_coincidences(question),
         *_abstentions(question, options),
@@ -86,11 +86,11 @@ def _names(column: Any) -> list[str]:
     return [value for value in values if value]
 
 
-def _labels(question: Question) -> Iterable[str]:
+def _labels(question: Question, options: ReadOptions) -> Iterable[str]:
     kind = kind_of(question.label)
-    if kind.name == CHOICES:
+    if kind.name == CHOICES and options.multi is None:
         yield several_choices(question, kind.seen)
-    elif not kind.has_classes:
+    if not kind.has_classes:
         yield no_classes(question, kind.name, kind.seen)
     n_answers = len(question.label)
     n_classes = len(question.label.dictionary)

@@ -13,7 +13,7 @@ from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
 
 _WORKER = re.compile(
-    r"(w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
+    r"(w|#w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
     r"|A[0-9A-Z]{9,14}|[^@\s]+@[^@\s]+\.\w+",
     re.IGNORECASE,
 )
@@ -84,10 +84,13 @@ def _by_counts(document: Document) -> tuple[bool, str]:
         at = 0 if regular[0] else 1
         return at == 0, f"each value of column {at + 1} comes {counts[at][0]} times, as items do"
     sizes = [len(c) for c in counts]
-    if len(columns[0]) >= 20 and max(sizes) >= 3 * min(sizes):
+    if len(columns[0]) >= 50 and max(sizes) >= 3 * min(sizes):
         more = int(np.argmax(sizes))
         return more == 0, f"column {more + 1} has {sizes[more]:,} values, the other {min(sizes):,}"
-    return False, "the usual order, for want of a sign"
+    raise InputError(
+        f"{document.name}: no header, and nothing tells whether column 1 or 2 is the worker; say "
+        "--worker-col 1 --item-col 2 --label-col 3, or --worker-col 2 --item-col 1 --label-col 3"
+    )
 
 
 def _most(pattern: re.Pattern[str], cells: list[Any]) -> bool:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import ROLES, SYNONYMS, find_roles, normalise
-from misc_cli.io.document import Document, Record, flat, flat_table
-from misc_cli.io.kinds import keys_within
+from misc_cli.io.columns import SYNONYMS, find_roles, normalise, singular
+from misc_cli.io.document import Document, Record, flat, flat_table, text
+from misc_cli.io.kinds import keys_within, parsed
 from misc_cli.io.wide import looks_like_workers
 
 LOOKED_AT = 200
-ANONYMOUS = "(no worker)"
+_WORKER = {"worker": SYNONYMS["worker"]}
 _WORKER_KEYS = ("annotators", "raters", "workers", "byannotator", "byworker", "byrater", "users")
 _ANSWER_KEYS = (
     *("annotations", "labels", "votes", "answers", "judgments", "judgements", "ratings"),
@@ -49,6 +49,50 @@ def explode(document: Document) -> Exploded | None:
     if records is document.records:
         return None
     return Exploded(_document(document, records, None), "a list within an object")
+
+
+def explode_cells(document: Document) -> Exploded | None:
+    """Parallel lists in the cells of a table: item,workers,labels with "a;b;c" and "x;y;x"."""
+    names = document.names
+    workers = [n for n in names if find_roles([singular(n)], _WORKER)["worker"]]
+    if len(workers) != 1 or names.count(workers[0]) > 1:
+        return None
+    lists = {name: _separator(document.sampled(name)) for name in dict.fromkeys(names)}
+    separator = lists[workers[0]]
+    if separator is None:
+        return None
+    beside = [n for n, found in lists.items() if found == separator]
+    columns = [column.to_pylist() for column in document.table.fetch(range(len(names)))]
+    records: list[Record] = [
+        dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)
+    ]
+    for record in records:
+        for name in beside:
+            record[name] = split_cell(record[name], separator)
+    found = _parallel(document.name, records)
+    if found is None:
+        return None
+    flat_records, rows, why = found
+    inner = flat_table(flat_records)
+    table = replace(inner, line=lambda row: document.table.line(rows[row]))
+    return Exploded(Document(document.name, document.format, lambda: table), why)
+
+
+def _separator(cells: Sequence[str]) -> str | None:
+    """What parts the names in the cells of a column: "json" for lists, else a character."""
+    if not cells:
+        return None
+    if all(cell.startswith("[") and isinstance(parsed(cell), list) for cell in cells):
+        return "json"
+    for character in "|;,":
+        if all(character in cell for cell in cells) and not any(" " in c.strip() for c in cells):
+            return character
+    return None
+
+
+def split_cell(cell: str, separator: str) -> list[str]:
+    inner = parsed(cell) if separator == "json" else cell.split(separator)
+    return [text(one).strip() for one in inner] if isinstance(inner, list) else [cell]
 
 
 def _document(outer: Document, records: list[Record], rows: list[int] | None) -> Document:
@@ -123,7 +167,8 @@ def _objects(name: str, records: Sequence[Record]) -> Found:
                 k for r in records[:LOOKED_AT] for o in r.get(field) or [] for k in flat(o)
             )
         )
-        if find_roles(keys, {"worker": SYNONYMS["worker"]})["worker"]:
+        within, outer = find_roles(keys), find_roles(list(records[0]))
+        if within["worker"] or (outer["worker"] and within["item"] and within["label"]):
             found.append(field)
     if not found:
         return None
@@ -155,8 +200,7 @@ def _merged(field: str, outer: Record, inner: Record) -> Record:
 def _parallel(name: str, records: Sequence[Record]) -> Found:
     """Lists of equal length, one of them of workers."""
     fields = _fields(records, _is_values)
-    singular = [_singular(field) for field in fields]
-    workers = find_roles(singular, {"worker": SYNONYMS["worker"]})["worker"]
+    workers = find_roles([singular(field) for field in fields], _WORKER)["worker"]
     if len(workers) != 1 or len(fields) < 2:
         return None
     field = fields[workers[0]]
@@ -174,7 +218,7 @@ def _parallel(name: str, records: Sequence[Record]) -> Found:
             f"{name}, record {row + 1}: {fields[0]!r} and {fields[1]!r} are lists of different "
             "lengths; nobody knows whose answer is whose"
         )
-    roles = {other: _singular(other) for other in (field, *beside)}
+    roles = {other: singular(other) for other in (field, *beside)}
     flat_records, rows = [], []
     for row, record in enumerate(records):
         outer = {key: value for key, value in record.items() if key not in roles}
@@ -194,14 +238,6 @@ def _first_unequal(records: Sequence[Record], field: str, other: str) -> int | N
 def _length(record: Record, field: str) -> int:
     value = record.get(field)
     return len(value) if isinstance(value, list) else 0
-
-
-def _singular(name: str) -> str:
-    """annotators → annotator, annotator_ids → annotator_id; unknown words stay as they are."""
-    known = {word for role in ROLES for tier in SYNONYMS[role] for word in tier}
-    if normalise(name) in known or normalise(name).removesuffix("s") not in known:
-        return name
-    return name[:-1]
 
 
 def _keyed(name: str, records: Sequence[Record]) -> Found:
@@ -228,7 +264,7 @@ def _keyed(name: str, records: Sequence[Record]) -> Found:
 def _votes(name: str, records: Sequence[Record]) -> Found:
     """A list of labels without names; only if it must be votes: a set has nothing twice."""
     names = list(dict.fromkeys(key for record in records[:LOOKED_AT] for key in flat(record)))
-    if find_roles(names, {"worker": SYNONYMS["worker"]})["worker"]:
+    if find_roles(names, _WORKER)["worker"]:
         return None
     fields = [f for f in _fields(records, _is_values) if normalise(f) in _ANSWER_KEYS]
     fields = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.columns import SYNONYMS, find_roles, missing_columns, normalise, rivals
+from misc_cli.io.columns import (
+    SYNONYMS,
+    find_roles,
+    listing,
+    missing_columns,
+    normalise,
+    rivals,
+    words_of,
+)
 from misc_cli.io.document import Document
 from misc_cli.io.headerless import positions
 from misc_cli.io.kinds import kind_of_values
@@ -21,29 +28,32 @@ from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import (
     LIKELY,
     Match,
+    Question,
     Reader,
     Reading,
     from_columns,
     is_one_of,
+    split_by,
     user_column,
 )
 from misc_cli.io.repeats import tells_apart
 
 NOBODY = "none"  # --worker-col none: nobody knows who answered
-# Columns about the answer, the worker or the tool; never the answer itself.
-_ABOUT = re.compile(
-    r".*(time|date|timestamp|duration|seconds|created|updated|submitted|comment|note|remark|reason|"
-    r"explanation|rationale|confidence|certainty|trust|status|email|browser|device|country|city|"
-    r"region|gender|batch|version|reward|price|html|meta|weight|agreement|session|channel|lang).*"
-    r"|id|.*id|ip|age|index|row|unnamed0|split|fold|source|name|title|os|url|path|"
-    r"|gold.*|truth|ground.*|true.*|majority.*|consensus.*|correct.*|.*gold"
-)
+# Columns about the answer, the worker or the tool, by a word of their name; never the answer.
+_ABOUT = {
+    *("time", "date", "timestamp", "duration", "seconds", "created", "updated", "submitted", "at"),
+    *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
+    *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
+    *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
+    *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
+    *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
+    *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
+}
 _GROUPS = {
     *("question", "questionid", "questionname", "attribute", "aspect", "criterion", "dimension"),
     *("property", "field", "variable", "key", "metric", "taskname", "tasktype", "labeltype"),
     *("annotationtype", "type", "category", "facet", "scale", "fromname", "prompt", "task"),
 }
-_STATUSES = re.compile(r".*status|state")
 _BAD_STATUSES = (
     *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
     *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
@@ -69,15 +79,29 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
         item=roles["item"],
         questions={name: name for name in answers},
         options=asked,
-        aside=_statuses(document),
+        aside={**_header_again(document, roles), **_statuses(document)},
         gold=_gold(document, roles, answers),
     )
     refuse_nameless(document, reading.questions, roles)
+    if worker is not None and len(answers) == 1 and options.group_by is None:
+        reading = replace(reading, questions=_by_question(document, roles, reading.questions[0]))
     if worker is None:
         reading = without_workers(document, options, reading)
     elif anonymous:
         reading = replace(reading, has_workers=False)
     return reading
+
+
+def _by_question(document: Document, roles: Mapping[str, str], only: Question) -> list[Question]:
+    """A question for each value of a column `question` or the like, if it tells answers apart."""
+    taken = [*roles.values(), *only.columns.values()]
+    for name in document.names:
+        if normalise(name) in _GROUPS and name not in taken and document.names.count(name) == 1:
+            values = set(document.sampled(name))
+            key = (roles["worker"], roles["item"])
+            if 2 <= len(values) <= 50 and tells_apart(document, key, name):
+                return split_by(only, document.columns([name])[0])
+    return [only]
 
 
 def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], list[str]]:
@@ -95,8 +119,9 @@ def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], li
     if options.item_col is None:
         found["item"] = _not_the_question(document, found)
     rest = [n for n in names if n not in found["worker"] and n not in found["item"]]
-    if options.label_col is None and len(found["label"]) != 1:
-        found["label"] = found["label"] or _answers(document, rest)
+    knows_rest = found["item"] and (found["worker"] or nobody)
+    if not found["label"] and knows_rest:
+        found["label"] = _answers(document, rest)
     missing = [role for role, columns in found.items() if not columns]
     if missing == ["worker"] and (nobody or _surely_nobody(document, found)):
         missing = []
@@ -117,11 +142,21 @@ def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], li
 
 
 def _hint(document: Document, options: ReadOptions, missing: Sequence[str]) -> str:
+    hint = ""
+    if "worker" in missing and len(_alike(document)) > 1:
+        hint = f"; if {listing(_alike(document), 4)} are a worker's each, say --wide"
+    elif missing == ["worker"]:
+        hint = " (none if nobody knows who answered), or --worker-from filename"
     if document.table.header and options.header is None and not any(options.columns.values()):
-        return ", or say --no-header if the first row is data"
-    if missing == ["worker"]:
-        return " (none if nobody knows who answered, --worker-from filename if each file is one's)"
-    return ""
+        hint += ", or say --no-header if the first row is data"
+    return hint
+
+
+def _alike(document: Document) -> list[str]:
+    """Columns that choose from the same few values, as those of several workers do."""
+    values = {name: set(document.sampled(name)) for name in dict.fromkeys(document.names)}
+    few = [n for n, own in values.items() if 1 < len(own) <= len(document.table.sample) / 2 + 1]
+    return [n for n in few if any(values[n] & values[other] for other in few if other != n)]
 
 
 def _bare_id(document: Document) -> list[str]:
@@ -154,7 +189,7 @@ def _answers(document: Document, rest: Sequence[str]) -> list[str]:
     for name in rest:
         values = document.sampled(name)
         distinct = list(dict.fromkeys(values))
-        if _ABOUT.fullmatch(normalise(name)) or len(distinct) < 2:
+        if words_of(name) & _ABOUT or not words_of(name) or len(distinct) < 2:
             continue
         kind = kind_of_values(distinct, len(values))
         is_few = len(distinct) <= max(5, min(50, n_rows / 2))
@@ -179,13 +214,28 @@ def _statuses(document: Document) -> dict[str, Callable[[Any], Any]]:
     for name in document.names:
         if document.names.count(name) > 1:
             continue
-        if _STATUSES.fullmatch(normalise(name)):
+        if normalise(name).endswith("status") or normalise(name) == "state":
             seen = {value.lower() for value in document.sampled(name)} & set(_BAD_STATUSES)
             for status in sorted(seen):
                 aside[status] = _is(name, status)
         elif normalise(name) in _BAD_FLAGS:
             aside[name.strip().lower()] = _is(name, "true", "1", "yes")
     return aside
+
+
+def _header_again(document: Document, roles: Mapping[str, str]) -> dict[str, Callable[[Any], Any]]:
+    """Rows that are the header once more, as files have that were put together from several."""
+    names = list(roles.values())
+    if not document.table.header or not names:
+        return {}
+
+    def condition(column: Any) -> Any:
+        places = [(column(name), column(name).dictionary.index(name).as_py()) for name in names]
+        if any(place < 0 for _, place in places):
+            return None
+        return np.all([np.asarray(values.indices) == place for values, place in places], axis=0)
+
+    return {"repeated header": condition}
 
 
 def _is(name: str, *values: str) -> Callable[[Any], Any]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
@@ -15,7 +14,7 @@ from misc_cli.io.columns import named
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import CHOICE, CHOICES, WITH_CLASSES
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.readers.base import Question, Reading
+from misc_cli.io.readers.base import Question, Reading, split_by
 
 YES, NO = "yes", "no"
 NOTHING = "(none)"  # the class of an answer that chose no option at all
@@ -127,26 +126,6 @@ def _grouped(
         return split_by(questions[0], values)
     parts = [(question, part) for question in questions for part in split_by(question, values)]
     return [replace(part, name=f"{part.name}.{question.name}") for question, part in parts]
-
-
-def split_by(question: Question, values: Any) -> list[Question]:
-    """One question for each value of a column that stands beside the answers."""
-    codes = np.asarray(values.indices)
-    if question.rows is not None:
-        codes = codes[question.rows]
-    names = values.dictionary.to_pylist()
-    parts = []
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        parts.append(replace(take(question, rows), name=names[code].strip() or "(empty)"))
-    return sorted(parts, key=lambda part: part.name)
-
-
-def take(question: Question, rows: Any) -> Question:
-    """Some of a question's answers, by their position."""
-    source = rows if question.rows is None else question.rows[rows]
-    columns = {role: getattr(question, role).take(rows) for role in ("worker", "item", "label")}
-    return replace(question, **columns, rows=source)
 
 
 def listing(questions: Sequence[Question], most: int = 12) -> str:

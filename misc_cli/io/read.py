@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,17 +26,17 @@ from misc_cli.io import gate
 from misc_cli.io.columns import ROLES, truth_synonyms
 from misc_cli.io.document import Document
 from misc_cli.io.expand import expand
-from misc_cli.io.filters import kept_rows, renamed, times, unanswered
+from misc_cli.io.filters import filtered_out, renamed, times, unanswered
 from misc_cli.io.formats import detect, read_records
 from misc_cli.io.open import DELIMITED, open_document
 from misc_cli.io.options import ReadOptions as ReadOptions
 from misc_cli.io.plain import without_workers
-from misc_cli.io.questions import pick, take
+from misc_cli.io.questions import pick
 from misc_cli.io.readers import load, recognise
-from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading
+from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.io.shapes import read_shape
 from misc_cli.io.sniff import delimiter_of
-from misc_cli.io.source import Source, open_source
+from misc_cli.io.source import open_source
 from misc_cli.io.table import read_table
 
 FIRST_BYTES = 1 << 16
@@ -115,8 +115,15 @@ class Opened:
     sha256: str
 
 
-# A question of one file, how that was read, what was set aside, who answered, and when.
-Part = tuple[Question, FileInfo, list[Rejects], bool, Any]
+@dataclass(frozen=True)
+class Part:
+    """One file's answers to one question; `times` as in `ReadResult`."""
+
+    question: Question
+    info: FileInfo
+    rejects: list[Rejects]
+    has_workers: bool
+    times: Any = None
 
 
 def read_answer_columns(
@@ -140,47 +147,49 @@ def read_questions(
     """The same for every question if `each`, else for the one there is; sorted by name."""
     options = options or ReadOptions()
     parts: dict[str, list[Part]] = {}
-    for opened in open_answers(sources, options):
-        name = opened.document.name
-        for question in pick(name, opened.view, opened.reading, options, each=each):
-            key = question.name if each else ""
-            cleaned, aside = _cleaned(opened, question, options)
-            odd = gate.oddities(cleaned, options, opened.view)
-            gate.refuse(name, odd, options)
-            info = _info(opened, cleaned, aside)
-            rejects = [
-                Rejects(name, why, rows, opened.view.table.line) for why, rows in aside.items()
-            ]
-            told = _times(opened.view, cleaned, options) if with_times else None
-            part = (cleaned, info, rejects, opened.reading.has_workers, told)
-            parts.setdefault(key, []).append(part)
+    for path in files_of(sources):
+        try:
+            found = _read_file(path, options, each, with_times)
+        except EmptyFile as error:
+            if not options.skip_empty_files:
+                raise
+            warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
+            continue
+        for part in found:
+            parts.setdefault(part.question.name if each else "", []).append(part)
+    if not parts:
+        raise InputError("every file is empty; give a file with answers in it")
     return [_result(name, files) for name, files in sorted(parts.items())]
 
 
-def open_answers(sources: Sequence[str], options: ReadOptions) -> Iterator[Opened]:
-    """Every file, opened and read whole, before any question is chosen."""
+def files_of(sources: Sequence[str]) -> list[str]:
+    """Every file that is meant; `-` is standard input."""
     if not sources:
         raise ConfigError("no input; name a file of answers, or - for standard input")
     if list(sources).count("-") > 1:
         raise ConfigError("standard input (-) can be read only once")
-    n_opened = 0
-    for path in expand(sources):
-        try:
-            opened = open_answer_file(open_source(path, options.encoding, options.access), options)
-        except EmptyFile:
-            if not options.skip_empty_files:
-                raise
-            warnings.warn(f"{path}: empty, so it is left out", MiscWarning, stacklevel=2)
-            continue
-        n_opened += 1
-        for note in opened.reading.notes:
-            warnings.warn(note, MiscWarning, stacklevel=2)
-        yield opened
-    if not n_opened:
-        raise InputError("every file is empty; give a file with answers in it")
+    return expand(sources)
 
 
-def open_answer_file(source: Source, options: ReadOptions) -> Opened:
+def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) -> list[Part]:
+    opened = open_answer_file(path, options)
+    for note in opened.reading.notes:
+        warnings.warn(note, MiscWarning, stacklevel=2)
+    name, line = opened.document.name, opened.view.table.line
+    found = []
+    for question in pick(name, opened.view, opened.reading, options, each=each):
+        cleaned, aside = clean(opened, question, options)
+        gate.refuse(name, gate.oddities(cleaned, options, opened.view), options)
+        rejects = [Rejects(name, reason, rows, line) for reason, rows in aside.items()]
+        info = _info(opened, cleaned, aside)
+        told = _times(opened.view, cleaned, options) if with_times else None
+        found.append(Part(cleaned, info, rejects, opened.reading.has_workers, told))
+    return found
+
+
+def open_answer_file(path: str, options: ReadOptions) -> Opened:
+    """A file, opened and read whole, before any question is chosen."""
+    source = open_source(path, options.encoding, options.access)
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
         try:
@@ -209,21 +218,23 @@ def read_document(document: Document, options: ReadOptions) -> tuple[Reader, Mat
     return reader, match, reading
 
 
-def _cleaned(
+def clean(
     opened: Opened, question: Question, options: ReadOptions
 ) -> tuple[Question, dict[str, Any]]:
     """The question without the rows that filters take out, labels renamed; reason → rows."""
     aside: dict[str, Any] = dict(opened.reading.aside)
-    for reason, out in kept_rows(opened.view, options).items():
-        rows = question.rows if question.rows is not None else np.arange(len(question))
-        left = out[rows]
-        if left.any():
-            aside[reason] = rows[left]
-            question = take(question, np.flatnonzero(~left))
+    if options.has_filters:
+        rows = rows_of(question)
+        left = np.zeros(len(rows), dtype=bool)
+        for reason, out in filtered_out(opened.view, rows, options).items():
+            if (out & ~left).any():
+                aside[reason] = rows[out & ~left]
+                left |= out
+        question = take(question, np.flatnonzero(~left)) if left.any() else question
     question = replace(question, label=renamed(question.label, options))
     blank = unanswered(question.label, options)
     if blank is not None:
-        rows = question.rows if question.rows is not None else np.arange(len(question))
+        rows = rows_of(question)
         before = aside.get(NO_ANSWER, np.array([], dtype=np.int64))
         aside[NO_ANSWER] = np.concatenate([np.asarray(before), rows[blank]])
         question = take(question, np.flatnonzero(~blank))
@@ -232,6 +243,11 @@ def _cleaned(
         what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
         raise EmptyFile(f"{opened.document.name}: {what}; give a file with answers in it")
     return question, aside
+
+
+def rows_of(question: Question) -> Any:
+    """The source's row of each answer."""
+    return np.arange(len(question)) if question.rows is None else question.rows
 
 
 def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo:
@@ -253,14 +269,12 @@ def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo
 def _times(view: Document, question: Question, options: ReadOptions) -> Any:
     """When each of these answers was given; NaN throughout where no column says so."""
     told = times(view, options)
-    if told is None:
-        return np.full(len(question), np.nan)
-    return told if question.rows is None else told[question.rows]
+    return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
 
 
 def _result(name: str, parts: list[Part]) -> ReadResult:
-    questions = [part[0] for part in parts]
-    files = [part[1] for part in parts]
+    questions = [part.question for part in parts]
+    files = [part.info for part in parts]
     worker, item, label = (_joined([getattr(one, role) for one in questions]) for role in ROLES)
     names = ", ".join(file.name for file in files)
     gold = [one.gold for one in questions if one.gold is not None]
@@ -268,15 +282,15 @@ def _result(name: str, parts: list[Part]) -> ReadResult:
     if gold:
         items, labels = (_joined([one[at] for one in gold]) for at in (0, 1))
         known = KnownLabels(items, labels, f"{names}, the gold it carries")
-    anonymous = not all(part[3] for part in parts)
+    anonymous = not all(part.has_workers for part in parts)
     return ReadResult(
         Answers(worker, item, label, names),
         files,
         name or questions[0].name,
         known,
         anonymous,
-        [one for part in parts for one in part[2]],
-        None if parts[0][4] is None else np.concatenate([part[4] for part in parts]),
+        [one for part in parts for one in part.rejects],
+        None if parts[0].times is None else np.concatenate([part.times for part in parts]),
     )
 
 

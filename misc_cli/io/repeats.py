@@ -9,13 +9,13 @@ import numpy as np
 
 from misc_cli.io.document import Document
 
-FIRST_ITEMS = 2000  # only their answers are looked at: a long file costs no more than a short one
+FIRST_ITEMS = 500  # only their answers are looked at: a long file costs no more than a short one
 
 
 def share_of_conflicts(worker: Any, item: Any, label: Any) -> tuple[int, int]:
     """Pairs of worker and item among the first items, and how many have more than one label."""
     items = np.asarray(item.indices)
-    rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 200]
+    rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 100]
     if not len(rows):
         return 0, 0
     workers = np.asarray(worker.indices)[rows].astype(np.int64)

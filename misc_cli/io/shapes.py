@@ -7,7 +7,7 @@ from dataclasses import replace
 from misc_cli.errors import InputError
 from misc_cli.io import forms, plain, wide
 from misc_cli.io.document import Document
-from misc_cli.io.lists import explode, has_lists
+from misc_cli.io.lists import explode, explode_cells, has_lists
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, LIKELY, Match, Reader, Reading
 
@@ -22,6 +22,8 @@ def read_shape(document: Document, options: ReadOptions) -> Found:
     if options.item_cols is not None:
         return forms.READER, Match(CERTAIN, "--item-cols"), forms.read(document, options)
     exploded = explode(document) if document.records is not None else None
+    if document.records is None and document.table.header and not any(options.columns.values()):
+        exploded = explode_cells(document)
     if exploded is not None:
         reading = plain.read(exploded.document, options, anonymous=exploded.anonymous)
         return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=exploded.document)

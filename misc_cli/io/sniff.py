@@ -7,8 +7,10 @@ the columns sought, then the one with more columns.
 Header: the first row is a header when it scores two points. A cell that is a known name of a
 column sought scores one. If besides the row looks like names (every cell has letters and no digit,
 all differ, none comes again below it), a column in which every row below holds a digit scores one,
-and one in which every row below is a number scores two. Anything less is data: a headerless file
-must never lose its first answer.
+and one in which every row below is a number scores two. Names that only tools give (`timestamp`,
+`rater_1`, `rater_2`) score, too; and a first row that comes back nowhere, above two or more columns
+that repeat a few values, is a header. Anything less is data: a headerless file must never lose its
+first answer.
 
 Before the first row: `sep=;`, as spreadsheets write it, names the delimiter; lines that begin with
 # and do not split into as many columns as the row after them are comments. No file that could be
@@ -26,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from misc_cli.errors import ConfigError
-from misc_cli.io.columns import find_roles
+from misc_cli.io.columns import find_roles, names_of_tools
 from misc_cli.io.source import Buffer
 
 SAMPLE_BYTES = 1 << 18
@@ -165,7 +167,23 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
                 points += 2
             elif cells and all(re.search(r"\d", cell) for cell in cells):
                 points += 1
-    return points >= 2
+    if points < 2:
+        points += min(2, names_of_tools(first))
+    return points >= 2 or (len(below) >= 5 and _is_new(first, below))
+
+
+def _is_new(first: Row, below: list[Row]) -> bool:
+    """Whether the first row has nothing to do with columns that repeat a few values below it."""
+    cells = [cell.strip() for cell in first]
+    if len(set(cells)) < len(cells) or any(not cell or _is_number(cell) for cell in cells):
+        return False
+    n_few = 0
+    for at, cell in enumerate(cells):
+        values = [row[at].strip() for row in below if at < len(row)]
+        if cell in values:
+            return False
+        n_few += 2 * len(set(values)) <= len(values)
+    return n_few >= 2
 
 
 def _looks_like_names(first: Row, below: list[Row]) -> bool:

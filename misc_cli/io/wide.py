@@ -12,7 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import SYNONYMS, find_roles, listing, normalise, truth_synonyms
+from misc_cli.io.columns import (
+    BETWEEN,
+    NUMBERED_WORKER,
+    SYNONYMS,
+    WORKER_WORDS,
+    find_roles,
+    listing,
+    normalise,
+    truth_synonyms,
+)
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
 from misc_cli.io.options import ReadOptions
@@ -27,18 +36,7 @@ from misc_cli.io.readers.base import (
     user_column,
 )
 
-_WORD = (
-    "annotators?|annot|ann|raters?|workers?|coders?|judges?|labell?ers?|reviewers?|experts?|"
-    "assessors?|evaluators?|graders?|turkers?|participants?|users?|persons?|performers?|"
-    "contributors?|taggers?|crowd|students?|members?|respondents?|subjects?"
-)
-_BETWEEN = r"[\s_\-.:#/]"
-_NUMBERED = re.compile(
-    rf"(?:(?P<before>.+?){_BETWEEN}+)?(?P<who>(?:{_WORD}){_BETWEEN}*(?:\d+|[a-z])|[wr]{_BETWEEN}?\d+)"
-    rf"(?:{_BETWEEN}+(?P<after>.+))?",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(rf"(?P<word>{_WORD}){_BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
+_NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
 _NO_NAMES = {
     *("id", "ids", "name", "names", "email", "confidence", "comment", "comments", "time", "age"),
@@ -60,7 +58,7 @@ def worker_columns(document: Document) -> Columns:
 def looks_like_workers(names: Sequence[str]) -> bool:
     """Whether names are surely people's: w1, annotator_b, ann@example.org."""
     return all(
-        _NUMBERED.fullmatch(name) is not None or _ADDRESS.fullmatch(name) is not None
+        NUMBERED_WORKER.fullmatch(name) is not None or _ADDRESS.fullmatch(name) is not None
         for name in names
     )
 
@@ -68,7 +66,7 @@ def looks_like_workers(names: Sequence[str]) -> bool:
 def _by_number(names: Sequence[str]) -> Columns:
     found: Columns = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name.strip())
+        match = NUMBERED_WORKER.fullmatch(name.strip())
         if match is not None:
             question = " ".join(filter(None, (match["before"], match["after"]))) or LABEL
             found.setdefault(question, {}).setdefault(match["who"], name)

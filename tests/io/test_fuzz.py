@@ -77,7 +77,9 @@ def test_reads_what_the_csv_module_writes(
     writer.writerows(rows)
     answers = read_bytes(
         stream.getvalue().encode(),
-        ReadOptions(delimiter=delimiter, allow_odd=True, quotes_span_lines=True),
+        ReadOptions(
+            delimiter=delimiter, allow_odd=True, quotes_span_lines=True, worker_col="worker"
+        ),
     ).answers
     columns = (answers.worker, answers.item, answers.label)
     expected = [(worker, item, label) for worker, _, item, label in rows]

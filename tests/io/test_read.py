@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
 from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
 
@@ -100,30 +100,44 @@ def test_text_stays_text(tmp_path: Path) -> None:
     "text",
     [
         "w1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
-        "1,1,5\n2,1,5\n3,1,5\n",
-        "alice,berlin,yes\nbob,paris,no\nalice,paris,yes\n",
         "w1,i1,object\nw2,i1,cat\nw1,i2,object\n",  # a label that is also a synonym
         "w1,i1,NA\nw2,i1,1\nw1,i2,2\n",  # only the first label is no number
-        "A1XY,201,?\nA2ZQ,201,1\nA3B,202,0\n",
+        "A1XYAAAAAA,201,?\nA2ZQAAAAAA,201,1\nA3BAAAAAAA,202,0\n",
         "#1,i1,cat\n#2,i1,dog\n#1,i2,cat\n",  # no comments: they have as many columns
         "#1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*columns are taken as worker, item, label")
 def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:
     result = read_text(tmp_path, text)
     assert rows_of(result) == [tuple(line.split(",")) for line in text.splitlines()]
     assert result.files[0].header is False
 
 
-@pytest.mark.filterwarnings("ignore:.*columns are taken as worker, item, label")
 def test_a_first_row_that_may_be_a_header_is_asked_about(tmp_path: Path) -> None:
     text = "rater name,picture,mood\nann,alpha,good\nbob,alpha,bad\n"
     with pytest.raises(InputError, match=r"a.csv: is the first row \(rater name, picture, mood"):
         read_text(tmp_path, text)
     named = {"worker_col": "1", "item_col": "2", "label_col": "3"}
     assert len(read_text(tmp_path, text, header=True, **named).answers) == 2  # type: ignore[arg-type]
-    assert len(read_text(tmp_path, text, header=False).answers) == 3  # type: ignore[arg-type]
+    first = {"worker_col": "1"}
+    assert len(read_text(tmp_path, text, header=False, **first).answers) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["1,1,5\n2,1,5\n3,1,5\n", "alice,berlin,yes\nbob,paris,no\n"])
+def test_a_headerless_file_that_tells_nothing_is_asked_about(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"column 1 or 2 is the worker.*--worker-col 2"):
+        read_text(tmp_path, text, header=False)  # type: ignore[arg-type]
+    swapped = read_text(tmp_path, text, header=False, worker_col="2", item_col="1")  # type: ignore[arg-type]
+    assert rows_of(swapped)[0][1] in ("1", "alice")
+
+
+def test_who_is_the_worker_of_a_headerless_file_is_told_by_looks_or_counts(tmp_path: Path) -> None:
+    by_looks = read_text(tmp_path, "a.jpg,w1,cat\na.jpg,w2,dog\nb.jpg,w1,cat\n")
+    assert rows_of(by_looks)[0] == ("w1", "a.jpg", "cat")
+    rows = [f"{n // 3},{n * n % 11},{n % 2}\n" for n in range(60)]  # three answers to each item
+    with pytest.warns(MiscWarning, match="taken as item, worker, label: each value of column 1"):
+        by_counts = read_text(tmp_path, "".join(rows))
+    assert rows_of(by_counts)[3] == ("9", "1", "1")
 
 
 def test_lines_are_counted_from_the_files_first(tmp_path: Path) -> None:
@@ -131,7 +145,7 @@ def test_lines_are_counted_from_the_files_first(tmp_path: Path) -> None:
         read_text(tmp_path, "# note\nworker,item,label\nw1,i1,cat\nw2,i1,dog\nw3,i1\n")
 
 
-@pytest.mark.parametrize("text", ["foo,bar,baz\n1,2,3\n2,2,1\n", "foo,bar,baz\nw1,i1,a\nw2,i1,b\n"])
+@pytest.mark.parametrize("text", ["foo,bar,baz\n1,2,3\n2,2,4\n", "foo,bar,baz\nw1,i1,a\nw2,i1,b\n"])
 def test_names_that_say_nothing_are_still_a_header(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"foo, bar, baz.*--worker-col.*--no-header"):
         read_text(tmp_path, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,7 +184,8 @@ def from_columns(
 
     questions  question's name → its column
     aside      reason → a function of `column`, itself a function from a name to its arrow text
-               column, that gives a boolean array: rows to leave out. The first reason counts.
+               column, that gives a boolean array, or None for none: rows to leave out. The
+               first reason counts.
     gold       question's name → the column that holds the right answer where it is known
     What the user names (--worker-col, --item-col, --label-col) goes before all of that.
     """
@@ -196,23 +197,44 @@ def from_columns(
             chosen["label"]: chosen["label"]
         }
     gold = {q: column for q, column in (gold or {}).items() if q in questions}
-    columns = dict(zip((worker, item), document.columns([worker, item]), strict=True))
-    reasons, kept = _set_aside(document, aside or {}, len(columns[worker]))
+    needed = list(dict.fromkeys([worker, item, *questions.values(), *gold.values()]))
+    columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
+    reasons, kept = _set_aside(document, aside or {}, columns, len(columns[worker]))
     found = []
     for name, column in questions.items():
-        (labels,) = document.columns([column])
-        known = None
-        if name in gold:
-            (right,) = document.columns([gold[name]])
-            known = known_of(columns[item], right)
-        values = [columns[worker], columns[item], labels]
+        known = known_of(columns[item], columns[gold[name]]) if name in gold else None
+        values = [columns[worker], columns[item], columns[column]]
         if kept is not None:
-            values = [value.take(kept) for value in values]
+            values = [compact(value.take(kept)) for value in values]
         roles = {"worker": worker, "item": item, "label": column}
         who, what, said = values
-        kind, said = by_kind(said)
+        kind, as_lists = by_kind(said)
+        if kind == CHOICES and options.allow_odd and options.multi is None:
+            kind = CHOICE  # the cell as it is
+        else:
+            said = as_lists
+        if known is not None:
+            known = known[0], _as_answered(known[1], column=columns[column])
         found.append(Question(name, kind, who, what, said, kept, known, roles))
     return Reading(found, reasons)
+
+
+def compact(column: Any) -> Any:
+    """A dictionary column without the words that no row uses any more."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return column.dictionary_decode().dictionary_encode()
+
+
+def _as_answered(known: Any, column: Any) -> Any:
+    """Right answers, written as the answers are: lists where those hold lists."""
+    separator = kind_of(column).separator
+    if separator is None:
+        return known
+    lists = split_choices(known, separator)
+    is_single = as_single(split_choices(column, separator)) is not None
+    single = as_single(lists) if is_single else None
+    return lists if single is None else single
 
 
 def by_kind(labels: Any) -> tuple[str, Any]:
@@ -223,6 +245,32 @@ def by_kind(labels: Any) -> tuple[str, Any]:
     lists = split_choices(labels, kind.separator)
     single = as_single(lists)
     return (CHOICES, lists) if single is None else (CHOICE, single)
+
+
+def split_by(question: Question, values: Any) -> list[Question]:
+    """One question for each value of a column that stands beside the answers, by name."""
+    codes = np.asarray(values.indices)
+    if question.rows is not None:
+        codes = codes[question.rows]
+    names = values.dictionary.to_pylist()
+    parts = []
+    for code in np.unique(codes):
+        part = take(question, np.flatnonzero(codes == code))
+        if pa.types.is_list(part.label.type):
+            single = as_single(part.label)
+            kind, label = (part.kind, part.label) if single is None else (CHOICE, single)
+        else:
+            kind, label = by_kind(part.label)
+        name = names[code].strip() or "(empty)"
+        parts.append(replace(part, name=name, kind=kind, label=label))
+    return sorted(parts, key=lambda part: part.name)
+
+
+def take(question: Question, rows: Any) -> Question:
+    """Some of a question's answers, by their position."""
+    source = rows if question.rows is None else question.rows[rows]
+    columns = {r: compact(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
+    return replace(question, **columns, rows=source)
 
 
 def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
@@ -237,14 +285,23 @@ def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
 
 
 def _set_aside(
-    document: Document, aside: Mapping[str, Callable[[Any], Any]], n_rows: int
+    document: Document,
+    aside: Mapping[str, Callable[[Any], Any]],
+    columns: Mapping[str, Any],
+    n_rows: int,
 ) -> tuple[dict[str, RowNumbers], RowNumbers | None]:
     """Rows by reason, and the rows that stay; None if all do."""
+
+    def column(name: str) -> Any:
+        return columns[name] if name in columns else document.columns([name])[0]
+
     left = np.zeros(n_rows, dtype=bool)
     reasons: dict[str, RowNumbers] = {}
     for reason, condition in aside.items():
-        found = np.asarray(pc.fill_null(condition(lambda name: document.columns([name])[0]), False))
-        found &= ~left
+        hit = condition(column)
+        if hit is None:
+            continue
+        found = np.asarray(pc.fill_null(hit, False) if isinstance(hit, pa.Array) else hit) & ~left
         if found.any():
             reasons[reason] = np.flatnonzero(found)
             left |= found
