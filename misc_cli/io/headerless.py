@@ -29,7 +29,7 @@ def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int],
     """Role → position (from 0), and what to say of it; the user's word needs no comment."""
     n_columns = len(document.names)
     if document.table.doubtful and options.header is None:
-        shown = ", ".join(cell.strip() for cell in document.table.first_row[:5])
+        shown = ", ".join(" ".join(cell.split())[:40] for cell in document.table.first_row[:5])
         shown = shown.encode("utf-8", "replace").decode()
         raise InputError(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
