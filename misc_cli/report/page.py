@@ -23,7 +23,7 @@ from misc_cli.report import shown, words
 from misc_cli.report.charts import charts
 from misc_cli.report.names import visible
 from misc_cli.report.record import Report
-from misc_cli.report.statistics import VERDICTS
+from misc_cli.report.statistics import VERDICTS, confusion_columns
 from misc_cli.run.diagnostics import strict
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
@@ -62,6 +62,8 @@ def _content(report: Report) -> dict[str, Any]:
     item_names = [] if items is None else items["item"].tolist()
     classes = shown.largest_classes(report)
     matrices = None if workers is None else shown.confusions(workers, classes)
+    if workers is not None:
+        workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
     has_verdicts = workers is not None and "verdict" in workers
     return {
         "facts": facts,

@@ -15,8 +15,8 @@ from misc_cli.report.progress import progress_frame
 from misc_cli.report.statistics import Frames, frames, who_said_what
 from misc_cli.run.outcome import Outcome
 
-# Columns of the workers' frame that may name a worker.
-NAMING = ("worker", "alike", "reason", "verdict")
+# Columns of the workers' frame that may name another worker.
+TELLING = ("alike", "reason", "verdict")
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,14 @@ def anonymized(report: Report) -> Report:
     if workers is None:
         return replace(report, facts=_without_names(report.facts, {}))
     aliases = anonymous(workers["worker"])
-    hidden = workers.copy()
-    for name in [name for name in NAMING if name in hidden]:
-        hidden[name] = [
-            _hide(value, own, workers["alike"][at] if "alike" in workers else None, aliases)
-            for at, (value, own) in enumerate(zip(hidden[name], workers["worker"], strict=True))
-        ]
+    hidden = workers.assign(worker=workers["worker"].map(aliases))
+    if "alike" in workers:
+        others = workers["alike"]
+        for name in TELLING:
+            hidden[name] = [
+                _hide(text, other, aliases)
+                for text, other in zip(hidden[name], others, strict=True)
+            ]
     frames = {**report.frames, "workers": hidden}
     if "worker_map" in frames:
         points = frames["worker_map"]
@@ -80,15 +82,11 @@ def anonymized(report: Report) -> Report:
     )
 
 
-def _hide(value: Any, own: str, other: object, aliases: Mapping[str, str]) -> Any:
-    """A text without the names it may hold: the worker's own and that of the one it is like."""
-    if not isinstance(value, str):
-        return value
-    if value in aliases:
-        return aliases[value]
-    for name in sorted({own, str(other)} & set(aliases), key=len, reverse=True):
-        value = value.replace(name, aliases[name])
-    return value
+def _hide(text: Any, other: Any, aliases: Mapping[str, str]) -> Any:
+    """A text without the name it may hold: that of the worker whom this one is alike with."""
+    if not isinstance(text, str) or other not in aliases:
+        return text
+    return re.sub(rf"(?<!\w){re.escape(other)}(?!\w)", lambda _: aliases[other], text)
 
 
 def _unquoted(text: str, aliases: Mapping[str, str]) -> str:
