@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from html import escape
 from os import PathLike, fspath
+from pathlib import Path as FilePath
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
-from misc_cli.core.encode import encode, encode_truth
-from misc_cli.core.parameters import check, parameters_of
+from misc_cli.core.encode import encode_truth
+from misc_cli.core.parallel import processes as may_use_processes
+from misc_cli.core.parallel import thread_limit
+from misc_cli.core.parameters import check, parameters_of, seconds_of
 from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
-from misc_cli.errors import InputError, MiscWarning
-from misc_cli.io.read import ReadOptions, read_answer_columns, read_known
+from misc_cli.errors import ConfigError, InputError, MiscWarning
+from misc_cli.io.frames import frame_answers, frame_known
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns, read_known
 from misc_cli.report.statistics import frames, text_frame
 from misc_cli.run import pipeline
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.settings import Settings
+from misc_cli.run.pipeline import encoded
+from misc_cli.run.request import Request
+from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
+from misc_cli.saving import save
 
 Path = str | PathLike[str]
+READING = {field.name for field in fields(ReadOptions)} - {"duplicates"}
+OWN = parameters_of(Settings)
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +75,18 @@ class Result:
     def report(self) -> dict[str, pd.DataFrame]:
         """What `misc report` shows, as frames by name (see `misc_cli.report.statistics`)."""
         return frames(self.outcome)
+
+    def to_frame(self) -> pd.DataFrame:
+        """item, label and confidence, sorted by item: what `misc aggregate` writes."""
+        return self.labels[["item", "label", "confidence"]]
+
+    def save(self, folder: Path) -> None:
+        """labels.csv, workers.csv and what stands beside them, together or not at all."""
+        save(self.outcome, FilePath(folder), self.warnings)
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the run in a line, then the first labels."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.to_frame().head(10).to_html(index=False)}"
 
     def __repr__(self) -> str:
         figures = self.outcome.figures
@@ -104,39 +128,42 @@ def aggregate(
     class_order: Sequence[str] | None = None,
     seed: int = Settings.seed,
     threads: int | None = None,
+    processes: bool = False,
     calibrate: bool = Settings.calibrate,
-    time_budget: float | None = None,
+    time_budget: float | str | None = None,
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Result:
     """One label per item from a DataFrame (worker, item, label) or from files.
 
-    `options` are the methods' parameters: the flags of `misc aggregate` with underscores.
+    `options` are the flags of `misc aggregate` with underscores: the methods' parameters and how
+    to read (`label_col="verdict"`). `processes` lets an automatic choice use processes of its own;
+    `time_budget` is in seconds, or text such as "10s".
     """
+    reading, parameters = _split(options, duplicates)
     settings = Settings(
         preset=preset,
         completer=completer,
         aggregator=aggregator,
         duplicates=duplicates,
-        class_order=None if class_order is None else tuple(map(str, class_order)),
+        class_order=_order(class_order),
         seed=seed,
         threads=threads,
         calibrate=calibrate,
-        time_budget=time_budget,
-        options=options,
+        time_budget=_seconds(time_budget),
+        options=parameters,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", MiscWarning)
-        outcome = pipeline.run(
-            _answers(answers, duplicates),
-            settings,
+    methods = build(settings)
+    with _quietly(processes) as caught:
+        request = Request(
+            methods,
+            _answers(answers, reading),
             gold=_known(gold),
             truth=_known(truth),
             on_iteration=on_iteration,
         )
-    for warning in caught:  # the caller's filters decide what becomes of them
-        warnings.warn(str(warning.message), warning.category, stacklevel=2)
-    return Result(outcome, tuple(str(warning.message) for warning in caught))
+        outcome = pipeline.run(request)
+    return Result(outcome, _repeated(caught))
 
 
 def compare(
@@ -146,65 +173,118 @@ def compare(
     aggregators: Sequence[str] | None = None,
     preset: str = Settings.preset,
     truth: pd.DataFrame | Path | None = None,
+    duplicates: str | None = Settings.duplicates,
+    class_order: Sequence[str] | None = None,
     seed: int = Settings.seed,
-    time_budget: float | None = None,
+    threads: int | None = None,
+    processes: bool = False,
+    time_budget: float | str | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """Methods ranked by how well they forecast answers that were hidden from them, best first.
 
-    Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported.
+    Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported. `options` say how
+    to read. Warns of what `aggregate` warns of.
     """
     from misc_cli.run.plan import applicable, pairs
     from misc_cli.select.compare import compare as leaderboard
 
-    check({"seed": seed, "time_budget": time_budget}, parameters_of(Settings))
-    labels = encode(_answers(answers)).labels
-    judges = _known(truth)
-    standings = leaderboard(
-        labels,
-        pairs(completers, aggregators or applicable(labels), preset, seed),
-        truth=None if judges is None else encode_truth(labels, judges),
+    reading, unknown = _split(options, duplicates)
+    if unknown:
+        raise ConfigError(f"{min(unknown)}: compare() takes no parameter of a method")
+    settings = Settings(
+        preset=preset,
+        duplicates=duplicates,
+        class_order=_order(class_order),
         seed=seed,
-        time_budget=time_budget,
+        threads=threads,
+        time_budget=_seconds(time_budget),
     )
+    check({name: getattr(settings, name) for name in OWN}, OWN)
+    with _quietly(processes) as caught, thread_limit(threads):
+        labels = encoded(_answers(answers, reading), settings).labels
+        judges = _known(truth)
+        standings = leaderboard(
+            labels,
+            pairs(completers, aggregators or applicable(labels), preset, seed),
+            truth=None if judges is None else encode_truth(labels, judges),
+            seed=seed,
+            time_budget=settings.time_budget,
+        )
+    _repeated(caught)
     return pd.DataFrame([asdict(standing) for standing in standings])
 
 
 def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:
     """Answers from files, as text: columns worker, item, label.
 
-    `options` are the fields of `misc_cli.io.read.ReadOptions`, which are the reading flags.
+    `options` are the reading flags with underscores, the fields of `misc_cli.io.ReadOptions`.
     """
-    answers = read_answer_columns(_names(sources), ReadOptions(**options)).answers
+    reading, unknown = _split(options, options.pop("duplicates", None))
+    if unknown:
+        known = ", ".join(sorted(READING))
+        raise ConfigError(f"{min(unknown)}: no such way to read; there are {known}")
+    answers = read_answer_columns(_names(sources), reading).answers
     return text_frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
 
 
-def _answers(given: pd.DataFrame | Path | Sequence[Path], duplicates: str | None = None) -> Answers:
-    if not isinstance(given, pd.DataFrame):
-        return read_answer_columns(_names(given), ReadOptions(duplicates=duplicates)).answers
-    return Answers(*_columns(given, ("worker", "item", "label")))
+def _split(
+    options: Mapping[str, Any], duplicates: str | None
+) -> tuple[ReadOptions, dict[str, Any]]:
+    """How to read, and the rest."""
+    reading = {name: value for name, value in options.items() if name in READING}
+    rest = {name: value for name, value in options.items() if name not in READING}
+    return ReadOptions(**reading, duplicates=duplicates), rest
+
+
+def _order(class_order: Sequence[str] | None) -> tuple[str, ...] | None:
+    if class_order is None:
+        return None
+    if isinstance(class_order, str) or not isinstance(class_order, Sequence):
+        raise ConfigError(f"class_order {class_order!r}: give a list of labels")
+    return tuple(map(str, class_order))
+
+
+def _seconds(given: float | str | None) -> float | None:
+    if not isinstance(given, str):
+        return given
+    seconds = seconds_of(given)
+    if seconds is None:
+        raise ConfigError(f"time_budget {given!r}: give seconds, or a time such as 60s, 5m or 1h")
+    return seconds
+
+
+@contextmanager
+def _quietly(processes: bool) -> Iterator[list[warnings.WarningMessage]]:
+    """As the command line runs: one BLAS thread beside our own, warnings of ours kept."""
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        threadpool_limits(1, "blas"),
+        may_use_processes(processes),
+    ):
+        warnings.simplefilter("always", MiscWarning)
+        yield caught
+
+
+def _repeated(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    """What was said, said again to the caller, whose filters decide what becomes of it."""
+    for warning in caught:
+        warnings.warn(str(warning.message), warning.category, stacklevel=3)
+    return tuple(str(warning.message) for warning in caught)
+
+
+def _answers(given: pd.DataFrame | Path | Sequence[Path], reading: ReadOptions) -> Answers:
+    if isinstance(given, pd.DataFrame):
+        return frame_answers(given, reading)
+    return read_answer_columns(_names(given), reading).answers
 
 
 def _known(given: pd.DataFrame | Path | None) -> KnownLabels | None:
     if given is None:
         return None
-    if not isinstance(given, pd.DataFrame):
-        return read_known(_name(given)).labels
-    return KnownLabels(*_columns(given, ("item", "label")))
-
-
-def _columns(frame: pd.DataFrame, names: Sequence[str]) -> list[Any]:
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        found = ", ".join(map(str, frame.columns))
-        raise InputError(f"no column {missing[0]!r} among {found}; rename the DataFrame's columns")
-    return [_text(frame[name]) for name in names]
-
-
-def _text(column: pd.Series[Any]) -> Any:
-    """As text, missing values missing; whole numbers that pandas made floats are whole again."""
-    if pd.api.types.is_float_dtype(column.dtype):
-        column = column.convert_dtypes()
-    return pa.array(column.astype("string"), pa.string(), from_pandas=True)
+    if isinstance(given, pd.DataFrame):
+        return frame_known(given)
+    return read_known(_name(given)).labels
 
 
 def _names(sources: Path | Sequence[Path]) -> list[str]:

@@ -12,8 +12,11 @@ import pytest
 
 from misc_cli import aggregate, compare, read_answers
 from misc_cli.__main__ import run
+from misc_cli.api import _seconds
 from misc_cli.core.types import Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
+from misc_cli.run import pipeline
+from misc_cli.run.request import Request
 from tests.conftest import REPO
 
 SAMPLE = REPO / "sample_data"
@@ -77,7 +80,7 @@ def test_truth_and_gold_as_frames(answers: pd.DataFrame) -> None:
 
 
 def test_errors_and_warnings_are_the_librarys_own(answers: pd.DataFrame) -> None:
-    with pytest.raises(InputError, match="no column 'worker'"):
+    with pytest.raises(InputError, match="no worker column among"):
         aggregate(answers.rename(columns={"worker": "who"}))
     with pytest.raises(ConfigError, match="--shrinkage does not apply"):
         aggregate(answers, aggregator="mv", shrinkage=1.0)
@@ -144,3 +147,85 @@ def test_compare_ranks_methods_without_truth() -> None:
     assert found["score"].is_monotonic_decreasing
     judged = compare(frame, completers=["none"], aggregators=["mv"], truth=SAMPLE / "truth.csv")
     assert judged["error"].tolist() == pytest.approx([25.05], abs=0.01)
+
+
+def test_the_python_functions_start_no_process_unless_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from misc_cli.core import parallel
+
+    asked = []
+    monkeypatch.setattr(
+        pipeline, "run", lambda request: asked.append(parallel.may_start_processes())
+    )
+    frame = pd.DataFrame({"worker": ["a"], "item": ["1"], "label": ["x"]})
+    aggregate(frame, aggregator="mv")
+    aggregate(frame, aggregator="mv", processes=True)
+    assert asked == [False, True]
+
+
+def test_one_blas_thread_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the host's environment says: our own threads walk the items."""
+    from threadpoolctl import threadpool_info
+
+    seen: list[int] = []
+
+    def look(request: Request) -> None:
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        seen.extend(pool["num_threads"] for pool in pools)
+
+    monkeypatch.setattr(pipeline, "run", look)
+    aggregate(pd.DataFrame({"worker": ["a"], "item": ["1"], "label": ["x"]}), aggregator="mv")
+    assert set(seen) == {1}
+
+
+def test_reading_options_and_crowd_kits_columns(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"task": ["1", "1", "2"], "worker": ["a", "b", "a"], "label": list("xyx")})
+    assert aggregate(frame, aggregator="mv").labels["item"].tolist() == ["1", "2"]
+    renamed = frame.rename(columns={"label": "verdict"})
+    assert len(aggregate(renamed, aggregator="mv", label_col="verdict").labels) == 2
+    with pytest.raises(ConfigError, match="delimiter says how to read a file"):
+        aggregate(frame, aggregator="mv", delimiter=";")
+    with pytest.raises(ConfigError, match="lable-col does not apply"):
+        aggregate(frame, aggregator="mv", lable_col="verdict")
+    with pytest.raises(ConfigError, match="lable_col: no such way to read"):
+        read_answers(tmp_path / "answers.csv", lable_col="verdict")
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("10s", 10.0), ("1.5m", 90.0), (7, 7)])
+def test_a_time_budget_may_be_text(given: float | str, seconds: float) -> None:
+    assert _seconds(given) == seconds
+    with pytest.raises(ConfigError, match="soon"):
+        _seconds("soon")
+
+
+def test_a_result_can_be_saved_verified_and_shown(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"worker": ["a", "b", "c"] * 2, "item": ["1"] * 3 + ["<b>2"] * 3, "label": list("xxyyyx")}
+    )
+    result = aggregate(frame, aggregator="ds-em")
+    result.save(tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")}
+    assert names == {"labels.csv", "workers.csv", "labels.diagnostics.jsonl", "labels.run.json"}
+    saved = pd.read_csv(tmp_path / "out" / "labels.csv", dtype={"item": str})
+    assert saved.columns.tolist() == result.to_frame().columns.tolist()
+    assert run(["verify", str(tmp_path / "out" / "labels.run.json")]) == 0
+    shown = result._repr_html_()
+    assert "&lt;b&gt;2" in shown
+    assert "2 items from 6 answers" in shown
+
+
+def test_estimators_take_what_crowd_kits_take() -> None:
+    frame = pd.DataFrame(
+        {"task": ["1", "1", "1", "2", "2"], "worker": list("abcab"), "label": list("xxyyy")}
+    )
+    from misc_cli.estimators import DawidSkene, MajorityVote, Misc
+
+    for estimator in (DawidSkene(calibrate=False), MajorityVote(), Misc()):
+        labels = estimator.fit_predict(frame)
+        assert labels.to_dict() == {"1": "x", "2": "y"}
+        assert labels.index.name == "task"
+        probabilities = estimator.fit_predict_proba(frame)
+        assert probabilities.columns.tolist() == ["x", "y"]
+        assert probabilities.to_numpy()[1, 1] > 0.5
+    assert MajorityVote().fit(frame).result_.outcome.methods.names == {"aggregator": "mv"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -11,14 +11,13 @@ import click
 
 from misc_cli.cli import nightly, options, reporting, scaled, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
+from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from misc_cli.cli.console import Console
     from misc_cli.evaluate.changes import Changes
-    from misc_cli.io.read import ReadResult
-    from misc_cli.run.outcome import Outcome
-    from misc_cli.run.settings import Settings
 
 _OUTPUT = "Output"
 _JUDGING = "Known labels and gates"
@@ -140,77 +139,54 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         scaled.run(answers, parameters)
         return
     from misc_cli.cli.console import Console
+    from misc_cli.io.write import check_writable
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     for name, owner in scaled.OWNERS.items():
         if parameters[name] is not None:
             raise ConfigError(f"--{name} is for --engine {owner}")
     asked = {"answers": answers, **parameters}
-    settings = options.settings_from(parameters)
-    reading = options.read_options_from(parameters)
+    job = Job.of(answers, parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]
-    if any(gate.metric == "error" for gate in gates) and parameters["truth"] is None:
+    if any(gate.metric == "error" for gate in gates) and "truth" not in job.known:
         raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
     places = _places(parameters)
-    _check(answers, parameters, places)
+    check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
         tonight = nightly.open_state(asked, places)
-        _run(answers, settings, reading, parameters, places, gates, console, tonight)
+        _run(job, parameters, places, gates, console, tonight)
 
 
 def _run(
-    sources: tuple[str, ...],
-    settings: Settings,
-    reading: Any,
+    job: Job,
     parameters: dict[str, Any],
     places: dict[str, Path],
     gates: list[Gate],
-    console: Any,
+    console: Console,
     tonight: nightly.Tonight | None,
 ) -> None:
     from misc_cli.cli.summary import summary
-    from misc_cli.io.read import read_answer_columns, read_known
-    from misc_cli.run import pipeline
-    from misc_cli.run.settings import build
     from misc_cli.run.tables import label_columns, worker_columns
 
-    fitter = nightly.fitter(tonight, parameters, settings.aggregator)
+    fitter = nightly.fitter(tonight, parameters, job.methods.settings.aggregator)
     earlier = since.read_earlier(parameters["changes"], gates, places)
-    build(settings)  # what is wrong with the options should not wait for the reading
-    watch = pipeline.Stopwatch()
-    with watch.stage("read"):
-        read = read_answer_columns(sources, reading, with_times="report" in places)
-        known = {
-            name: read_known(parameters[name], reading)
-            for name in ("gold", "truth")
-            if parameters[name] is not None
-        }
-    files = {name: found.file for name, found in known.items()}
-    used = [*read.files, *files.values()]
-    if tonight is not None and (figures := tonight.unchanged(used)) is not None:
+    materials = job.read(with_times="report" in places)
+    if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
         console.say(f"nothing to do: no input, flag or output changed since {tonight.last}")
         refuse(holding(gates, figures), figures, "nothing to do")
         return
-    outcome = pipeline.run(
-        read.answers,
-        settings,
-        **{name: found.labels for name, found in known.items()},
-        on_iteration=console.on_iteration,
-        stopwatch=watch,
-        fitter=fitter,
-    )
-    console.settle()
-    outcome.figures["warnings"] = len(console.warnings)
+    done = job.run(console, materials, fitter)
+    outcome = done.outcome
     changes = None
     if earlier is not None:
         changes = earlier.against(label_columns(outcome), worker_columns(outcome))
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
-    digests = _write(outcome, settings, read, files, parameters, places, console.warnings, changes)
-    rows = summary(outcome, settings, places)
+    digests = _write(done, parameters, places, console.warnings, changes)
+    rows = summary(outcome, places)
     if tonight is not None:
-        tonight.leave(outcome, used, digests)
+        tonight.leave(outcome, materials.files, digests)
         rows.insert(-1, tonight.summary())
     console.summary(rows)
     refuse(tripped, outcome.figures, "done and written")
@@ -219,16 +195,14 @@ def _run(
 def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     """Where each output goes; labels are missing here when they go to stdout."""
     from misc_cli.io.write import check_suffix, is_special
+    from misc_cli.saving import beside
 
     places: dict[str, Path] = {}
     path = options.output_file(parameters["output"])
     if path is not None:
         places["labels"] = path
         if not is_special(path):
-            stem = path.name.removesuffix(".gz")
-            stem = Path(stem).stem or stem
-            places["diagnostics"] = path.with_name(f"{stem}.diagnostics.jsonl")
-            places["run"] = path.with_name(f"{stem}.run.json")
+            places.update(beside(path))
     for name in ("diagnostics", "workers", "changes", "metrics", "report"):
         if parameters[name] == "-":
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
@@ -244,20 +218,8 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     return places
 
 
-def _check(sources: tuple[str, ...], parameters: dict[str, Any], places: dict[str, Path]) -> None:
-    from misc_cli.io.write import check_writable
-
-    known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
-    if [*sources, *known].count("-") > 1:
-        raise ConfigError("standard input (-) can be read only once")
-    check_writable(places.values(), [*sources, *known], stdout="labels" not in places)
-
-
 def _write(
-    outcome: Outcome,
-    settings: Settings,
-    read: ReadResult,
-    known: dict[str, Any],
+    done: Performed,
     parameters: dict[str, Any],
     places: dict[str, Path],
     warnings: list[str],
@@ -267,59 +229,30 @@ def _write(
     from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
     from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, write_all
+    from misc_cli.io.write import content
     from misc_cli.run.exposition import exposition
-    from misc_cli.run.manifest import manifest, members, write_manifest, write_records
-    from misc_cli.run.tables import label_columns, worker_columns
+    from misc_cli.saving import write_set
 
-    started = time.perf_counter()
-    digests: dict[Path, str] = {}
+    outcome = done.outcome
 
-    def facts(outputs: dict[str, str]) -> dict[str, Any]:
-        return manifest(
-            outcome,
-            settings,
-            command=[redact(word) for word in sys.argv[1:]],
-            inputs=read.files,
-            known=known,
-            outputs=outputs,
-            warnings=warnings,
-        )
-
-    def write_run(stream: BinaryIO) -> None:
-        outcome.timings["write"] = round(time.perf_counter() - started, 6)
-        content = facts({name: str(path) for name, path in places.items()})
-        names = {path: name for name, path in places.items()}
-        content["files"] = members(places["run"], names, digests)
-        write_manifest(content, stream)
+    def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
+        return done.manifest([redact(word) for word in sys.argv[1:]], outputs, warnings)
 
     def write_report(stream: BinaryIO) -> None:
         hidden = parameters["anonymize_workers"]
-        made = reporting.report_of(outcome, facts({}), read, anonymize=hidden)
+        made = reporting.report_of(outcome, facts({}), done.materials.read, anonymize=hidden)
         stream.write(reporting.report_bytes(made, places["report"]))
 
-    labels = label_columns(
+    rows = change_columns(changes) if changes is not None else {}
+    return write_set(
         outcome,
+        places,
+        facts,
         probabilities=parameters["probabilities"],
         item_details=parameters["item_details"],
+        more={
+            "changes": lambda stream: write_table(rows, stream, places["changes"].name),
+            "metrics": content(exposition(outcome).encode()),
+            "report": write_report,
+        },
     )
-    rows = change_columns(changes) if changes is not None else {}
-    writers: dict[str, Any] = {
-        "labels": lambda stream: write_table(labels, stream, places["labels"].name),
-        "workers": lambda stream: write_table(
-            worker_columns(outcome), stream, places["workers"].name
-        ),
-        "changes": lambda stream: write_table(rows, stream, places["changes"].name),
-        "diagnostics": lambda stream: write_records(outcome.records, stream),
-        "metrics": lambda stream: stream.write(exposition(outcome).encode()),
-        "report": write_report,
-        "run": write_run,
-    }
-    # The manifest comes last: it records the time and memory that the others took.
-    order = [name for name in writers if name in places]
-    write_all(
-        [Output(places[name], writers[name]) for name in order],
-        stdout=None if "labels" in places else (lambda stream: write_table(labels, stream)),
-        digests=digests,
-    )
-    return digests

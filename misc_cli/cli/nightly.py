@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from misc_cli.io.state import Stored
     from misc_cli.run.night import Night
     from misc_cli.run.outcome import Figure, Outcome
-    from misc_cli.run.pipeline import Fitter
+    from misc_cli.run.request import Fitter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

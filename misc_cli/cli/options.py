@@ -103,7 +103,9 @@ class Command(click.Command):
         if ctx.params.get("threads") is not None:
             startup.limit_arrow(ctx.params["threads"])
         log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
-        with logs.writing(sys.argv, *log):
+        from misc_cli.core.parallel import processes
+
+        with logs.writing(sys.argv, *log), processes(True):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

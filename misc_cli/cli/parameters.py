@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from misc_cli.core.parameters import seconds_of
+
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
 else:  # not generic in older versions of click
@@ -77,19 +79,14 @@ class Duration(ParamType):
     """Seconds, written as 90, 90s, 1.5m, 2h, 30d or 4w."""
 
     name = "duration"
-    units: ClassVar[dict[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         if not isinstance(value, str):
             return float(value)
-        unit = self.units.get(value[-1:], 0)
-        try:
-            seconds = float(value[:-1]) * unit if unit else float(value)
-        except ValueError:
-            seconds = -1.0
-        if not 0 < seconds < math.inf:
+        seconds = seconds_of(value)
+        if seconds is None:
             self.fail(f"{value!r} is not a time such as 60s, 5m or 1h", param, ctx)
         return seconds
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.job import Job
 
 _OUTPUT = "Output"
 
@@ -40,22 +41,16 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     on which no answer will settle anything is not worth asking about.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, check_writable, to_stdout, write_all
-    from misc_cli.run import pipeline
     from misc_cli.run.tables import queue_columns
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     place = options.output_file(parameters["output"])
-    known = [parameters["gold"]] if parameters["gold"] else []
-    check_writable([] if place is None else [place], [*answers, *known])
-    settings = options.settings_from(parameters)
-    reading = options.read_options_from(parameters)
+    job = Job.of(answers, parameters)
+    check_writable([] if place is None else [place], job.files)
     with console.watching():
-        columns = read_answer_columns(answers, reading).answers
-        gold = read_known(parameters["gold"], reading).labels if known else None
-        outcome = pipeline.run(columns, settings, gold=gold, on_iteration=console.on_iteration)
+        outcome = job.run(console, job.read()).outcome
     table = queue_columns(outcome, parameters["budget"])
     if place is not None:
         write_all([Output(place, lambda stream: write_table(table, stream, place.name))])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli.cli import options
+from misc_cli.cli.job import Job
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -89,38 +90,14 @@ def report_from(
 
 def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
     from misc_cli.io.address import redact
-    from misc_cli.io.read import read_answer_columns, read_known
-    from misc_cli.run import pipeline
-    from misc_cli.run.manifest import manifest
 
-    settings = options.settings_from(parameters)
-    reading = options.read_options_from(parameters)
-    watch = pipeline.Stopwatch()
-    with watch.stage("read"):
-        read = read_answer_columns(sources, reading, with_times=True)
-        known = {
-            name: read_known(parameters[name], reading)
-            for name in ("gold", "truth")
-            if parameters[name] is not None
-        }
-    outcome = pipeline.run(
-        read.answers,
-        settings,
-        gold=known["gold"].labels if "gold" in known else None,
-        truth=known["truth"].labels if "truth" in known else None,
-        on_iteration=console.on_iteration,
-        stopwatch=watch,
+    job = Job.of(sources, parameters)
+    done = job.run(console, job.read(with_times=True))
+    command = [redact(word) for word in sys.argv[1:]]
+    facts = done.manifest(command, {}, console.warnings)
+    return report_of(
+        done.outcome, facts, done.materials.read, anonymize=parameters["anonymize_workers"]
     )
-    facts = manifest(
-        outcome,
-        settings,
-        command=[redact(word) for word in sys.argv[1:]],
-        inputs=read.files,
-        known={name: found.file for name, found in known.items()},
-        outputs={},
-        warnings=console.warnings,
-    )
-    return report_of(outcome, facts, read, anonymize=parameters["anonymize_workers"])
 
 
 def _reading_of(facts: Mapping[str, Any]) -> ReadOptions:

@@ -47,7 +47,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.cli.summary import summary
     from misc_cli.io.read import read_known
     from misc_cli.io.stream import pieces_of
-    from misc_cli.run.pipeline import Stopwatch
+    from misc_cli.run.request import Stopwatch
     from misc_cli.run.settings import build
     from misc_cli.scale import job
 
@@ -80,11 +80,11 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
             inputs = sorted({piece.path for piece in pieces})
-            record = _record(outcome, settings, inputs, gold, console.warnings)
+            record = _record(outcome, inputs, gold, console.warnings)
             record["engine"] = {"name": engine_name, **engine.facts()}
             with watch.stage("write"):
                 target.write(engine, outcome, record)
-        console.summary(summary(outcome, settings, target.places))
+        console.summary(summary(outcome, target.places))
         refuse(tripped, outcome.figures, "done and written")
 
 
@@ -133,15 +133,12 @@ def _engine(
         opening.__exit__(None, None, None)
 
 
-def _record(
-    outcome: Outcome, settings: Any, inputs: list[str], gold: Any, warnings: list[str]
-) -> dict[str, Any]:
+def _record(outcome: Outcome, inputs: list[str], gold: Any, warnings: list[str]) -> dict[str, Any]:
     from misc_cli.run.manifest import manifest
 
     known = {} if gold is None else {"gold": gold.file}
     content = manifest(
         outcome,
-        settings,
         command=sys.argv[1:],
         inputs=[],
         known=known,

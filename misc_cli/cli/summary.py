@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from misc_cli.run.settings import Settings
-
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
     from misc_cli.run.outcome import Outcome
 
 
-def summary(outcome: Outcome, settings: Settings, places: dict[str, Path]) -> list[Row]:
+def summary(outcome: Outcome, places: dict[str, Path]) -> list[Row]:
     """The run in a few lines: what was asked, what went in, what came out, what it cost."""
     from misc_cli.run.manifest import peak_memory
 
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels
     rows = [
-        ("method", f"{_method(outcome)}, preset {settings.preset}"),
+        ("method", f"{_method(outcome)}, preset {outcome.methods.settings.preset}"),
         (
             "answers",
             f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "

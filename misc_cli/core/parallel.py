@@ -18,6 +18,25 @@ MOST_THREADS = min(os.cpu_count() or 1, 8)
 _thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS)
 
 
+# Trials may run in processes of their own only where somebody said so: the command line does.
+_may_start: ContextVar[bool] = ContextVar("may_start_processes", default=False)
+
+
+def may_start_processes() -> bool:
+    """Whether this call may start processes."""
+    return _may_start.get()
+
+
+@contextmanager
+def processes(allowed: bool) -> Iterator[None]:
+    """Let trials run in processes of their own, or not; changes how long they take, no result."""
+    before = _may_start.set(allowed)
+    try:
+        yield
+    finally:
+        _may_start.reset(before)
+
+
 def threads() -> int:
     """How many threads walk the blocks."""
     return _thread_limit.get()

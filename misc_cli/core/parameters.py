@@ -136,3 +136,16 @@ class Checked:
 
     def __post_init__(self) -> None:
         check(vars(self), parameters_of(type(self)))
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds, written as 90, 90s, 1.5m, 2h, 30d or 4w; None if it is no such time."""
+    unit = _UNITS.get(text[-1:], 0)
+    try:
+        seconds = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < math.inf else None

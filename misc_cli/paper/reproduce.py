@@ -156,7 +156,7 @@ def run_auto(cell: Cell, folder: Path) -> float:
     """The error of a mixed cell whose ranks hidden answers choose, in per cent: no truth used."""
     labels, truth = load(folder)
     settings = Settings(PRESET, cell.completer, cell.aggregator, calibrate=False)
-    found = fit(labels, settings, build(settings), ignore_iteration)
+    found = fit(labels, build(settings), ignore_iteration)
     return 100 * expected_error(found.aggregation.posteriors, truth)
 
 

@@ -17,7 +17,6 @@ from misc_cli.run.settings import (
     NO_COMPLETER,
     RANK_OPTIONS,
     Methods,
-    Settings,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ class Fit:
 
 def fit(
     labels: Labels,
-    settings: Settings,
     methods: Methods,
     on_iteration: OnIteration,
     lighten: Lighten = without_posteriors,
@@ -60,22 +58,21 @@ def fit(
     selection = None
     if methods.automatic:
         if labels.votes.n_votes >= MIN_ANSWERS:
-            return _searched(labels, settings, methods, on_iteration, lighten)
-        methods, selection = _too_few_to_choose(labels, settings, methods)
+            return _searched(labels, methods, on_iteration, lighten)
+        methods, selection = _too_few_to_choose(labels, methods)
     found = replace(fit_named(labels, methods, on_iteration), selection=selection)
-    return _calibrated(found, labels, settings, methods) if settings.calibrate else found
+    return _calibrated(found, labels, methods) if methods.settings.calibrate else found
 
 
-def _too_few_to_choose(
-    labels: Labels, settings: Settings, methods: Methods
-) -> tuple[Methods, dict[str, Any]]:
+def _too_few_to_choose(labels: Labels, methods: Methods) -> tuple[Methods, dict[str, Any]]:
     """The baseline in place of a choice, and no completion: its ranks would be a guess."""
     from misc_cli.run.plan import roster
     from misc_cli.select.leaderboard import parameters
     from misc_cli.select.trial import Method
 
+    settings = methods.settings
     few = f"fewer than {MIN_ANSWERS:,} answers"
-    rank = _rank_of_named(settings, methods)
+    rank = _rank_of_named(methods)
     if rank is not None:
         warnings.warn(
             f"--completer {settings.completer} is not used: {few} cannot choose its rank; "
@@ -93,9 +90,9 @@ def _too_few_to_choose(
     return settled, {"chosen": [first.name], "why": why, "methods": parameters([first])}
 
 
-def _rank_of_named(settings: Settings, methods: Methods) -> str | None:
+def _rank_of_named(methods: Methods) -> str | None:
     """The flag of the rank of a completer that was asked for by its name; None if none was."""
-    if settings.completer in (None, NO_COMPLETER, AUTO):
+    if methods.settings.completer in (None, NO_COMPLETER, AUTO):
         return None
     return next(flag(name) for name in RANK_OPTIONS if name in methods.resolved["completer"])
 
@@ -135,7 +132,7 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
     return Fit(mixture.aggregation, ended, mixture=mixture)
 
 
-def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods) -> Fit:
+def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
     from misc_cli.select.search import calibration_of
     from misc_cli.select.trial import Method
 
@@ -145,7 +142,7 @@ def _calibrated(found: Fit, labels: Labels, settings: Settings, methods: Methods
     else:
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = Method(name, aggregator, methods.completer, loop)
-    return calibrated_by(found, labels, calibration_of(method, labels, settings.seed))
+    return calibrated_by(found, labels, calibration_of(method, labels, methods.settings.seed))
 
 
 def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -> Fit:
@@ -159,7 +156,6 @@ def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -
 
 def _searched(
     labels: Labels,
-    settings: Settings,
     methods: Methods,
     on_iteration: OnIteration,
     lighten: Lighten,
@@ -169,6 +165,7 @@ def _searched(
     from misc_cli.select.search import search
     from misc_cli.select.trial import Method
 
+    settings = methods.settings
     seed, preset = settings.seed, settings.preset
     if methods.aggregator is None:
         pure = plan.roster(labels, preset, methods.roster_options, seed)
@@ -176,7 +173,7 @@ def _searched(
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
         final = methods.aggregator
-    rank = _rank_of_named(settings, methods)
+    rank = _rank_of_named(methods)
     completed: list[Method] = []
     if methods.completer is not None:
         name = methods.names["completer"]

@@ -17,7 +17,6 @@ import numpy as np
 
 from misc_cli.core.parallel import threads
 from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
-from misc_cli.run.settings import Settings
 from misc_cli.version import SCHEMA, __version__
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ ESCAPED = "backslashreplace"
 
 def manifest(
     outcome: Outcome,
-    settings: Settings,
     *,
     command: Iterable[str],
     inputs: Iterable[Any],
@@ -39,7 +37,7 @@ def manifest(
     warnings: Iterable[str],
 ) -> dict[str, Any]:
     """Everything needed to know what a run did and to do it again."""
-    encoding = outcome.encoding
+    encoding, settings = outcome.encoding, outcome.methods.settings
     return {
         "schema": SCHEMA,
         "misc": __version__,

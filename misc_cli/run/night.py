@@ -128,7 +128,6 @@ class Night:
     def fit(
         self,
         labels: Labels,
-        settings: Settings,
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten = without_posteriors,
@@ -142,12 +141,12 @@ class Night:
                 stacklevel=2,
             )
             self.left, self.of_other_data = None, True
-        reason = self._reason_to_choose(labels, settings)
+        reason = self._reason_to_choose(labels, methods.settings)
         if reason is None:
             found = self._kept(labels, methods, on_iteration)
         else:
             self.why = f"chosen: {reason}"
-            found = self._chosen(labels, settings, methods, on_iteration, lighten)
+            found = self._chosen(labels, methods, on_iteration, lighten)
         return self._with_settled(labels, found)
 
     def leave(self, labels: Labels, aggregation: Aggregation) -> tuple[dict[str, Any], Values]:
@@ -234,16 +233,15 @@ class Night:
     def _chosen(
         self,
         labels: Labels,
-        settings: Settings,
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten,
     ) -> fitting.Fit:
-        found = fitting.fit(labels, settings, methods, on_iteration, lighten)
+        found = fitting.fit(labels, methods, on_iteration, lighten)
         self._members = {JOINT: found.aggregation}
         self._at_choice = pa.array(np.ones(labels.n_workers, dtype=bool))
         self._choice = {
-            "settings": settings_key(settings),
+            "settings": settings_key(methods.settings),
             "named": not methods.automatic,
             "members": [described(member) for member in found.members],
             "calibration": None if found.calibration is None else dict(found.calibration),

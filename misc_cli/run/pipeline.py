@@ -6,10 +6,7 @@ The command line and the Python API both call `run`; what they do before (readin
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from misc_cli.core.decide import decide
@@ -20,64 +17,27 @@ from misc_cli.core.types import (
     Codes,
     KnownLabels,
     Labels,
-    Lighten,
-    OnIteration,
-    ignore_iteration,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.figures import figures
-from misc_cli.run.fitting import Fit, fit
+from misc_cli.run.fitting import fit
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.settings import Methods, Settings, build
-
-Fitter = Callable[[Labels, Settings, Methods, OnIteration, Lighten], Fit]
-
-
-class Stopwatch:
-    """Seconds by stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            spent = time.perf_counter() - started
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 6)
+from misc_cli.run.request import Request
+from misc_cli.run.settings import Settings
 
 
-def run(
-    answers: Answers,
-    settings: Settings,
-    *,
-    gold: KnownLabels | None = None,
-    truth: KnownLabels | None = None,
-    on_iteration: OnIteration = ignore_iteration,
-    stopwatch: Stopwatch | None = None,
-    fitter: Fitter = fit,
-) -> Outcome:
-    """Aggregate answers. `gold` fixes known items; `truth` only judges and never steers.
-
-    `fitter` is `fitting.fit`, or what stands in its place: a night that remembers the last one.
-    """
-    watch = stopwatch or Stopwatch()
-    methods = build(settings)
+def run(request: Request) -> Outcome:
+    """Aggregate answers."""
+    watch, methods = request.watch, request.methods
+    settings = methods.settings
     with watch.stage("encode"):
-        order = list(settings.class_order) if settings.class_order is not None else None
-        encoding = encode(answers, duplicates=settings.duplicates_rule, class_order=order)
-        encoding = _with_gold(encoding, gold)
-        known = _known(encoding.labels, truth)
+        encoding = _with_gold(encoded(request.answers, settings), request.gold)
+        known = _known(encoding.labels, request.truth)
     labels = encoding.labels
-    warn_of_little(encoding)
-    if settings.duplicates is None:
-        warn_of_conflicts(encoding.n_conflicts)
-    recorder = Recorder(known, on_iteration)
+    recorder = Recorder(known, request.on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
-        found = fitter(labels, settings, methods, recorder, recorder.judged)
+        found = (request.fitter or fit)(labels, methods, recorder, recorder.judged)
     aggregation = found.aggregation
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
@@ -96,6 +56,16 @@ def run(
         mixture=found.mixture,
         timings=watch.seconds,
     )
+
+
+def encoded(answers: Answers, settings: Settings) -> Encoding:
+    """The answers as codes; warns of what a user hardly means."""
+    order = list(settings.class_order) if settings.class_order is not None else None
+    encoding = encode(answers, duplicates=settings.duplicates_rule, class_order=order)
+    warn_of_little(encoding)
+    if settings.duplicates is None:
+        warn_of_conflicts(encoding.n_conflicts)
+    return encoding
 
 
 def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:

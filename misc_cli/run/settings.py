@@ -80,7 +80,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Methods:
-    """The chosen methods, built, and every parameter they ended up with.
+    """A run's settings, resolved once: the methods, built, and every parameter they ended up with.
 
     `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
     fields of `Loop` that were given or that the preset sets. `aggregator` is None if it is
@@ -95,6 +95,7 @@ class Methods:
     resolved: dict[str, dict[str, Any]]
     roster_options: dict[str, Any] = field(default_factory=dict)
     search_ranks: bool = False
+    settings: Settings = field(default_factory=Settings)
 
     @property
     def automatic(self) -> bool:
@@ -149,6 +150,7 @@ def build(settings: Settings) -> Methods:
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
+        settings=settings,
     )
     if settings.time_budget is not None and not methods.automatic:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())

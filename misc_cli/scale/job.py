@@ -19,7 +19,8 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.stream import Batch
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.pipeline import Stopwatch, warn_of_conflicts, warn_of_little
+from misc_cli.run.pipeline import warn_of_conflicts, warn_of_little
+from misc_cli.run.request import Stopwatch
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.scale.labels import Judge, Verdicts
 

@@ -30,7 +30,7 @@ from threading import Thread
 from typing import Any, NoReturn, TypeVar
 
 from misc_cli import signals
-from misc_cli.core.parallel import thread_limit, threads
+from misc_cli.core.parallel import may_start_processes, thread_limit, threads
 from misc_cli.errors import MiscError
 
 Task = TypeVar("Task")
@@ -81,7 +81,9 @@ def run_all(
 
 
 def _may_fork() -> bool:
-    """Not everywhere, and not inside a daemon: a worker of somebody's `multiprocessing.Pool`."""
+    """Only where it was asked for, and not inside a daemon: a worker of somebody's `Pool`."""
+    if not may_start_processes():
+        return False
     return sys.platform != "darwin" and not multiprocessing.current_process().daemon
 
 

@@ -15,6 +15,7 @@ from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 from misc_cli.run.diagnostics import strict
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import run
+from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
@@ -26,7 +27,7 @@ def fitted(crowd: Simulation = CROWD, /, **given: object) -> Outcome:
     own = {name: given.pop(name) for name in ("aggregator", "completer") if name in given}
     settings = Settings(**own, options=given)  # type: ignore[arg-type]
     answers = Answers(**answer_columns(simulate(crowd), ["a", "b", "c"]))
-    return run(answers, settings, truth=truth_of(crowd))
+    return run(Request(build(settings), answers, truth=truth_of(crowd)))
 
 
 def truth_of(crowd: Simulation) -> KnownLabels:

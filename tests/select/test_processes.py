@@ -8,17 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Timer
 
 import pytest
 
-from misc_cli.core.parallel import thread_limit
+from misc_cli.core.parallel import processes, thread_limit
 from misc_cli.errors import MiscError
 from misc_cli.select.processes import Deadline, run_all
 from tests.conftest import REPO
 
 pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no forking here")
+
+
+@pytest.fixture(autouse=True)
+def _asked_for() -> Iterator[None]:
+    """As on the command line; the Python functions start no process unless asked."""
+    with processes(True):
+        yield
 
 
 def run(
@@ -144,11 +151,14 @@ def _inside_a_daemon() -> list[int]:
 
 ORPHANS = """
 import os, time
+from misc_cli.core.parallel import processes
 from misc_cli.select.processes import Deadline, run_all
 
 def pid(task):
     return os.getpid()
 
+asked = processes(True)
+asked.__enter__()
 for child in run_all(pid, [0, 1], deadline=Deadline(None), parallel=True):
     print(child, flush=True)
     time.sleep(60)
@@ -183,11 +193,11 @@ def _runs(pid: int) -> bool:
 SLOW_START = """
 import os, signal, sys, time
 from misc_cli.select.processes import Deadline, run_all
-from misc_cli.core.parallel import thread_limit
+from misc_cli.core.parallel import processes, thread_limit
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 os.register_at_fork(after_in_child=lambda: time.sleep(1.0))
-with thread_limit(2):
+with thread_limit(2), processes(True):
     print(list(run_all(abs, [1, 2], deadline=Deadline(0.3), parallel=True)))
 """
 

@@ -18,7 +18,8 @@ from misc_cli.errors import InputError, MiscWarning
 from misc_cli.evaluate.metrics import calibration_error, expected_error
 from misc_cli.run import plan, registry
 from misc_cli.run.pipeline import run
-from misc_cli.run.settings import Settings
+from misc_cli.run.request import Request
+from misc_cli.run.settings import Settings, build
 from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
 from misc_cli.select.choose import indistinguishable, lead
 from misc_cli.select.compare import compare
@@ -243,7 +244,8 @@ def test_automatic_ranks_halve_the_error_on_web(dataset: Load) -> None:
 
 def test_too_few_answers_get_the_baseline() -> None:
     crowd = simulate(Simulation(workers=5, items=20, classes=3, answers_per_item=3, seed=0))
-    outcome = run(Answers(**answer_columns(crowd, ["a", "b", "c"])), Settings())
+    answers = Answers(**answer_columns(crowd, ["a", "b", "c"]))
+    outcome = run(Request(build(Settings()), answers))
     assert outcome.selection is not None
     assert outcome.selection["chosen"] == ["ds-em"]
     assert "fewer than 1,000 answers" in outcome.selection["why"]

@@ -1,0 +1,117 @@
+"""What a command line asks for: resolved and checked before anything is read, then run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from misc_cli.cli import options
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.cli.console import Console
+    from misc_cli.io.options import ReadOptions
+    from misc_cli.io.read import ReadResult
+    from misc_cli.run.outcome import Outcome
+    from misc_cli.run.request import Fitter, Stopwatch
+    from misc_cli.run.settings import Methods
+
+
+@dataclass(frozen=True)
+class Job:
+    """The sources, how to read them, and the settings; `known` are files by role, gold or truth."""
+
+    sources: tuple[str, ...]
+    methods: Methods
+    reading: ReadOptions
+    known: Mapping[str, str]
+
+    @classmethod
+    def of(cls, sources: tuple[str, ...], parameters: dict[str, Any]) -> Job:
+        """Takes its own out of a command's parameters."""
+        from misc_cli.run.settings import build
+
+        known = {
+            name: parameters[name] for name in ("gold", "truth") if parameters.get(name) is not None
+        }
+        if [*sources, *known.values()].count("-") > 1:
+            raise ConfigError("standard input (-) can be read only once")
+        methods = build(options.settings_from(parameters))
+        return cls(sources, methods, options.read_options_from(parameters), known)
+
+    @property
+    def files(self) -> list[str]:
+        """Everything that will be read."""
+        return [*self.sources, *self.known.values()]
+
+    def read(self, *, with_times: bool = False) -> Materials:
+        """Everything in the files; `with_times` keeps when answers were given, where they say."""
+        from misc_cli.io.read import read_answer_columns, read_known
+        from misc_cli.run.request import Stopwatch
+
+        watch = Stopwatch()
+        with watch.stage("read"):
+            read = read_answer_columns(self.sources, self.reading, with_times=with_times)
+            known = {name: read_known(file, self.reading) for name, file in self.known.items()}
+        return Materials(read, known, watch)
+
+    def run(
+        self, console: Console, materials: Materials, fitter: Fitter | None = None
+    ) -> Performed:
+        """Aggregate what was read."""
+        from misc_cli.run import pipeline
+        from misc_cli.run.request import Request
+
+        labels = {name: found.labels for name, found in materials.known.items()}
+        outcome = pipeline.run(
+            Request(
+                self.methods,
+                materials.read.answers,
+                gold=labels.get("gold"),
+                truth=labels.get("truth"),
+                on_iteration=console.on_iteration,
+                fitter=fitter,
+                watch=materials.watch,
+            )
+        )
+        console.settle()
+        outcome.figures["warnings"] = len(console.warnings)
+        return Performed(outcome, materials)
+
+
+@dataclass(frozen=True)
+class Materials:
+    """What was read: answers, known labels by role, and how long that took."""
+
+    read: ReadResult
+    known: Mapping[str, Any]
+    watch: Stopwatch
+
+    @property
+    def files(self) -> list[Any]:
+        """Every file that was read, with its checksum."""
+        return [*self.read.files, *(found.file for found in self.known.values())]
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A finished run and what it read."""
+
+    outcome: Outcome
+    materials: Materials
+
+    def manifest(
+        self, command: list[str], outputs: Mapping[str, str], warnings: list[str]
+    ) -> dict[str, Any]:
+        """run.json."""
+        from misc_cli.run.manifest import manifest
+
+        return manifest(
+            self.outcome,
+            command=command,
+            inputs=self.materials.read.files,
+            known={name: found.file for name, found in self.materials.known.items()},
+            outputs=outputs,
+            warnings=warnings,
+        )

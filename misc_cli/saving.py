@@ -1,0 +1,84 @@
+"""The files of a run, written as one set: from the command line and from Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from misc_cli.io.render import write_table
+from misc_cli.io.write import Output, write_all
+from misc_cli.run.manifest import manifest, members, write_manifest, write_records
+from misc_cli.run.outcome import Outcome
+from misc_cli.run.tables import label_columns, worker_columns
+
+Write = Callable[[BinaryIO], None]
+Facts = Callable[[Mapping[str, str]], dict[str, Any]]
+
+
+def beside(labels: Path) -> dict[str, Path]:
+    """What appears beside a file of labels: the diagnostics and the manifest."""
+    stem = labels.name.removesuffix(".gz")
+    stem = Path(stem).stem or stem
+    return {
+        "diagnostics": labels.with_name(f"{stem}.diagnostics.jsonl"),
+        "run": labels.with_name(f"{stem}.run.json"),
+    }
+
+
+def write_set(
+    outcome: Outcome,
+    places: Mapping[str, Path],
+    facts: Facts,
+    *,
+    probabilities: bool = False,
+    item_details: bool = False,
+    more: Mapping[str, Write] | None = None,
+) -> dict[Path, str]:
+    """All files at once; labels go to stdout where they have no place. The SHA-256 of each file.
+
+    `facts` makes the manifest, given the names of the outputs; `more` writes outputs by name.
+    """
+    started = time.perf_counter()
+    digests: dict[Path, str] = {}
+    labels = label_columns(outcome, probabilities=probabilities, item_details=item_details)
+
+    def write_run(stream: BinaryIO) -> None:
+        outcome.timings["write"] = round(time.perf_counter() - started, 6)
+        content = facts({name: str(path) for name, path in places.items()})
+        names = {path: name for name, path in places.items()}
+        content["files"] = members(places["run"], names, digests)
+        write_manifest(content, stream)
+
+    writers: dict[str, Write] = {
+        "labels": lambda stream: write_table(labels, stream, places["labels"].name),
+        "workers": lambda stream: write_table(
+            worker_columns(outcome), stream, places["workers"].name
+        ),
+        "diagnostics": lambda stream: write_records(outcome.records, stream),
+        **(more or {}),
+        "run": write_run,
+    }
+    # The manifest comes last: it records the checksums of the others and the time they took.
+    order = [name for name in writers if name in places]
+    write_all(
+        [Output(places[name], writers[name]) for name in order],
+        stdout=None if "labels" in places else (lambda stream: write_table(labels, stream)),
+        digests=digests,
+    )
+    return digests
+
+
+def save(outcome: Outcome, folder: Path, warnings: Sequence[str]) -> None:
+    """labels.csv and its companions, and workers.csv, in a folder that is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = folder / "labels.csv"
+    places = {"labels": labels, "workers": folder / "workers.csv", **beside(labels)}
+
+    def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
+        return manifest(
+            outcome, command=(), inputs=(), known={}, outputs=outputs, warnings=warnings
+        )
+
+    write_set(outcome, places, facts)
