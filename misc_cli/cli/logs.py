@@ -98,6 +98,8 @@ def _word(value: Any) -> str:
 @contextmanager
 def writing(command: Sequence[str], style: str | None, file: str | None) -> Iterator[None]:
     """Log what happens inside; without a style and a file there is no log."""
+    from misc_cli.io.address import redact
+
     global current
     current = None
     if style is None and file is None:
@@ -106,7 +108,7 @@ def writing(command: Sequence[str], style: str | None, file: str | None) -> Iter
     descriptor = _open(file)
     current = log = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
     try:
-        log.event("start", command=shlex.join(command), process=os.getpid())
+        log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
         log.start()
         yield
         current = None  # after an error the log still hears what the error is

@@ -134,12 +134,13 @@ def _engine(
 
 
 def _record(outcome: Outcome, inputs: list[str], gold: Any, warnings: list[str]) -> dict[str, Any]:
+    from misc_cli.io.address import redact
     from misc_cli.run.manifest import manifest
 
     known = {} if gold is None else {"gold": gold.file}
     content = manifest(
         outcome,
-        command=sys.argv[1:],
+        command=[redact(word) for word in sys.argv[1:]],
         inputs=[],
         known=known,
         outputs={},

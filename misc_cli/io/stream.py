@@ -22,6 +22,7 @@ import pyarrow.fs as arrow_fs
 from misc_cli.core.types import Answers
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io import gate
+from misc_cli.io.address import DATABASES, WEB, redact, scheme_of
 from misc_cli.io.columns import ROLES, SYNONYMS, first_nameless
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
@@ -74,6 +75,11 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
         )
     pieces: list[Piece] = []
     for source in sources:
+        if scheme_of(source) in (*WEB, *DATABASES):
+            raise ConfigError(
+                f"{redact(source)}: this engine reads files and stores; download it first, or "
+                "--engine local"
+            )
         for path in _files(source):
             pieces += _cut(path, options)
     return pieces
