@@ -97,6 +97,8 @@ def _believe(report: Report) -> Iterator[Sentence]:
             f"{error:.1f} % of the labels are wrong.",
             "confidence",
         )
+    if not _comparable(report):
+        return
     confidence = figures["confidence"]
     expected = (1.0 - confidence) * n_items
     tempered = report.facts.get("options", {}).get("calibrate")
@@ -108,6 +110,12 @@ def _believe(report: Report) -> Iterator[Sentence]:
         "confidence",
     )
     yield from _agreement(report)
+
+
+def _comparable(report: Report) -> bool:
+    """Whether anything speaks for or against an answer: with one per item confidences are empty."""
+    figures = report.facts["figures"]
+    return bool(figures["answers"] > figures["items"] and figures["workers"] > 1)
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:
@@ -149,9 +157,14 @@ def _todo(report: Report) -> Iterator[Sentence]:
         check = int((verdicts == "check").sum())
         if check:
             yield Sentence("look", f"{count(check, 'worker')} should be checked.", "workers")
-        if not bad.any() and not check:
+        few = int(verdicts.str.startswith("too few").sum())
+        if few:
+            yield Sentence(
+                "fact", f"{count(few, 'worker')} gave too few answers to tell how good.", "workers"
+            )
+        if not bad.any() and not check and few < len(workers):
             yield Sentence("good", "No worker stands out as careless.", "workers")
-    if items is not None:
+    if items is not None and _comparable(report):
         yield from _items(items)
 
 

@@ -139,3 +139,16 @@ def test_a_large_run_stays_small_and_says_what_it_leaves_out() -> None:
 )
 def test_what_cannot_be_seen_is_shown_as_a_sign(raw: str, shown: str) -> None:
     assert visible(raw) == shown
+
+
+def test_where_nothing_can_be_compared_nothing_is_praised() -> None:
+    from misc_cli.api import aggregate
+    from misc_cli.report.words import sentences
+
+    alone = pd.DataFrame({"worker": list("abc"), "item": list("123"), "label": list("xyx")})
+    with pytest.warns(match="only one answer per item"):
+        found = aggregate(alone, aggregator="ds-em")
+    facts = {"misc": "1", "figures": found.figures, "classes": ["x", "y"]}
+    said = sentences(record.build(found.outcome, facts))
+    assert "good" not in {sentence.kind for sentence in said}
+    assert not any("sure" in sentence.text for sentence in said)
