@@ -1,6 +1,6 @@
 """A crowd that does not exist: answers of simulated workers, with the truth behind them.
 
-Every worker has a confusion matrix of one of five kinds, and some answer far more often than
+Every worker has a confusion matrix of one of eight kinds, and some answer far more often than
 others. All randomness comes from uniform numbers of one seeded stream, whose sequence numpy keeps
 from version to version: the same settings give the same answers everywhere.
 
@@ -11,6 +11,9 @@ from version to version: the same settings give the same answers everywhere.
 | biased      | like the honest, but half of the time a favourite class instead                 |
 | spammers    | without a look at the item: at random, each with own preferences                |
 | adversaries | with about `accuracy` the class after the true one                              |
+| constants   | one and the same class, always                                                  |
+| beginners   | like the honest, but two thirds as far above chance                             |
+| copiers     | nothing of their own: each gives the answers of one honest worker once more      |
 """
 
 from __future__ import annotations
@@ -29,7 +32,16 @@ from scipy.special import expit, logit, ndtri
 from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import ConfigError
 
-KINDS = ("experts", "honest", "biased", "spammers", "adversaries")
+KINDS = (
+    "experts",
+    "honest",
+    "biased",
+    "spammers",
+    "adversaries",
+    "constants",
+    "beginners",
+    "copiers",
+)
 DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "adversaries": 0.05}
 
 ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
@@ -58,13 +70,20 @@ class Simulation:
     mix: Mapping[str, float] = field(default_factory=lambda: DEFAULT_MIX)
     seed: int = 0
 
+    @property
+    def n_copiers(self) -> int:
+        """At most so many workers are copiers; rounding decides about the last."""
+        total = sum(self.mix.values())
+        share = self.mix.get("copiers", 0.0) / total if total > 0 else 0.0
+        return math.ceil(share * self.workers)
+
     def __post_init__(self) -> None:
         checks = {
             "--workers must be at least 1": self.workers >= 1,
             "--items must be at least 1": self.items >= 1,
             "--classes must be at least 2": self.classes >= 2,
-            "--answers-per-item must lie above 0 and be no more than --workers": (
-                0 < self.answers_per_item <= self.workers
+            "--answers-per-item must lie above 0 and be no more than --workers (less copiers)": (
+                0 < self.answers_per_item <= self.workers - self.n_copiers
             ),
             "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
             "--activity-skew must be a number from 0": 0 <= self.activity_skew < math.inf,
@@ -73,6 +92,9 @@ class Simulation:
                 set(self.mix) <= set(KINDS)
                 and all(share >= 0 for share in self.mix.values())
                 and sum(self.mix.values()) > 0
+            ),
+            "--mix with copiers needs honest workers to copy": (
+                not self.mix.get("copiers") or bool(self.mix.get("honest"))
             ),
         }
         for message, holds in checks.items():
@@ -86,6 +108,7 @@ class Crowd:
 
     truth       (n_items,)
     kinds       (n_workers,), codes into KINDS
+    originals   (n_workers,): whose answers a copier gives, -1 for all others
     confusions  (n_workers, n_classes, n_classes): [worker, true, observed]
     """
 
@@ -94,6 +117,7 @@ class Crowd:
     label: Codes
     truth: Codes
     kinds: Codes
+    originals: Codes
     confusions: Floats
 
 
@@ -104,12 +128,37 @@ def simulate(settings: Simulation) -> Crowd:
     kinds = _kinds(rng, settings)
     confusions = _confusions(rng, settings, kinds)
     activity = np.exp(settings.activity_skew * _normal(rng, settings.workers))
+    copiers = kinds == KINDS.index("copiers")
+    activity[copiers] = 0.0  # what they give is not their own
     whole, fraction = divmod(settings.answers_per_item, 1.0)
     n_answers = (int(whole) + (rng.random(settings.items) < fraction)).astype(np.int32)
     worker = _assign(rng, activity / activity.sum(), n_answers)
     item = np.repeat(np.arange(settings.items, dtype=np.int32), n_answers)
     label = _answers(rng, confusions, worker, truth[item])
-    return Crowd(worker, item, label, truth, kinds, confusions)
+    originals = np.full(settings.workers, -1, dtype=np.int32)
+    if copiers.any():
+        models = np.flatnonzero(kinds == KINDS.index("honest"))
+        originals[copiers] = models[_below(rng, len(models), int(copiers.sum()))]
+        confusions[copiers] = confusions[originals[copiers]]
+        worker, item, label = _with_copies(worker, item, label, originals)
+    return Crowd(worker, item, label, truth, kinds, originals, confusions)
+
+
+def _with_copies(
+    worker: Codes, item: Codes, label: Codes, originals: Codes
+) -> tuple[Codes, Codes, Codes]:
+    """Every copier gives its original's answers too; sorted by item and worker again."""
+    copier = np.flatnonzero(originals >= 0).astype(np.int32)
+    by_worker = np.argsort(worker, kind="stable")
+    sizes = np.bincount(worker, minlength=len(originals))
+    starts = np.cumsum(sizes) - sizes
+    n_copied = sizes[originals[copier]]
+    within = np.arange(n_copied.sum()) - np.repeat(np.cumsum(n_copied) - n_copied, n_copied)
+    rows = by_worker[np.repeat(starts[originals[copier]], n_copied) + within]
+    worker = np.concatenate([worker, np.repeat(copier, n_copied)])
+    item, label = np.concatenate([item, item[rows]]), np.concatenate([label, label[rows]])
+    order = np.lexsort((worker, item))
+    return worker[order], item[order], label[order]
 
 
 def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
@@ -169,7 +218,9 @@ def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) ->
     n_workers, n_classes = settings.workers, settings.classes
     shape = (n_workers, n_classes, n_classes)
     right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * _normal(rng, n_workers))
-    right = np.where(kinds == KINDS.index("experts"), 1 - (1 - right) / 4, right)[:, None, None]
+    right = np.where(kinds == KINDS.index("experts"), 1 - (1 - right) / 4, right)
+    lower = (2 * right + 1 / n_classes) / 3
+    right = np.where(kinds == KINDS.index("beginners"), lower, right)[:, None, None]
     identity = np.eye(n_classes)
     mistakes = -np.log1p(-rng.random(shape)) * (1 - identity)  # uneven, zero on the diagonal
     mistakes /= mistakes.sum(axis=2, keepdims=True)
@@ -179,7 +230,12 @@ def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) ->
     preferences = -np.log1p(-rng.random((n_workers, 1, n_classes)))
     spam = np.broadcast_to(preferences / preferences.sum(axis=2, keepdims=True), shape)
     reversed_ = np.roll(honest, 1, axis=2)  # what was said of class c is said of c + 1
-    by_kind: dict[str, Floats] = {"biased": biased, "spammers": spam, "adversaries": reversed_}
+    by_kind: dict[str, Floats] = {
+        "biased": biased,
+        "spammers": spam,
+        "adversaries": reversed_,
+        "constants": np.broadcast_to(favourite, shape),
+    }
     confusions = honest
     for kind, rows in by_kind.items():
         confusions = np.where((kinds == KINDS.index(kind))[:, None, None], rows, confusions)

@@ -19,6 +19,7 @@ EXAMPLES = """
 misc simulate -o answers.csv --truth truth.csv
 misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz
 misc simulate --mix honest=0.7,spammers=0.3 --accuracy 0.8 | misc aggregate -
+misc simulate --mix honest=0.8,constants=0.1,copiers=0.1 -o answers.csv
 """
 
 
@@ -67,7 +68,8 @@ def _mix(text: str | None) -> dict[str, float] | None:
     section=_CROWD,
     metavar="KIND=SHARE,…",
     help="Kinds of workers: experts, honest, biased, spammers, adversaries "
-    "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05].",
+    "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05]; also constants, who always say the same, "
+    "beginners, two thirds as far above chance as the honest, and copiers of honest workers.",
 )
 @options.option(
     "--activity-skew",
@@ -86,8 +88,9 @@ def _mix(text: str | None) -> dict[str, float] | None:
 def command(**parameters: Any) -> None:
     """Make up a crowd and its answers, with the truth, to try things on.
 
-    Workers are experts, honest, biased, spammers or adversaries; the same seed gives the same
-    bytes. Files are CSV, or TSV, gzipped or Parquet by their extension.
+    Workers are experts, honest, biased, spammers, adversaries, constants, beginners or copiers;
+    the same seed gives the same bytes. Files are CSV, or TSV, gzipped or Parquet by their
+    extension.
     """
     from misc_cli.io.render import write_table
     from misc_cli.io.write import Output, check_writable, write_all

@@ -9,8 +9,8 @@ If only the truth joins them, κ_wv ≈ s_w s_v with one skill per worker: the a
 of rank one, and s_w is what all of w's partners say of it (compare Jaffe, Fetaya, Nadler, Jiang &
 Kluger 2016, "Unsupervised ensemble learning with dependent classifiers"). Two experts agree often,
 and also with everybody else more than others do; two copies agree always, and with everybody else
-no more than before. A worker's skill is a weighted median over its partners, so that a few copies
-among them do not move it. Then
+no more than before. A worker's partners are dealt into groups, each group says what s_w is, and the
+weighted median of the groups counts, so that a few copies among them do not move it. Then
     E     = n (e_wv + (1 − e_wv) s_w s_v)    what the truth explains of their agreement
     ρ_wv  = (A − E) / (n − E)                their likeness: 0 independent, 1 always the same
 How likely so much agreement would be by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
@@ -39,11 +39,10 @@ COPIES = 0.9  # from here on two workers are as good as one
 MOST_PAIRS_OF_ANSWERS = 2_500_000
 PAIRS_AT_ONCE = 200_000
 MARGIN_PRIOR = 2.0  # answers of the crowd's in a worker's shares of labels
-SKILL_PRIOR = 10.0  # shared items with a typical worker in a worker's skill
-MOST_SAY = (
-    50.0  # shared items beyond which a partner's say grows no more: no copy outvotes the rest
-)
-ROUNDS = 8  # of halving the step towards the medians; more change no pair that is found
+SKILL_PRIOR = 5.0  # shared items with a typical worker in a worker's skill
+MOST_SAY = 30  # shared items beyond which a partner's say grows no more: no copy outvotes the rest
+GROUPS = 15  # of partners
+ROUNDS = 6  # of half a step towards the medians
 
 Keys = npt.NDArray[np.int64]
 Chosen = npt.NDArray[np.bool_]
@@ -100,12 +99,13 @@ def compare_pairs(votes: Votes) -> Pairs:
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     sizes = np.diff(starts, append=len(pair))
     agreed = np.add.reduceat(keys % 2, starts) if len(starts) else sizes
+    first, second = np.divmod(pair[starts], votes.n_workers)
+    margins = _margins(votes, worker, answer)
+    skill = _skills(margins, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
-    first, second = np.divmod(pair[starts[enough]], votes.n_workers)
+    first, second = first[enough], second[enough]
     shared, same = sizes[enough].astype(np.float64), agreed[enough].astype(np.float64)
-    by_chance = _by_chance(votes, worker, answer, first, second)
-    beyond = (same / shared - by_chance) / (1.0 - by_chance)
-    skill = _skills(votes.n_workers, first, second, beyond, shared * (1.0 - by_chance))
+    by_chance = margins.of_pairs(first, second)
     common = np.clip(skill[first] * skill[second], 0.0, 1.0)
     expected = shared * (by_chance + (1.0 - by_chance) * common)
     return Pairs(
@@ -144,52 +144,82 @@ def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) ->
     return keys
 
 
-def _by_chance(votes: Votes, worker: Keys, answer: Keys, first: Keys, second: Keys) -> Floats:
-    """e_wv of every pair, the workers' shares of labels smoothed by the crowd's, (n_pairs,)."""
-    shape = (votes.n_workers, votes.n_classes)
-    counts: Any = sp.csr_array((np.ones(len(worker)), (worker, answer)), shape=shape)
-    crowd = np.bincount(answer, minlength=votes.n_classes) / max(len(answer), 1)
-    totals = counts.sum(axis=1) + MARGIN_PRIOR
-    usual: Floats = MARGIN_PRIOR * np.asarray(counts @ crowd)
-    common = np.empty(len(first))
-    for start in range(0, len(first), PAIRS_AT_ONCE):
-        rows = slice(start, start + PAIRS_AT_ONCE)
-        common[rows] = counts[first[rows]].multiply(counts[second[rows]]).sum(axis=1)
-    common += usual[first] + usual[second] + MARGIN_PRIOR**2 * float(crowd @ crowd)
-    shares: Floats = common / (totals[first] * totals[second])
-    return np.minimum(shares, 1.0 - 1e-6)
+@dataclass(frozen=True)
+class _Margins:
+    """The workers' shares of labels, smoothed by the crowd's, as far as chance needs them.
 
-
-def _skills(n_workers: int, first: Keys, second: Keys, beyond: Floats, say: Floats) -> Floats:
-    """s_w, (n_workers,): the weighted median of κ_wv / s_v over w's partners v, again and again.
-
-    A partner's say is its shared items, up to a limit, times s_v² (the spread of the ratio), beside
-    one typical partner that every worker has.
+    counts  (n_workers, n_classes), sparse: how often a worker said each class
+    usual   (n_workers,) Σ_k counts · the crowd's share of k
+    totals  (n_workers,) how many answers, with the crowd's
+    crowd   Σ_k of the crowd's share squared
     """
-    if len(first) == 0:
-        return np.zeros(n_workers)
-    typical = float(np.sqrt(max(np.average(beyond, weights=say), 0.01)))
-    everyone = np.arange(n_workers)
-    of = np.concatenate([first, second, everyone])
-    partner = np.concatenate([second, first])
-    ratio_of, limited = np.tile(beyond, 2), np.tile(np.minimum(say, MOST_SAY), 2)
-    usual = np.full(n_workers, typical)
-    skill = usual
+
+    counts: Any
+    usual: Floats
+    totals: Floats
+    crowd: float
+
+    def of_workers(self) -> Floats:
+        """The chance of a worker to agree with the crowd's answers, (n_workers,)."""
+        chance: Floats = (self.usual + MARGIN_PRIOR * self.crowd) / self.totals
+        return np.minimum(chance, 1.0 - 1e-6)
+
+    def of_pairs(self, first: Keys, second: Keys) -> Floats:
+        """e_wv of every pair, (n_pairs,)."""
+        common = np.empty(len(first))
+        for start in range(0, len(first), PAIRS_AT_ONCE):
+            rows = slice(start, start + PAIRS_AT_ONCE)
+            one, other = self.counts[first[rows]], self.counts[second[rows]]
+            common[rows] = one.multiply(other).sum(axis=1)
+        common += MARGIN_PRIOR * (self.usual[first] + self.usual[second])
+        common += MARGIN_PRIOR**2 * self.crowd
+        chance: Floats = common / (self.totals[first] * self.totals[second])
+        return np.minimum(chance, 1.0 - 1e-6)
+
+
+def _margins(votes: Votes, worker: Keys, answer: Keys) -> _Margins:
+    shape = (votes.n_workers, votes.n_classes)
+    counts = sp.csr_array((np.ones(len(worker)), (worker, answer)), shape=shape)
+    crowd = np.bincount(answer, minlength=votes.n_classes) / max(len(answer), 1)
+    totals = np.asarray(counts.sum(axis=1)) + MARGIN_PRIOR
+    return _Margins(counts, np.asarray(counts @ crowd), totals, float(crowd @ crowd))
+
+
+def _skills(margins: _Margins, first: Keys, second: Keys, shared: Keys, agreed: Keys) -> Floats:
+    """s_w, (n_workers,), from what groups of partners say, again and again.
+
+    A group g says Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, its say is the denominator's; a
+    partner's n counts up to a limit. One typical partner beside them is everybody's.
+    """
+    n_workers = len(margins.totals)
+    by_chance = margins.of_workers()
+    of, partner = np.concatenate([first, second]), np.concatenate([second, first])
+    n_items = np.minimum(shared, MOST_SAY).astype(np.float64)
+    scale = n_items / np.maximum(shared, 1)
+    counted, same = np.tile(n_items, 2), np.tile(agreed * scale, 2)
+    cell = of * GROUPS + partner % GROUPS
+    n_cells = n_workers * GROUPS
+    beyond = np.bincount(cell, same - counted * by_chance[of], n_cells).reshape(n_workers, GROUPS)
+    room = counted * (1.0 - by_chance[of])
+    typical = float(np.sqrt(max(beyond.sum() / max(room.sum(), 1e-9), 0.01)))
+    usual = np.full((n_workers, 1), typical)
+    skill = usual[:, 0]
     for _ in range(ROUNDS):
-        theirs = np.maximum(skill[partner], 0.05)
-        ratio = np.concatenate([ratio_of / theirs, usual])
-        weight = np.concatenate([limited * theirs**2, SKILL_PRIOR * usual**2])
-        skill = np.clip((skill + _medians(of, ratio, weight, n_workers)) / 2.0, -1.0, 1.0)
+        theirs = np.maximum(skill, 0.05)[partner]
+        say = np.bincount(cell, room * theirs, n_cells).reshape(n_workers, GROUPS)
+        ratio = np.hstack([beyond / np.maximum(say, 1e-9), usual])
+        weight = np.hstack([say, SKILL_PRIOR * usual])
+        skill = np.clip((skill + _medians(ratio, weight)) / 2.0, -1.0, 1.0)
     return skill
 
 
-def _medians(group: Keys, values: Floats, weights: Floats, n_groups: int) -> Floats:
-    """The weighted median of each group's values, (n_groups,); no group is empty."""
-    order = np.lexsort((values, group))
-    reached = np.cumsum(weights[order])
-    ends = np.cumsum(np.bincount(group, weights, n_groups))
-    middles = ends - np.diff(ends, prepend=0.0) / 2.0
-    medians: Floats = values[order][np.minimum(np.searchsorted(reached, middles), len(order) - 1)]
+def _medians(values: Floats, weights: Floats) -> Floats:
+    """The weighted median of each row, (n_rows,)."""
+    order = np.argsort(values, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    middle = (reached >= reached[:, -1:] / 2.0).argmax(axis=1)[:, None]
+    found = np.take_along_axis(order, middle, axis=1)
+    medians: Floats = np.take_along_axis(values, found, axis=1)[:, 0]
     return medians
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.decide import Decision
@@ -13,7 +14,9 @@ from misc_cli.run.diagnostics import Record
 from misc_cli.run.settings import Methods
 
 if TYPE_CHECKING:
+    from misc_cli.evaluate.alike import Pairs
     from misc_cli.loop.driver import Mixture
+    from misc_cli.run.verdicts import Verdicts
 
 Figure = float | int | bool | None
 
@@ -44,3 +47,18 @@ class Outcome:
     @property
     def labels(self) -> Labels:
         return self.encoding.labels
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Which workers err together."""
+        from misc_cli.evaluate.alike import compare_pairs
+
+        return compare_pairs(self.labels.votes)
+
+    @cached_property
+    def verdicts(self) -> Verdicts:
+        """What to think of each worker."""
+        from misc_cli.run.evidence import gather
+        from misc_cli.run.verdicts import judge
+
+        return judge(gather(self.labels, self.aggregation.posteriors), self.pairs)

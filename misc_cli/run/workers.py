@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.compute as pc
+import scipy.sparse as sp
 
 from misc_cli.core.decide import Decision
 from misc_cli.core.parallel import map_in_order
 from misc_cli.core.types import Aggregation, Codes, Floats, Labels, WorkerTable
 from misc_cli.errors import InputError
+
+Z = 1.96  # 95 of 100
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class WorkerReport:
 
     answers      how many answers it gave
     accuracy     Σ_c p_c · π[c, c]: the chance that it is right on an item drawn from the classes
+    low, high    between which that lies in 95 cases of 100 (see `accuracy_interval`)
     agreement    share of its answers that equal the items' final labels
     information  mutual information of the true class and its answer, in bits: 0 for a spammer,
                  however often it happens to be right; high for one who is reliably wrong
@@ -27,6 +31,8 @@ class WorkerReport:
 
     answers: Floats
     accuracy: Floats
+    low: Floats
+    high: Floats
     agreement: Floats
     information: Floats
     confusions: Floats
@@ -49,13 +55,55 @@ def report_workers(labels: Labels, aggregation: Aggregation, decision: Decision)
     for partial_answers, partial_agreed in map_in_order(kernel, votes.blocks):
         answers += partial_answers
         agreed += partial_agreed
+    accuracy = np.einsum("c,wcc->w", prior, confusions)
+    low, high = accuracy_interval(labels, aggregation, accuracy)
     return WorkerReport(
         answers=answers,
-        accuracy=np.einsum("c,wcc->w", prior, confusions),
+        accuracy=accuracy,
+        low=low,
+        high=high,
         agreement=agreed / np.maximum(answers, 1.0),
         information=_information(prior, confusions),
         confusions=confusions,
     )
+
+
+def accuracy_interval(
+    labels: Labels, aggregation: Aggregation, accuracy: Floats
+) -> tuple[Floats, Floats]:
+    """Wilson's interval around the accuracy, (n_workers,) each, of as many answers as it rests on.
+
+    accuracy = Σ_c p_c a_c, and of a_c = π[c, c] there are n_c = Σ_i T_ic answers, so its variance
+    is Σ_c p_c² a_c (1 − a_c) / (n_c + 1): a class that it hardly saw widens the interval. Labels
+    are not known but inferred: answers whose item is surely of one class tell more than those whose
+    item may be of two, and Σ_c T_ic² is the share of an answer that counts. An interval of so many
+    answers, n = accuracy (1 − accuracy) / variance, is Wilson's, which does not leave 0 to 1. That
+    the labels may be wrong together is in no interval.
+    """
+    votes, posteriors = labels.votes, aggregation.posteriors
+    right = np.diagonal(aggregation.confusions, axis1=1, axis2=2)  # (n_workers, n_classes)
+    sharpness = (posteriors**2).sum(axis=1)
+    seen = np.zeros((votes.n_workers, votes.n_classes))
+    for rows in votes.blocks:
+        block = votes.block(rows)
+        shape = (block.shape[0], votes.n_workers)
+        who = sp.csr_array(
+            (np.ones(block.nnz), block.indices // votes.n_classes, block.indptr), shape=shape
+        )
+        seen += who.T @ (posteriors[rows] * sharpness[rows, None])
+    smoothed = (right * seen + 0.5) / (seen + 1.0)
+    prior = aggregation.class_prior
+    variance = (prior**2 * smoothed * (1.0 - smoothed) / (seen + 1.0)).sum(axis=1)
+    middle = np.clip(accuracy, 0.0, 1.0)
+    # at 0 and at 1 a share has no variance of its own: one more answer of either kind gives it some
+    total = seen.sum(axis=1)
+    inside = (middle * total + 1.0) / (total + 2.0)
+    n_answers = np.maximum(inside * (1.0 - inside) / np.maximum(variance, 1e-12), 1e-9)
+    n_answers = np.minimum(n_answers, np.maximum(total, 1e-9))
+    centre = (middle + Z**2 / (2.0 * n_answers)) / (1.0 + Z**2 / n_answers)
+    reach = Z * np.sqrt(middle * (1.0 - middle) / n_answers + Z**2 / (4.0 * n_answers**2))
+    reach /= 1.0 + Z**2 / n_answers
+    return np.clip(centre - reach, 0.0, middle), np.clip(centre + reach, middle, 1.0)
 
 
 def _sums(groups: Codes, values: Floats, n_groups: int) -> Floats:

@@ -152,11 +152,15 @@ def test_probabilities_and_details_stand_in_class_order() -> None:
     words = ["--probabilities", "--item-details", "--class-order", "yes,no,maybe"]
     assert run(["aggregate", "answers.csv", "--aggregator", "mv", "-o", "l.csv", *words]) == 0
     header, *_ = Path("l.csv").read_text().splitlines()
-    assert header == "item,label,confidence,answers,tie,runner_up,entropy,p_yes,p_no,p_maybe"
+    assert header == (
+        "item,label,confidence,answers,tie,runner_up,entropy,agreement,"
+        "votes_yes,votes_no,votes_maybe,p_yes,p_no,p_maybe"
+    )
     last = rows("l.csv")[-1]
     assert (last["label"], last["tie"], last["runner_up"]) == ("yes", "1", "no")
     assert (last["p_yes"], last["p_no"], last["p_maybe"]) == ("0.5", "0.5", "0")
-    assert (last["entropy"], last["answers"]) == ("1", "2")
+    assert (last["entropy"], last["answers"], last["agreement"]) == ("1", "2", "0")
+    assert (last["votes_yes"], last["votes_no"], last["votes_maybe"]) == ("1", "1", "0")
 
 
 def test_workers_are_reported_with_their_confusions() -> None:
