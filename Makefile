@@ -1,8 +1,9 @@
 # Everything from a bare clone: Python 3.11 or later and make are all it takes.
 PYTHON ?= python3
-DEMO := .venv/demo
-DEV := .venv/dev
-EXTRAS := .venv/extras
+ENVS ?= .venv
+DEMO := $(ENVS)/demo
+DEV := $(ENVS)/dev
+EXTRAS := $(ENVS)/extras
 PIP := -m pip install --quiet --disable-pip-version-check
 PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*' -type f)
 
@@ -11,7 +12,7 @@ BENCH := benchmarks/.venv
 BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	&& apt-get install -y -q chromium >/dev/null 2>&1; } || echo "no Chromium: the page's tests are skipped"
 
-.PHONY: man demo test test-extras test-peers check sample bench bench-quick bench-peerannot clean
+.PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -28,6 +29,9 @@ test-extras: $(EXTRAS)/ready ## what needs a browser, a cluster, Java or a datab
 test-peers: $(DEV)/ready ## optional: the test that compares with crowd-kit, which brings 250 MB
 	$(DEV)/bin/python $(PIP) -r benchmarks/requirements.txt
 	$(DEV)/bin/python -m pytest -k crowd_kit
+
+test-pythons: ## demo and test on 3.11, 3.12 and 3.13, each in environments of its own
+	.ci/pythons
 
 check: $(DEV)/ready
 	$(DEV)/bin/ruff check .
@@ -80,6 +84,6 @@ $(EXTRAS)/ready: $(EXTRAS)/bin/python pyproject.toml
 	$(EXTRAS)/bin/python $(PIP) --editable '.[test,extras]'
 	touch $@
 
-.venv/%/bin/python:
+$(ENVS)/%/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "misc needs Python 3.11 or later: make PYTHON=…")'
-	$(PYTHON) -m venv .venv/$*
+	$(PYTHON) -m venv $(ENVS)/$*

@@ -37,10 +37,15 @@ LOSS = 1.0
 
 @dataclass(frozen=True)
 class Model:
-    """An M-step's outcome: E[log π] for the next E-step and π itself, (n_workers, K, K) each."""
+    """An M-step's outcome: E[log π] for the next E-step and π itself, (n_workers, K, K) each.
+
+    `penalty` is what the log-likelihood must lose to be the objective that the steps raise; None
+    where no such objective is known.
+    """
 
     log_confusions: Floats
     confusions: Floats
+    penalty: float | None = 0.0
 
 
 Estimate = Callable[[Floats], Model]
@@ -241,8 +246,9 @@ def fit(
         return Step(
             State(sums, model, prior, trail),
             sums.change,
-            sums.log_likelihood,
+            None if model.penalty is None else sums.log_likelihood - model.penalty,
             posteriors=engine.whole(POSTERIORS),
+            extra={} if model.penalty is not None else {"log_likelihood": sums.log_likelihood},
         )
 
     sums = engine.sweep(first_step(start, prior_of))
