@@ -12,7 +12,7 @@ BENCH := benchmarks/.venv
 BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
 	&& apt-get install -y -q chromium >/dev/null 2>&1; } || echo "no Chromium: the page's tests are skipped"
 
-.PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot clean
+.PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 
 demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -57,6 +57,10 @@ bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel
 bench-peerannot: ## optional: its torch is large
 	$(PYTHON) -m venv benchmarks/.venv-peerannot
 	benchmarks/.venv-peerannot/bin/python $(PIP) -r benchmarks/requirements-peerannot.txt
+
+TORTURE ?= minutes
+torture: $(DEV)/ready ## signals, kills, damaged input, full disks; TORTURE=quick|minutes|full
+	$(DEV)/bin/python benchmarks/run_torture.py --size $(TORTURE)
 
 clean:
 	rm -rf benchmarks/.venv benchmarks/.venv-peerannot benchmarks/out

@@ -54,7 +54,7 @@ def _outcome(words: list[str]) -> int:
 
     from misc_cli import signals
     from misc_cli.cli import misc
-    from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_USAGE, MiscError
+    from misc_cli.errors import EXIT_DONE, EXIT_USAGE, MiscError
 
     try:
         code = EXIT_DONE
@@ -87,21 +87,33 @@ def _outcome(words: list[str]) -> int:
         if closed:
             return EXIT_DONE  # whoever read it has all it wanted
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
-    except MemoryError:
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and not _is_want_of_memory(error):
+            return _defect(error, words)
         return _complain(
             "out of memory; use fewer items, smaller ranks or a pure method", EXIT_USAGE
         )
     except Exception as defect:
-        if "--verbose" in words or "-v" in words or os.environ.get("MISC_DEBUG"):
-            import traceback
+        return _defect(defect, words)
 
-            traceback.print_exc()
-        what = f"{type(defect).__name__}: {defect}"
-        return _complain(
-            f"this is a defect of misc, please report it ({what}); "
-            "MISC_DEBUG=1 shows the traceback",
-            EXIT_DEFECT,
-        )
+
+def _defect(defect: Exception, words: list[str]) -> int:
+    from misc_cli.errors import EXIT_DEFECT
+
+    if "--verbose" in words or "-v" in words or os.environ.get("MISC_DEBUG"):
+        import traceback
+
+        traceback.print_exc()
+    what = f"{type(defect).__name__}: {defect}"
+    return _complain(
+        f"this is a defect of misc, please report it ({what}); MISC_DEBUG=1 shows the traceback",
+        EXIT_DEFECT,
+    )
+
+
+def _is_want_of_memory(error: ImportError) -> bool:
+    """A library that finds no room (`ulimit -v`) is not one that is missing."""
+    return any(words in str(error) for words in ("failed to map segment", "cannot allocate"))
 
 
 def _flushed(code: int) -> int:

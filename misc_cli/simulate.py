@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import expit, logit, ndtri
 
+from misc_cli.core import memory
 from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import ConfigError
 
@@ -47,6 +48,10 @@ DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "
 ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
 FAVOURED = 0.5  # how often a biased worker gives the favourite
 BLOCK = 1 << 20
+MOST = 10**9
+MOST_CLASSES = 10**5
+MOST_SKEW = 20
+PATIENCE = 1000  # rounds of drawing again, before all workers are ranked
 
 Bools = npt.NDArray[np.bool_]
 
@@ -78,15 +83,20 @@ class Simulation:
         return math.ceil(share * self.workers)
 
     def __post_init__(self) -> None:
+        sizes = {
+            f"--workers must be from 1 to {MOST:,}": 1 <= self.workers <= MOST,
+            f"--items must be from 1 to {MOST:,}": 1 <= self.items <= MOST,
+            f"--classes must be from 2 to {MOST_CLASSES:,}": 2 <= self.classes <= MOST_CLASSES,
+        }
+        _refuse(sizes)
         checks = {
-            "--workers must be at least 1": self.workers >= 1,
-            "--items must be at least 1": self.items >= 1,
-            "--classes must be at least 2": self.classes >= 2,
             "--answers-per-item must lie above 0 and be no more than --workers (less copiers)": (
                 0 < self.answers_per_item <= self.workers - self.n_copiers
             ),
             "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
-            "--activity-skew must be a number from 0": 0 <= self.activity_skew < math.inf,
+            f"--activity-skew must be a number from 0 to {MOST_SKEW}": (
+                0 <= self.activity_skew <= MOST_SKEW
+            ),
             "--seed must not be negative": self.seed >= 0,
             f"--mix takes shares of {', '.join(KINDS)}": (
                 set(self.mix) <= set(KINDS)
@@ -97,9 +107,19 @@ class Simulation:
                 not self.mix.get("copiers") or bool(self.mix.get("honest"))
             ),
         }
-        for message, holds in checks.items():
-            if not holds:
-                raise ConfigError(message)
+        _refuse(checks)
+        n_answers = math.ceil(self.items * self.answers_per_item)
+        memory.require(
+            40 * n_answers + 8 * self.classes**2 * self.workers * 4,
+            f"a crowd with {n_answers:,} answers in {self.classes:,} classes",
+            "make a smaller one",
+        )
+
+
+def _refuse(checks: Mapping[str, bool]) -> None:
+    for message, holds in checks.items():
+        if not holds:
+            raise ConfigError(message)
 
 
 @dataclass(frozen=True)
@@ -270,13 +290,22 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
     places = np.where(wanted, draw(wanted.shape), n_workers + np.arange(most, dtype=np.int32))
     places.sort(axis=1)
     pending = np.arange(len(places))
-    while len(pending):
+    for _ in range(PATIENCE):
+        if not len(pending):
+            break
         rows = places[pending]
         repeats = _repeats(rows)
         pending = pending[repeats.any(axis=1)]
         rows[repeats] = draw((int(repeats.sum()),))
         rows.sort(axis=1)
         places[pending] = rows[repeats.any(axis=1)]
+    for start in range(0, len(pending), step := max(1, BLOCK // n_workers)):
+        rows_left = pending[start : start + step]
+        ranked = _rank_all(rng, activity, n_answers[rows_left])
+        within = np.repeat(rows_left, n_answers[rows_left])
+        first = np.concatenate([[0], np.cumsum(n_answers[rows_left])[:-1]])
+        column = np.arange(len(ranked)) - np.repeat(first, n_answers[rows_left])
+        places[within, column] = ranked
     flat: Codes = places[places < n_workers]
     return flat
 

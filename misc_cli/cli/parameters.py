@@ -72,7 +72,11 @@ class Names(ParamType):
     ) -> tuple[str, ...]:
         if not isinstance(value, str):
             return tuple(value)
-        return tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True), []))
+        try:
+            row = next(csv.reader([value], skipinitialspace=True), [])
+        except csv.Error:
+            self.fail(f"{value!r} is not one row of names separated by commas", param, ctx)
+        return tuple(name.strip() for name in row)
 
 
 class Duration(ParamType):

@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+MOST_THREADS = 1024  # that arrow is told of; it would try to start them all
+
 own_process = False  # set where `misc` starts; a library must not touch its host's imports
 
 
@@ -76,7 +78,7 @@ def limit_arrow(threads: int) -> None:
     if own_process:
         import pyarrow as pa
 
-        pa.set_cpu_count(threads)
+        pa.set_cpu_count(min(threads, MOST_THREADS))
 
 
 def load_arrow() -> None:

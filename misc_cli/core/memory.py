@@ -3,22 +3,71 @@
 from __future__ import annotations
 
 import os
+import re
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 from misc_cli.errors import ConfigError
 
 GIB = 1 << 30
 
+# Files of a control group: its limit, what is taken, and how memory.stat calls idle cache.
+V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+V2 = ("memory.max", "memory.current", "inactive_file")
+
 
 def available_bytes() -> int:
-    """Memory that can be had without swapping: the system's, within the container's limit."""
-    available = _system_bytes()
+    """Memory that can be had without swapping: the system's, within every limit set on us."""
+    return max(0, min([_system_bytes(), *_container_bytes(), *_process_bytes()]))
+
+
+def _container_bytes(root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
+    """What is left in this process's control group and those around it, of version 1 and 2."""
     try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-    except (OSError, ValueError):  # no such file, or "max": no limit
-        return available
-    return min(available, max(limit - used, 0))
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if kinds and "memory" not in kinds.split(","):
+            continue
+        base = root / "memory" if kinds else root
+        limit, used, idle = V1 if kinds else V2
+        group = base / path.lstrip("/")
+        for place in (group, *group.parents):
+            try:
+                most = int((place / limit).read_text())  # "max" is none
+                taken = int((place / used).read_text())
+                cache = re.search(rf"^{idle} (\d+)$", (place / "memory.stat").read_text(), re.M)
+            except (OSError, ValueError):
+                most = taken = 0
+                cache = None
+            if most:
+                yield most - taken + (int(cache[1]) if cache else 0)
+            if place == base:
+                break
+
+
+def _process_bytes() -> Iterator[int]:
+    """What `ulimit -v` leaves."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY:
+        try:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+        except OSError:
+            pages = 0
+        yield most - pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def require_for(n_items: int, n_workers: int, n_classes: int) -> None:
+    """What every method holds at least: posteriors and a confusion matrix per worker."""
+    needed = 8 * n_classes * (3 * n_items + 2 * n_workers * n_classes)
+    require(
+        needed,
+        f"{n_classes:,} classes of {n_workers:,} workers on {n_items:,} items",
+        "labels with so many values look like free text: merge them, or name another --label-col",
+    )
 
 
 def require(needed: int, what: str, remedy: str) -> None:

@@ -32,9 +32,9 @@ class Number(NamedTuple):
         kind = Integral if self.whole else Real
         if not isinstance(value, kind) or isinstance(value, bool):
             return False
-        number = float(value)
+        number: Any = value  # not as a float: a whole number may be too large for one
         above = number > self.least if self.excluded else number >= self.least
-        return above and number <= self.most
+        return bool(above and number <= self.most)
 
     @property
     def said(self) -> str:

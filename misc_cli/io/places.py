@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from misc_cli import signals
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io import locks
 
@@ -95,9 +96,10 @@ def open_special(path: Path) -> BinaryIO:
 
 def close_all() -> None:
     """Forget what was opened and locked for outputs; a command that ends calls this."""
-    while _opened:
-        os.close(_opened.popitem()[1])
-    locks.release_all()
+    with signals.held():
+        while _opened:
+            os.close(_opened.popitem()[1])
+        locks.release_all()
 
 
 def _check(path: Path, read: set[tuple[int, int]], seen: set[Path]) -> None:

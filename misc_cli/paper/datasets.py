@@ -87,10 +87,12 @@ def cache_folder() -> Path:
     """Where this user's copies live: the platform's cache folder."""
     if given := os.environ.get("XDG_CACHE_HOME"):
         root = Path(given)
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches"
     else:
-        root = Path.home() / ".cache"
+        try:
+            home = Path.home()
+        except RuntimeError:  # no HOME, and a user id that nobody knows, as in some containers
+            raise ConfigError("this user has no home folder; set XDG_CACHE_HOME") from None
+        root = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
     return root / "misc-cli" / "datasets"
 
 
@@ -118,6 +120,11 @@ def find(name: str, folder: Path | None = None) -> Path | None:
 def locate(name: str, folder: Path | None = None) -> Path:
     """The folder of a copy that is already here; an error that says how to get one if not."""
     found = find(name, folder)
+    if found is not None and found == cache_folder() / name and not is_intact(get(name), found):
+        raise InputError(
+            f"{found}: this copy of {name} is damaged (SHA-256 differs); fetch it again: "
+            f"misc datasets fetch {name}"
+        )
     if found is None:
         raise InputError(
             f"dataset {name} is not on this machine; run: misc datasets fetch {name} "

@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -23,7 +25,7 @@ import scipy
 
 from misc_cli.core.encode import encode, encode_gold
 from misc_cli.core.types import Aggregation, Codes, Labels, ignore_iteration
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.io.read import read_answer_columns, read_known
 from misc_cli.loop.driver import mix
@@ -168,7 +170,7 @@ class Done:
 
 
 class Memory:
-    """Cells that are done, one JSON object a line; a line cut short by a crash is skipped.
+    """Cells that are done, one JSON object a line; a line cut short by a crash is dropped.
 
     `fresh` forgets what is there and still remembers what comes: a later line counts.
     """
@@ -177,13 +179,28 @@ class Memory:
         self.path = path
         self.done: dict[str, Done] = {}
         if path is not None and path.is_file() and not fresh:
-            for line in path.read_text("utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                    done = Done(entry["error"], entry["seconds"], entry["options"])
-                    self.done[entry["key"]] = done
-                except (ValueError, KeyError, TypeError):
-                    continue
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        n_damaged = 0
+        try:
+            lines = path.read_text("utf-8", errors="replace").splitlines()
+        except OSError:  # a cache that cannot be read is none
+            lines = []
+        for line in filter(None, lines):
+            try:
+                entry = json.loads(line)
+                error, seconds = float(entry["error"]), float(entry["seconds"])
+                self.done[str(entry["key"])] = Done(error, seconds, dict(entry["options"]))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                n_damaged += 1
+        if n_damaged:
+            warnings.warn(
+                f"{path}: {n_damaged:,} damaged {'line' if n_damaged == 1 else 'lines'} dropped; "
+                "those cells are done again",
+                MiscWarning,
+                stacklevel=3,
+            )
 
     def add(self, key: str, done: Done, cell: Cell) -> None:
         """Remember at once, so that an interrupted run goes on where it was."""
@@ -193,8 +210,10 @@ class Memory:
         line = json.dumps({"key": key, **vars(cell), **vars(done), "version": __version__})
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            with self.path.open("ab+") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+                cut = file.read(1) not in (b"", b"\n")  # a crash left half a line
+                file.write(b"\n" * cut + line.encode() + b"\n")
         except OSError:
             self.path = None  # a cache that cannot be written is no reason to stop
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
+from misc_cli.core.memory import require_for
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import (
     Answers,
@@ -35,6 +36,7 @@ def run(request: Request) -> Outcome:
         encoding = _with_gold(encoded(request.answers, settings), request.gold)
         known = _known(encoding.labels, request.truth)
     labels = encoding.labels
+    require_for(labels.n_items, labels.n_workers, labels.n_classes)
     recorder = Recorder(known, request.on_iteration)
     with watch.stage("fit"), thread_limit(settings.threads):
         found = (request.fitter or fit)(labels, methods, recorder, recorder.judged)

@@ -37,7 +37,7 @@ def test_a_finished_run_says_the_same_as_a_new_one(capfd: pytest.CaptureFixture[
     for name in ("workers", "items"):
         for source, more in (("answers.csv", EM), ("labels.run.json", [])):
             assert run([name, source, *more, "--json", "--sort", name[:-1]]) == 0
-            found[name, source] = json.loads(capfd.readouterr().out)
+            found[name, source] = json.loads(capfd.readouterr().out)[name]
     for name in ("workers", "items"):
         new, old = found[name, "answers.csv"], found[name, "labels.run.json"]
         assert len(new) == len(old) > 0

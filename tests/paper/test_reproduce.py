@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.paper import datasets, reproduce
 from misc_cli.paper.rank_search import search
 from misc_cli.paper.reproduce import Cell, Memory, choose, paper_table, shipped_cells
@@ -53,12 +53,16 @@ def test_a_cell_that_is_done_is_not_done_again(
         return 1.0
 
     monkeypatch.setattr(reproduce, "run_cell", run_cell)
-    second = list(reproduce.reproduce(cells, folder=folder, memory=Memory(path)))
+    with pytest.warns(MiscWarning, match="1 damaged line dropped"):
+        memory = Memory(path)
+    second = list(reproduce.reproduce(cells, folder=folder, memory=memory))
     assert ran == cells[1:]
     assert second[0] == first[0]
     # other code, other figures: nothing that was remembered counts any more
     monkeypatch.setattr(reproduce, "_code", lambda: b"another version")
-    list(reproduce.reproduce(cells, folder=folder, memory=Memory(path)))
+    with pytest.warns(MiscWarning, match="1 damaged line dropped"):
+        memory = Memory(path)
+    list(reproduce.reproduce(cells, folder=folder, memory=memory))
     assert ran == [cells[1], *cells]
 
 

@@ -1,0 +1,70 @@
+"""`make torture`: what a hostile day does to the tool, as a table of tries and failures.
+
+quick   seconds: the part that runs in `make test`
+minutes about eight minutes of two quiet cores (the default)
+full    ten thousand mutants, a thousand kills at the renames, three hundred budgets
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from torture import moments, mutants, option_tries, places
+from torture.harness import Tally, load
+
+Section = Callable[[], Tally]
+SIZES = ("quick", "minutes", "full")
+
+
+def sections(size: str) -> dict[str, Section]:
+    """How often each is tried: quick, minutes, full."""
+    at = SIZES.index(size)
+
+    def of(*counts: int) -> int:
+        return counts[at]
+
+    return {
+        "mutants": lambda: mutants.mutants(of(200, 10_000, 20_000)),
+        "runs": lambda: mutants.mutant_runs(of(10, 300, 2_000)),
+        "options": lambda: option_tries.option_tries((0.02, 0.15, 1.0)[at]),
+        "renames": lambda: moments.renames(of(12, 300, 1_000)),
+        "random": lambda: moments.at_random(of(4, 100, 400)),
+        "budgets": lambda: moments.budgets(of(2, 40, 300)),
+        "races": lambda: moments.races(of(1, 10, 50)),
+        "changing": lambda: moments.changing(of(3, 45, 300)),
+        "streams": lambda: places.streams(of(1, 8, 40)),
+        "determinism": lambda: places.determinism(of(2, 24, 120)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=SIZES, default="minutes")
+    parser.add_argument("--only", nargs="*", help="sections by name")
+    given = parser.parse_args()
+    load()
+    done: list[Tally] = []
+    for name, section in sections(given.size).items():
+        if given.only and name not in given.only:
+            continue
+        started = time.monotonic()
+        tally = section()
+        tally.seconds = time.monotonic() - started
+        done.append(tally)
+        print(f"{name}: {tally.tries:,} tries, {len(tally.failures)} failures", file=sys.stderr)
+        for failure in tally.failures[:20]:
+            print(f"  {failure}", file=sys.stderr)
+    print("| what | tries | failures | seconds |\n|---|---:|---:|---:|")
+    for tally in done:
+        print(f"| {tally.name} | {tally.tries:,} | {len(tally.failures)} | {tally.seconds:.0f} |")
+    sys.exit(any(tally.failures for tally in done))
+
+
+if __name__ == "__main__":
+    main()

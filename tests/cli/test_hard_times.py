@@ -1,0 +1,146 @@
+"""Little memory, few files, no home, damaged caches, absurd numbers: a message and no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+from misc_cli.core import memory
+from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.paper import datasets, reproduce
+from tests.cli.test_process import REPO, write_answers
+
+MISC = f"'{sys.executable}' -m misc_cli"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(REPO))
+    write_answers(Path("answers.csv"), 2000)
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "code"), [("-n 12", 0), ("-v 100000", 2), ("-v 500000", None)], ids=str
+)
+def test_little_of_everything(limit: str, code: int | None) -> None:
+    done = shell(f"ulimit {limit}; {MISC} aggregate answers.csv --time-budget 2s -o labels.csv")
+    assert done.returncode in (0, 2) if code is None else done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert Path("labels.csv").exists() == (done.returncode == 0)
+
+
+def test_a_user_without_a_home(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    for variable in ("XDG_CACHE_HOME", "MISC_DATA_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    for words in (["datasets", "list"], ["datasets", "path", "web"], ["reproduce"]):
+        assert run(words) == 2
+        assert "XDG_CACHE_HOME" in capfd.readouterr().err
+
+
+def test_many_classes_are_refused_before_they_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"w{n % 50},i{n % 400},text {n}\n" for n in range(20_000))
+    Path("texts.csv").write_text("worker,item,label\n" + rows)
+    monkeypatch.setattr(memory, "_system_bytes", lambda: 8 << 30)
+    assert run(["aggregate", "texts.csv", "--aggregator", "mv", "--allow-odd"]) == 2
+    assert "free text" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_containers_limit_counts(
+    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "4:cpu,memory:/a/b\n" if version == 1 else "0::/a/b\n"
+    root = tmp_path / "cgroup"
+    group = root / ("memory/a/b" if version == 1 else "a/b")
+    group.mkdir(parents=True)
+    limit, used, idle = memory.V1 if version == 1 else memory.V2
+    for place, most, taken in ((group, 1000, 300), (group.parent, 900, 350)):
+        (place / limit).write_text(f"{most}\n")
+        (place / used).write_text(f"{taken}\n")
+        (place / "memory.stat").write_text(f"x 1\n{idle} 50\n")
+    read_text = Path.read_text
+    monkeypatch.setattr(
+        Path,
+        "read_text",
+        lambda path, *words: line if str(path) == "/proc/self/cgroup" else read_text(path, *words),
+    )
+    assert list(memory._container_bytes(root)) == [750, 600]
+
+
+def test_a_damaged_memory_of_cells_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "reproduce.jsonl"
+    good = '{"key": "a", "error": 1.5, "seconds": 2, "options": {}}'
+    path.write_bytes(f'{good}\n{{"key"\nnull\n{good.replace("1.5", "[]")}\n\n'.encode() + b"\xff")
+    with pytest.warns(MiscWarning, match="4 damaged lines dropped"):
+        found = reproduce.Memory(path)
+    assert found.done == {"a": reproduce.Done(1.5, 2.0, {})}
+    found.add("b", reproduce.Done(1.0, 1.0, {}), reproduce.Cell("web", "none", "mv"))
+    with pytest.warns(MiscWarning, match="4 damaged"):
+        assert set(reproduce.Memory(path).done) == {"a", "b"}
+
+
+def test_a_damaged_copy_of_a_dataset_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("MISC_DATA_DIR", raising=False)
+    copy = datasets.cache_folder() / "web"
+    copy.mkdir(parents=True)
+    for file in datasets.COLUMNS:
+        (copy / file).write_text("item,label\n")
+    with pytest.raises(Exception, match="damaged"):
+        datasets.locate("web")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--threads", "2147483648"],
+        ["--threads", "9" * 30],
+        ["--class-order", "a\nb"],
+        ["--aggregator", "ebcc", "--subtypes", "9223372036854775807"],
+        ["--aggregator", "ds-em", "--completer", "lrtc", "--lrtc-weights", "1e308,1e308,1e308"],
+        ["--aggregator", "ds-em", "--completer", "lrtc", "--rho", "1e300"],
+        ["--aggregator", "ds-em", "--completer", "tucker", "--passes", "9" * 400],
+        ["--aggregator", "mmce-c", "--regularization", "1e-300"],
+    ],
+    ids=lambda words: words[-2],
+)
+def test_absurd_numbers(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["aggregate", "answers.csv", *words]) == 2
+    assert "defect" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["workers", "items", "classes", "activity-skew"])
+def test_an_absurd_crowd(flag: str, capfd: pytest.CaptureFixture[str]) -> None:
+    for number in ("2147483647", "9223372036854775807", "9" * 40):
+        assert run(["simulate", f"--{flag}", number]) == 2
+    assert "defect" not in capfd.readouterr().err
+
+
+def test_a_very_uneven_crowd_ends() -> None:
+    assert run(["simulate", "--activity-skew", "20", "-o", "uneven.csv"]) == 0
+    rows = Path("uneven.csv").read_text().splitlines()[1:]
+    pairs = {tuple(row.split(",")[:2]) for row in rows}
+    assert len(pairs) == len(rows), "every item is answered by different workers"
+    with pytest.raises(ConfigError):
+        memory.require(1 << 60, "this", "do less")

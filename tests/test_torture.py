@@ -1,0 +1,21 @@
+"""A small part of `make torture`, on every run of the tests: none of it may fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.conftest import REPO
+
+
+def test_a_hostile_minute() -> None:
+    script = REPO / "benchmarks" / "run_torture.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--size", "quick"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| 0 |") == 10, "ten sections, none with a failure"
