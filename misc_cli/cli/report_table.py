@@ -97,7 +97,7 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
     top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
     frame = frame.head(top)
     if parameters["as_json"]:
-        options.write_stdout(_json(frame))
+        options.write_stdout(options.json_bytes(**{name: _records(frame)}))
         return
     for said in report.missing:
         console.warn(said)
@@ -116,13 +116,13 @@ def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
     return frame.sort_values(name, ascending=column == name, kind="stable")
 
 
-def _json(frame: pd.DataFrame) -> bytes:
-    import json
-
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     from misc_cli.run.diagnostics import strict
 
-    rows = strict(frame.astype(object).where(frame.notna(), None).to_dict("records"))
-    return f"{json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
+    rows: list[dict[str, Any]] = strict(
+        frame.astype(object).where(frame.notna(), None).to_dict("records")
+    )
+    return rows
 
 
 def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:

@@ -199,9 +199,11 @@ class _Target:
 
     def write(self, engine: SpreadEngine, outcome: Outcome, record: dict[str, Any]) -> None:
         from misc_cli.io.render import write_pieces
-        from misc_cli.io.write import Output, write_all
-        from misc_cli.run.manifest import write_manifest, write_records
+        from misc_cli.io.write import Output, to_stdout, write_all
+        from misc_cli.run.manifest import members, write_manifest, write_records
         from misc_cli.scale.disk import columns_of
+
+        digests: dict[Path, str] = {}
 
         def labels(stream: BinaryIO) -> None:
             name = self.path.name if self.path is not None else ""
@@ -212,16 +214,18 @@ class _Target:
 
         def run(stream: BinaryIO) -> None:
             record["outputs"] = {name: str(path) for name, path in self.places.items()}
+            names = {path: name for name, path in self.places.items()}
+            record["files"] = members(self.places["run"], names, digests)
             write_manifest(record, stream)
 
         if self.path is None:
-            labels(sys.stdout.buffer)
-            sys.stdout.flush()
+            to_stdout(labels)
         elif self.folder:
             self._write_folder(engine, record, diagnostics)
         else:
             writers = {"labels": labels, "diagnostics": diagnostics, "run": run}
-            write_all(Output(path, writers[name]) for name, path in self.places.items())
+            outputs = [Output(path, writers[name]) for name, path in self.places.items()]
+            write_all(outputs, digests=digests)
 
     def _write_folder(self, engine: SpreadEngine, record: dict[str, Any], diagnostics: Any) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
