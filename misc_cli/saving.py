@@ -42,7 +42,6 @@ def write_set(
     """
     started = time.perf_counter()
     digests: dict[Path, str] = {}
-    labels = label_columns(outcome, probabilities=probabilities, item_details=item_details)
 
     def write_run(stream: BinaryIO) -> None:
         outcome.timings["write"] = round(time.perf_counter() - started, 6)
@@ -51,23 +50,33 @@ def write_set(
         content["files"] = members(places["run"], names, digests)
         write_manifest(content, stream)
 
-    writers: dict[str, Write] = {
-        "labels": lambda stream: write_table(labels, stream, places["labels"].name),
-        "workers": lambda stream: write_table(
-            worker_columns(outcome), stream, places["workers"].name
-        ),
-        "diagnostics": lambda stream: write_records(outcome.records, stream),
-        **(more or {}),
-        "run": write_run,
-    }
+    details = {"probabilities": probabilities, "item_details": item_details}
+    own = writers_of(outcome, places, **details)
+    writers: dict[str, Write] = {**own, **(more or {}), "run": write_run}
     # The manifest comes last: it records the checksums of the others and the time they took.
     order = [name for name in writers if name in places]
     write_all(
         [Output(places[name], writers[name]) for name in order],
-        stdout=None if "labels" in places else (lambda stream: write_table(labels, stream)),
+        stdout=None if "labels" in places else own["labels"],
         digests=digests,
     )
     return digests
+
+
+def writers_of(
+    outcome: Outcome, places: Mapping[str, Path], *, probabilities: bool, item_details: bool
+) -> dict[str, Write]:
+    """How labels, workers and diagnostics are written, each as its place's name says."""
+    labels = label_columns(outcome, probabilities=probabilities, item_details=item_details)
+
+    def table(columns: Mapping[str, Any], kind: str, stream: BinaryIO) -> None:
+        write_table(columns, stream, *([places[kind].name] if kind in places else []))
+
+    return {
+        "labels": lambda stream: table(labels, "labels", stream),
+        "workers": lambda stream: table(worker_columns(outcome), "workers", stream),
+        "diagnostics": lambda stream: write_records(outcome.records, stream),
+    }
 
 
 def save(outcome: Outcome, folder: Path, warnings: Sequence[str]) -> None:

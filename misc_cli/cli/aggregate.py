@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import nightly, options, reporting, scaled, since
+from misc_cli.cli import each, nightly, options, reporting, scaled, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
@@ -90,7 +90,20 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     "--gold",
     section=_JUDGING,
     metavar="FILE",
-    help="Items whose label is known (item,label): kept as they are, and they teach the rest.",
+    help="Items whose label is known (item,label): kept as they are, and they teach the rest; "
+    "auto takes the gold that the answers' files carry.",
+)
+@options.option(
+    "--each-question",
+    section=_OUTPUT,
+    is_flag=True,
+    help="Every question of the files; its name goes before the suffix, labels.mood.csv.",
+)
+@options.option(
+    "--rejects",
+    section=_OUTPUT,
+    metavar="FILE",
+    help="Rows that were set aside, as CSV: file, line, reason.",
 )
 @options.option(
     "--truth",
@@ -151,6 +164,11 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     if any(gate.metric == "error" for gate in gates) and "truth" not in job.known:
         raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
     places = _places(parameters)
+    if parameters["each_question"]:
+        each.check(parameters, places)
+        with console.watching():
+            each.run(job, parameters, places, gates, console)
+        return
     check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
         tonight = nightly.open_state(asked, places)
@@ -184,7 +202,7 @@ def _run(
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
     digests = _write(done, parameters, places, console.warnings, changes)
-    rows = summary(outcome, places)
+    rows = summary(outcome, places, materials.read.set_aside)
     if tonight is not None:
         tonight.leave(outcome, materials.files, digests)
         rows.insert(-1, tonight.summary())
@@ -203,12 +221,12 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
         places["labels"] = path
         if not is_special(path):
             places.update(beside(path))
-    for name in ("diagnostics", "workers", "changes", "metrics", "report"):
+    for name in ("diagnostics", "workers", "changes", "metrics", "report", "rejects"):
         if parameters[name] == "-":
             raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
         if parameters[name] is not None:
             places[name] = Path(parameters[name])
-    for name in ("workers", "changes"):
+    for name in ("workers", "changes", "rejects"):
         if name in places:
             check_suffix(places[name])
     if "report" in places:
@@ -228,6 +246,7 @@ def _write(
     """All files at once, and stdout: a reader who leaves early costs no file."""
     from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
+    from misc_cli.io.rejects import reject_columns
     from misc_cli.io.render import write_table
     from misc_cli.io.write import content
     from misc_cli.run.exposition import exposition
@@ -252,6 +271,9 @@ def _write(
         item_details=parameters["item_details"],
         more={
             "changes": lambda stream: write_table(rows, stream, places["changes"].name),
+            "rejects": lambda stream: write_table(
+                reject_columns(done.materials.read.rejects), stream, places["rejects"].name
+            ),
             "metrics": content(exposition(outcome).encode()),
             "report": write_report,
         },

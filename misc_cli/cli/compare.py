@@ -106,7 +106,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     reading = options.read_options_from(parameters)
     order = parameters["class_order"]
     with console.watching(), thread_limit(parameters["threads"]):
-        columns = read_answer_columns(answers, reading).answers
+        columns = options.with_workers(read_answer_columns(answers, reading)).answers
         encoding = encode(
             columns,
             duplicates=parameters["duplicates"] or DUPLICATES[0],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import options
-from misc_cli.errors import ConfigError
+from misc_cli.core.parameters import AUTO
+from misc_cli.errors import ConfigError, InputError, MiscWarning
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """The sources, how to read them, and the settings; `known` are files by role, gold or truth."""
+    """The sources, how to read them, and the settings; `known` are files by role, gold or truth.
+
+    `carried_gold` takes the gold that the answers' own files carry: --gold auto.
+    """
 
     sources: tuple[str, ...]
     methods: Methods
     reading: ReadOptions
     known: Mapping[str, str]
+    carried_gold: bool = False
 
     @classmethod
     def of(cls, sources: tuple[str, ...], parameters: dict[str, Any]) -> Job:
@@ -35,10 +41,13 @@ class Job:
         known = {
             name: parameters[name] for name in ("gold", "truth") if parameters.get(name) is not None
         }
+        carried = known.get("gold") == AUTO
+        if carried:
+            del known["gold"]
         if [*sources, *known.values()].count("-") > 1:
             raise ConfigError("standard input (-) can be read only once")
         methods = build(options.settings_from(parameters))
-        return cls(sources, methods, options.read_options_from(parameters), known)
+        return cls(sources, methods, options.read_options_from(parameters), known, carried)
 
     @property
     def files(self) -> list[str]:
@@ -54,7 +63,20 @@ class Job:
         with watch.stage("read"):
             read = read_answer_columns(self.sources, self.reading, with_times=with_times)
             known = {name: read_known(file, self.reading) for name, file in self.known.items()}
+            if self.carried_gold:
+                known["gold"] = _carried(read)
         return Materials(read, known, watch)
+
+    def read_each(self) -> list[Materials]:
+        """The same for every question in the files."""
+        from misc_cli.io.read import read_questions
+        from misc_cli.run.request import Stopwatch
+
+        watch = Stopwatch()
+        with watch.stage("read"):
+            results = read_questions(self.sources, self.reading, each=True)
+        known = [{"gold": _carried(read)} if self.carried_gold else {} for read in results]
+        return [Materials(read, one, watch) for read, one in zip(results, known, strict=True)]
 
     def run(
         self, console: Console, materials: Materials, fitter: Fitter | None = None
@@ -66,7 +88,7 @@ class Job:
         labels = {name: found.labels for name, found in materials.known.items()}
         outcome = pipeline.run(
             Request(
-                self.methods,
+                _knowing_nobody(self.methods) if materials.read.anonymous else self.methods,
                 materials.read.answers,
                 gold=labels.get("gold"),
                 truth=labels.get("truth"),
@@ -78,6 +100,30 @@ class Job:
         console.settle()
         outcome.figures["warnings"] = len(console.warnings)
         return Performed(outcome, materials)
+
+
+def _carried(read: ReadResult) -> Any:
+    """The gold in the answers' own files."""
+    from misc_cli.io.read import Known
+
+    if read.gold is None:
+        raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
+    return Known(read.gold, read.files[0])
+
+
+def _knowing_nobody(methods: Methods) -> Methods:
+    """Without workers a majority vote is all there is; whoever asks for more is told so."""
+    from misc_cli.run.settings import build
+
+    settings = methods.settings
+    if settings.aggregator not in (AUTO, "mv"):
+        raise ConfigError(
+            f"--aggregator {settings.aggregator} needs to know who answered, and nobody says; "
+            "use mv, or name the workers with --worker-col"
+        )
+    text = "nobody says who answered, so this is a plain majority vote"
+    warnings.warn(text, MiscWarning, stacklevel=3)
+    return build(replace(settings, aggregator="mv", completer="none"))
 
 
 @dataclass(frozen=True)

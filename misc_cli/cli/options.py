@@ -18,7 +18,7 @@ from misc_cli.cli.method_options import COUNT, SEED, Row, method_options
 from misc_cli.cli.parameters import Duration, Size
 from misc_cli.cli.parameters import Names as Names
 from misc_cli.core.parameters import DUPLICATES
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.run import registry
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 from misc_cli.version import SCHEMA
@@ -508,3 +508,13 @@ def read_options_from(parameters: dict[str, Any]) -> Any:
     said = click.get_current_context().params.get("duplicates")  # settings_from takes it away
     names = [field.name for field in fields(ReadOptions) if field.name != "duplicates"]
     return ReadOptions(**{name: parameters.pop(name, None) for name in names}, duplicates=said)
+
+
+def with_workers(read: Any) -> Any:
+    """What was read, if it says who answered: else workers cannot be judged."""
+    if read.anonymous:
+        raise InputError(
+            f"{read.files[0].name}: nobody says who answered; misc aggregate takes a plain "
+            "majority vote of this, nothing more can be had"
+        )
+    return read

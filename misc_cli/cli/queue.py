@@ -50,7 +50,9 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     job = Job.of(answers, parameters)
     check_writable([] if place is None else [place], job.files)
     with console.watching():
-        outcome = job.run(console, job.read()).outcome
+        materials = job.read()
+        options.with_workers(materials.read)
+        outcome = job.run(console, materials).outcome
     table = queue_columns(outcome, parameters["budget"])
     if place is not None:
         write_all([Output(place, lambda stream: write_table(table, stream, place.name))])

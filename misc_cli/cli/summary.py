@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from misc_cli.run.outcome import Outcome
 
 
-def summary(outcome: Outcome, places: dict[str, Path]) -> list[Row]:
+def summary(
+    outcome: Outcome, places: Mapping[str, Path], read_aside: Mapping[str, int] | None = None
+) -> list[Row]:
     """The run in a few lines: what was asked, what went in, what came out, what it cost."""
     from misc_cli.run.manifest import peak_memory
 
@@ -26,13 +29,14 @@ def summary(outcome: Outcome, places: dict[str, Path]) -> list[Row]:
         ),
     ]
     aside = {
+        **(read_aside or {}),
         "empty": encoding.n_empty,
         "repeated": encoding.n_repeats,
         "contradictory": encoding.n_conflicts,
     }
     if any(aside.values()):
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
-        rows.append(("set aside", listing))
+        rows.append(("set aside", f"{sum(aside.values()):,}: {listing}"))
     if outcome.selection is not None:
         rows.append(("because", str(outcome.selection["why"])))
     if outcome.loop is not None:

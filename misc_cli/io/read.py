@@ -61,12 +61,12 @@ class FileInfo:
 
 @dataclass(frozen=True)
 class Rejects:
-    """Rows of one file that were set aside for one reason; `line` gives a row's line."""
+    """Rows of one file that were set aside for one reason; `lines` gives rows' lines."""
 
     file: str
     reason: str
     rows: Any
-    line: Callable[[int], int]
+    lines: Callable[[Sequence[int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -175,12 +175,12 @@ def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) ->
     opened = open_answer_file(path, options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
-    name, line = opened.document.name, opened.view.table.line
+    name, lines = opened.document.name, opened.view.table.lines_of
     found = []
     for question in pick(name, opened.view, opened.reading, options, each=each):
         cleaned, aside = clean(opened, question, options)
         gate.refuse(name, gate.oddities(cleaned, options, opened.view), options)
-        rejects = [Rejects(name, reason, rows, line) for reason, rows in aside.items()]
+        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
         info = _info(opened, cleaned, aside)
         told = _times(opened.view, cleaned, options) if with_times else None
         found.append(Part(cleaned, info, rejects, opened.reading.has_workers, told))

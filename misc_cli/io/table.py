@@ -72,6 +72,12 @@ def open_table(
     def line(row: int) -> int:
         return next(islice(_numbered_rows(source, dialect, body), row, None))[0]
 
+    def lines(rows: Sequence[int]) -> list[int]:
+        wanted = set(rows)
+        numbered = enumerate(_numbered_rows(source, dialect, body))
+        found = {row: number for row, (number, _) in numbered if row in wanted}
+        return [found[row] for row in rows]
+
     return Table(
         names,
         dialect.sample,
@@ -81,6 +87,7 @@ def open_table(
         delimiter=dialect.delimiter,
         first_row=dialect.first_row,
         doubtful=dialect.doubtful,
+        lines=lines,
     )
 
 

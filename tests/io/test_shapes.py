@@ -301,7 +301,7 @@ def test_filters_and_cleaning(tmp_path: Path) -> None:
     assert folded.set_aside == {"rejected": 1, "repeated header": 1, "no answer": 1}
     late = read(tmp_path, CLEAN, since="2024-01-03", until="2024-01-04T12:00")
     assert list(triplets(late)) == [("c", "1"), ("a", "2")]
-    lines_of = [r.line(int(row)) for r in late.rejects for row in r.rows]
+    lines_of = [line for r in late.rejects for line in r.lines(list(map(int, r.rows)))]
     assert lines_of == [6, 3, 2, 7]
     for condition, n_left in {
         "worker != a": 2,

@@ -1,0 +1,129 @@
+"""`misc aggregate --each-question`: every question of the files, one set of outputs, one manifest.
+
+Outputs are called as asked, with the question before the suffix: labels.mood.csv, workers.mood.csv.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from misc_cli.cli.gates import Gate, holding
+from misc_cli.errors import ConfigError, GateTripped
+
+if TYPE_CHECKING:
+    from misc_cli.cli.job import Job, Performed
+
+# What is about one question's labels, or compares with an earlier run's.
+ONE_ONLY = ("truth", "changes", "metrics", "report", "state", "start_from")
+PER_QUESTION = ("labels", "workers", "diagnostics")
+
+
+def check(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> None:
+    for name in ONE_ONLY:
+        if parameters.get(name):
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is for one question; pick it with --question")
+    if parameters.get("gold") not in (None, "auto"):
+        raise ConfigError("--gold is for one question; pick it with --question, or say --gold auto")
+    if "labels" not in places or "run" not in places:
+        raise ConfigError("--each-question writes a file for each question; name one with -o")
+
+
+def places_of(places: Mapping[str, Path], question: str, taken: dict[Path, str]) -> dict[str, Path]:
+    """Where a question's outputs go; two questions that would share a file are refused."""
+    found = {}
+    for name in PER_QUESTION:
+        if name in places:
+            found[name] = with_question(places[name], question)
+            rival = taken.setdefault(Path(str(found[name]).casefold()), question)
+            if rival != question:
+                raise ConfigError(
+                    f"questions {rival!r} and {question!r} would both be written to {found[name]}; "
+                    "read them one by one with --question"
+                )
+    return found
+
+
+def with_question(path: Path, question: str) -> Path:
+    """labels.csv → labels.mood.csv; what a file's name cannot hold becomes an underscore."""
+    escaped = re.sub(r"[^\w.\-]+", "_", question).strip("._")[:100] or "question"
+    stem, dot, suffix = path.name.partition(".")
+    if path.name.endswith(".diagnostics.jsonl"):
+        stem, dot, suffix = path.name.removesuffix(".diagnostics.jsonl"), ".", "diagnostics.jsonl"
+    return path.with_name(f"{stem}.{escaped}{dot}{suffix}")
+
+
+def run(
+    job: Job,
+    parameters: Mapping[str, Any],
+    places: Mapping[str, Path],
+    gates: Sequence[Gate],
+    console: Any,
+) -> None:
+    """Aggregate each question by itself; all is written at once, or nothing."""
+    from misc_cli.cli.summary import summary
+    from misc_cli.io.write import check_writable
+
+    materials = job.read_each()
+    taken: dict[Path, str] = {}
+    own = {one.read.question: places_of(places, one.read.question, taken) for one in materials}
+    paths = [path for where in own.values() for path in where.values()]
+    check_writable([*paths, places["run"]], job.files)
+    runs: dict[str, Performed] = {}
+    tripped = []
+    for one in materials:
+        done = job.run(console, one)
+        runs[one.read.question] = done
+        figures = done.outcome.figures
+        found = holding(gates, figures)
+        figures["gates-tripped"] = len(found)
+        named = [f"{gate.text} ({gate.metric} is {figures[gate.metric]})" for gate in found]
+        tripped += [f"{one.read.question}: {text}" for text in named]
+    _write(runs, parameters, own, places["run"], console.warnings)
+    for question, done in runs.items():
+        rows = summary(done.outcome, own[question], done.materials.read.set_aside)
+        console.summary([("question", question), *rows])
+    if tripped:
+        raise GateTripped(f"done and written, but --fail-if {'; '.join(tripped)}")
+
+
+def _write(
+    runs: Mapping[str, Performed],
+    parameters: Mapping[str, Any],
+    own: Mapping[str, Mapping[str, Path]],
+    run_file: Path,
+    warnings: list[str],
+) -> None:
+    from misc_cli.io.address import redact
+    from misc_cli.io.write import Output, write_all
+    from misc_cli.run.manifest import members, write_manifest
+    from misc_cli.saving import writers_of
+    from misc_cli.version import SCHEMA, __version__
+
+    digests: dict[Path, str] = {}
+    command = [redact(word) for word in sys.argv[1:]]
+    details = {name: parameters[name] for name in ("probabilities", "item_details")}
+
+    def write_run(stream: BinaryIO) -> None:
+        questions = {
+            question: done.manifest(
+                command, {kind: str(path) for kind, path in own[question].items()}, warnings
+            )
+            for question, done in runs.items()
+        }
+        names = {path: f"{kind}.{q}" for q, where in own.items() for kind, path in where.items()}
+        outputs = {name: str(path) for path, name in names.items()}
+        content = {"schema": SCHEMA, "misc": __version__, "command": command}
+        content |= {"questions": questions, "outputs": outputs}
+        write_manifest({**content, "files": members(run_file, names, digests)}, stream)
+
+    every = [
+        Output(path, writers_of(done.outcome, own[question], **details)[kind])
+        for question, done in runs.items()
+        for kind, path in own[question].items()
+    ]
+    write_all([*every, Output(run_file, write_run)], digests=digests)

@@ -1,0 +1,101 @@
+"""Several questions in one run, what was set aside, gold that the answers carry, no workers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+
+ROWS = [
+    ("a", "1", "x", "yes"),
+    ("b", "1", "x", "no"),
+    ("c", "1", "x", "no"),
+    ("a", "2", "y", "yes"),
+    ("b", "2", "y", "yes"),
+    ("c", "2", "x", "no"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "annotator,doc_id,mood,is spam?\n" + "".join(",".join(row) + "\n" for row in ROWS)
+    Path("two.csv").write_text(text)
+
+
+def labels(path: str) -> dict[str, str]:
+    with open(path, newline="") as file:
+        return {row["item"]: row["label"] for row in csv.DictReader(file)}
+
+
+def test_every_question_has_its_files_and_one_manifest(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "out.csv"]
+    assert run([*words, "--workers", "w.csv", "--quiet"]) == 0
+    assert labels("out.mood.csv") == {"1": "x", "2": "y"}
+    assert labels("out.is_spam.csv") == {"1": "no", "2": "yes"}
+    assert Path("w.mood.csv").exists()
+    assert not Path("out.csv").exists()
+    manifest = json.loads(Path("out.run.json").read_text())
+    assert set(manifest["questions"]) == {"mood", "is spam?"}
+    assert {member["file"] for member in manifest["files"]} > {"out.mood.csv", "w.is_spam.csv"}
+    assert run(["verify", "out.run.json"]) == 0
+    assert run([*words, "--quiet", "--fail-if", "ties=0"]) == 3
+    assert "mood: ties=0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--each-question"], "name one with -o"),
+        (["--each-question", "-o", "o.csv", "--truth", "t.csv"], "--truth is for one question"),
+        ([], "2 questions, 'mood' (choice), 'is spam?' (choice)"),
+    ],
+)
+def test_what_needs_one_question(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["aggregate", "two.csv", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_questions_that_would_share_a_file_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("two.csv").read_text().replace("mood", "is spam!")
+    Path("two.csv").write_text(text)
+    assert run(["aggregate", "two.csv", "--each-question", "-o", "out.csv"]) == 2
+    assert "would both be written to" in capsys.readouterr().err
+    assert not list(Path().glob("out*"))
+
+
+def test_what_was_set_aside_is_told_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["worker,item,label,status", "a,1,x,ok", "b,1,y,rejected", "c,1,x,ok", "a,2,y,ok"]
+    Path("a.csv").write_text("\n".join([*rows, "b,2,skip,ok", ""]))
+    words = ["aggregate", "a.csv", "--no-answer", "skip", "--rejects", "r.csv", "-o", "l.csv", "-v"]
+    assert run(words) == 0
+    assert "2: 1 rejected, 1 no answer" in capsys.readouterr().err
+    assert Path("r.csv").read_text() == "file,line,reason\na.csv,3,rejected\na.csv,6,no answer\n"
+    manifest = json.loads(Path("l.run.json").read_text())
+    assert manifest["inputs"][0]["set_aside"] == {"rejected": 1, "no answer": 1}
+
+
+def test_gold_that_the_answers_carry(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.csv").write_text("id,gold,rater_1,rater_2,rater_3\n1,y,x,x,x\n2,,y,y,x\n3,,x,x,x\n")
+    assert run(["aggregate", "a.csv", "--gold", "auto", "-o", "l.csv", "--quiet"]) == 0
+    assert labels("l.csv")["1"] == "y"
+    assert run(["aggregate", "two.csv", "--question", "mood", "--gold", "auto"]) == 2
+    assert "no gold in it" in capsys.readouterr().err
+
+
+def test_without_workers_it_is_a_majority_vote_and_said_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("a.csv").write_text("item,label\n1,x\n1,x\n1,y\n2,y\n")
+    assert run(["aggregate", "a.csv", "-o", "l.csv"]) == 0
+    assert "plain majority vote" in capsys.readouterr().err
+    assert labels("l.csv") == {"1": "x", "2": "y"}
+    for words in (["aggregate", "--aggregator", "ds-em"], ["compare"], ["queue"]):
+        assert run([words[0], "a.csv", *words[1:]]) == 2, words
+        assert "who answered" in capsys.readouterr().err
