@@ -28,7 +28,7 @@ def pick(
         raise InputError(f"{where}: no answers in it{_left_out(reading)}; check the export")
     questions = reading.questions
     if options.group_by is not None:
-        questions = _grouped(where, document, questions, options)
+        questions = grouped(where, document, questions, options)
     asked = options.question
     chosen = _by_name(where, questions, asked, options) if asked is not None else questions
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
@@ -37,7 +37,7 @@ def pick(
         raise InputError(f"{where}: {gate.no_classes(chosen[0], kinds.pop())}")
     if len(candidates) > 1 and not each:
         raise InputError(f"{where}: {_several(candidates)}")
-    found = [one for question in candidates or chosen for one in _single(where, question, options)]
+    found = [one for question in candidates or chosen for one in single(where, question, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:
@@ -67,7 +67,7 @@ def _by_name(
     raise InputError(f"{where}: no question {asked!r}; there are {listing(questions)}")
 
 
-def _single(where: str, question: Question, options: ReadOptions) -> list[Question]:
+def single(where: str, question: Question, options: ReadOptions) -> list[Question]:
     """One label per answer, whatever --multi makes of several."""
     if question.kind != CHOICES:
         return [question]
@@ -116,7 +116,7 @@ def _with_labels(question: Question, labels: Any) -> Question:
     return replace(question, kind=CHOICE, label=labels.dictionary_encode(), gold=gold)
 
 
-def _grouped(
+def grouped(
     where: str, document: Document, questions: Sequence[Question], options: ReadOptions
 ) -> list[Question]:
     """A question for each value of a column."""

@@ -36,7 +36,7 @@ from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.io.shapes import read_shape
 from misc_cli.io.sniff import delimiter_of
-from misc_cli.io.source import open_source
+from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
 
 FIRST_BYTES = 1 << 16
@@ -125,6 +125,15 @@ class Part:
     has_workers: bool
     times: Any = None
 
+    @classmethod
+    def of(
+        cls, opened: Opened, cleaned: Question, aside: dict[str, Any], times: Any = None
+    ) -> Part:
+        name, lines = opened.document.name, opened.view.table.lines_of
+        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
+        info = _info(opened, cleaned, aside)
+        return cls(cleaned, info, rejects, opened.reading.has_workers, times)
+
 
 def read_answer_columns(
     sources: Sequence[str], options: ReadOptions | None = None, *, with_times: bool = False
@@ -159,7 +168,7 @@ def read_questions(
             parts.setdefault(part.question.name if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    return [_result(name, files) for name, files in sorted(parts.items())]
+    return [result_of(name, files) for name, files in sorted(parts.items())]
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
@@ -172,24 +181,21 @@ def files_of(sources: Sequence[str]) -> list[str]:
 
 
 def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) -> list[Part]:
-    opened = open_answer_file(path, options)
+    opened = open_answers(open_source(path, options.encoding, options.access), options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
-    name, lines = opened.document.name, opened.view.table.lines_of
+    name = opened.document.name
     found = []
     for question in pick(name, opened.view, opened.reading, options, each=each):
         cleaned, aside = clean(opened, question, options)
         gate.refuse(name, gate.oddities(cleaned, options, opened.view), options)
-        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
-        info = _info(opened, cleaned, aside)
         told = _times(opened.view, cleaned, options) if with_times else None
-        found.append(Part(cleaned, info, rejects, opened.reading.has_workers, told))
+        found.append(Part.of(opened, cleaned, aside, told))
     return found
 
 
-def open_answer_file(path: str, options: ReadOptions) -> Opened:
-    """A file, opened and read whole, before any question is chosen."""
-    source = open_source(path, options.encoding, options.access)
+def open_answers(source: Source, options: ReadOptions) -> Opened:
+    """A file, read whole, before any question is chosen."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
         try:
@@ -272,7 +278,7 @@ def _times(view: Document, question: Question, options: ReadOptions) -> Any:
     return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
 
 
-def _result(name: str, parts: list[Part]) -> ReadResult:
+def result_of(name: str, parts: list[Part]) -> ReadResult:
     questions = [part.question for part in parts]
     files = [part.info for part in parts]
     worker, item, label = (_joined([getattr(one, role) for one in questions]) for role in ROLES)

@@ -1,0 +1,186 @@
+"""`misc inspect`: what is in a file of answers, and how it would be read."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from misc_cli.cli import options
+
+if TYPE_CHECKING:
+    from misc_cli.cli.text_table import Table
+    from misc_cli.io.inspection import FileFacts, QuestionFacts
+
+EXAMPLES = """
+misc inspect export.json
+misc inspect answers.csv --worker-col annotator
+misc inspect exports/ --json
+"""
+SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
+
+
+@click.command(cls=options.Command, examples=EXAMPLES)
+@options.answers_argument()
+@options.reading()
+@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
+@options.talking()
+def command(answers: tuple[str, ...], **parameters: Any) -> None:
+    """Say what is in files of answers and how they would be read, before any modelling.
+
+    The format and how it was told; who is worker, item and label; the questions and the flag that
+    picks each; what is left out and why; the classes; how far the answers agree. What the other
+    commands would refuse is reported here: the exit code is 0 unless a file cannot be opened.
+    """
+    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.io.inspection import inspect_files
+
+    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    reading = options.read_options_from(parameters)
+    with console.watching():
+        files, questions = inspect_files(answers, reading)
+        numbers = [_numbers(question, reading.duplicates) for question in questions]
+    advice = _advice(files, questions)
+    if parameters["as_json"]:
+        told = [
+            {**_plain(question), **figures, "flag": _flag(question, questions)}
+            for question, figures in zip(questions, numbers, strict=True)
+        ]
+        facts = [asdict(file) for file in files]
+        options.write_stdout(options.json_bytes(files=facts, questions=told, command=advice))
+        return
+    tables = [_file_table(file) for file in files]
+    for question, figures in zip(questions, numbers, strict=True):
+        tables.append(_question_table(question, figures, _flag(question, questions)))
+    print_tables([*tables, _last(advice)])
+
+
+def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
+    from misc_cli.errors import InputError
+    from misc_cli.io.inspection import spellings
+    from misc_cli.run.overview import overview
+
+    if question.read is None:
+        return {}
+    try:
+        found = overview(question.read.answers, duplicates)
+    except InputError as error:
+        question.refused.append(str(error))
+        return {}
+    alike = spellings(list(found["classes"]))
+    aside = question.read.set_aside
+    return {**found, "spellings": alike, "set_aside": aside, "anonymous": question.read.anonymous}
+
+
+def _plain(question: QuestionFacts) -> dict[str, Any]:
+    names = ("name", "kind", "n_answers", "columns", "options", "samples", "n_gold", "refused")
+    return {name: getattr(question, name) for name in names}
+
+
+def _flag(question: QuestionFacts, questions: Sequence[QuestionFacts]) -> str:
+    """What to say to read this question."""
+    votable = [one for one in questions if one.kind in ("choice", "choices", "number")]
+    words = []
+    if len(votable) > 1 and question in votable:
+        words = ["--question", shlex.quote(question.name)]
+    if question.kind == "choices" and question.read is None:
+        words += ["--multi", "split"]
+    return " ".join(words)
+
+
+def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> str | None:
+    """The command we would run; None if something has to be settled first."""
+    readable = [one for one in questions if one.kind in ("choice", "choices", "number")]
+    if any(file.refused for file in files) or not readable:
+        return None
+    if any(one.refused for one in readable if one.kind != "choices"):
+        return None
+    words = [word for word in sys.argv[2:] if word not in ("--json", "-v", "-q")]
+    command = ["misc", "aggregate", *map(shlex.quote, words)]
+    if len(readable) > 1 and "--question" not in words:
+        command.append("--each-question")
+    if any(one.kind == "choices" and one.read is None for one in readable):
+        command.append("" if "--multi" in words else "--multi split --each-question")
+    if any(one.n_gold for one in readable):
+        command.append("--gold auto")
+    return " ".join(dict.fromkeys(filter(None, [*command, "-o labels.csv"])))
+
+
+def _last(advice: str | None) -> Table:
+    from misc_cli.cli.text_table import Table
+
+    if advice is None:
+        return Table("", notes=["to settle first: what stands above as refused"])
+    return Table("", notes=[f"to run: {advice}"])
+
+
+def _file_table(file: FileFacts) -> Table:
+    from misc_cli.cli.text_table import Table
+
+    rows = [("format", file.format + (f", {file.title}" if file.title else ""))]
+    if file.how:
+        rows.append(("told by", file.how))
+    if file.explain:
+        rows.append(("read as", file.explain))
+    rows.append(("columns", _few(file.columns)))
+    if file.set_aside:
+        listed = ", ".join(f"{n:,} {reason}" for reason, n in file.set_aside.items())
+        rows.append(("left out", f"{sum(file.set_aside.values()):,}: {listed}"))
+    rows += [("note", note) for note in file.notes]
+    if file.refused:
+        rows.append(("refused", file.refused))
+    return Table(file.name, ("file", ""), rows, left=2)
+
+
+def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str) -> Table:
+    from misc_cli.cli.text_table import Table
+
+    rows = [("kind", question.kind), ("answers", f"{question.n_answers:,}")]
+    if flag:
+        rows.append(("picked by", flag))
+    rows += [(role, column) for role, column in question.columns.items()]
+    rows += [("sample", " | ".join(sample)) for sample in question.samples]
+    if question.options:
+        rows.append(("options", _few(question.options)))
+    if figures:
+        rows += _figure_rows(figures)
+    if question.n_gold:
+        rows.append(("gold", f"{question.n_gold:,} items; --gold auto takes it"))
+    rows += [("refused", reason) for reason in question.refused]
+    return Table(f"question {question.name!r}", ("question", ""), rows, left=2)
+
+
+def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    classes = [f"{name} {count:,}" for name, count in figures["classes"].items()]
+    who = "nobody says who answered" if figures["anonymous"] else f"{figures['workers']:,}"
+    rows = [
+        ("workers", who),
+        ("items", f"{figures['items']:,}"),
+        ("classes", f"{len(classes):,}: {_few(classes)}"),
+        ("per item", _spread(figures["answers_per_item"])),
+        ("per worker", _spread(figures["answers_per_worker"])),
+    ]
+    alike = [" and ".join(map(repr, names)) for names in figures["spellings"]]
+    rows += [("spelled", f"{names}; --fold-case makes them one") for names in alike]
+    for name, key in (("alpha", "alpha"), ("agreement", "agreement")):
+        if figures[key] is not None:
+            rows.append((name, f"{figures[key]:.3f}"))
+    if figures["one_label_workers"]:
+        rows.append(("one label", f"only ever: {_few(figures['one_label_workers'])}"))
+    if figures["set_aside"]:
+        listed = ", ".join(f"{n:,} {reason}" for reason, n in figures["set_aside"].items())
+        rows.append(("set aside", f"{sum(figures['set_aside'].values()):,}: {listed}"))
+    return rows
+
+
+def _spread(counts: dict[str, float]) -> str:
+    return f"{counts['least']} to {counts['most']} answers, {counts['mean']} on average"
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(" ".join(str(name).split())[:40] for name in names[:SHOWN])
+    return shown + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "")

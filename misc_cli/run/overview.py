@@ -1,0 +1,55 @@
+"""Answers in numbers before any model: what misc inspect shows of a question."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from misc_cli.core.encode import encode
+from misc_cli.core.types import Answers
+from misc_cli.evaluate.agreement import krippendorff_alpha, pairwise_agreement
+
+
+def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
+    """Counts, classes, answers per item and worker, agreement, workers with a single label."""
+    encoding = encode(answers, duplicates=duplicates or "last")
+    labels = encoding.labels
+    votes = labels.votes
+    per_class = sum(votes.class_totals(rows).sum(axis=0) for rows in votes.blocks)
+    per_item = np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
+    by_worker = np.zeros((labels.n_workers, labels.n_classes), dtype=np.int64)
+    for rows in votes.blocks:
+        found = np.bincount(votes.block(rows).indices, minlength=by_worker.size)
+        by_worker += found.reshape(by_worker.shape)
+    per_worker = by_worker.sum(axis=1)
+    monotone = (per_worker >= 5) & (by_worker.max(axis=1) == per_worker)
+    names = labels.workers.to_pylist() if monotone.any() else []
+    return {
+        "answers": votes.n_votes,
+        "workers": labels.n_workers,
+        "items": labels.n_items,
+        "classes": dict(zip(labels.classes.to_pylist(), map(int, per_class), strict=True)),
+        "ordered": labels.ordered,
+        "empty": encoding.n_empty,
+        "repeats": encoding.n_repeats,
+        "conflicts": encoding.n_conflicts,
+        "answers_per_item": _spread(per_item),
+        "answers_per_worker": _spread(per_worker),
+        "alpha": _finite(krippendorff_alpha(votes)),
+        "agreement": _finite(pairwise_agreement(votes)),
+        "one_label_workers": [names[at] for at in np.flatnonzero(monotone)] if names else [],
+    }
+
+
+def _spread(counts: Any) -> dict[str, float]:
+    return {
+        "least": int(counts.min()),
+        "mean": round(float(counts.mean()), 2),
+        "most": int(counts.max()),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None
