@@ -10,7 +10,7 @@ PACKAGE := pyproject.toml $(shell find misc_cli -name '*.py' -o -path '*/data/*'
 BENCH := benchmarks/.venv
 # The report is tested in a real Chromium: fetched where root may, else that test is skipped.
 BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null \
-	&& apt-get install -y -q chromium >/dev/null 2>&1; } || echo "no Chromium: the page's tests are skipped"
+	&& (apt-get install -y -q chromium || (apt-get update -q && apt-get install -y -q chromium)) >/dev/null 2>&1; } || echo "no Chromium: the page's tests are skipped"
 
 .PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 

@@ -167,7 +167,7 @@ def print_tables(tables: Sequence[Table]) -> None:
         else:
             grid = RichTable(title=table.title or None, title_justify="left", title_style="bold")
             for at, name in enumerate(table.header):
-                grid.add_column(printable(name), justify="left" if at < table.left else "right")
+                grid.add_column(printable(name), justify="left" if table.is_left(at) else "right")
             for row in table.rows:
                 grid.add_row(*map(printable, row))
             screen.print(grid)

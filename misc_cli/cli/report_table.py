@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 TOP = 20
+TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "alike", "reason")
 _OUTPUT = "Output"
 
 
@@ -130,12 +131,14 @@ def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:
     from misc_cli.report.names import visible
     from misc_cli.report.statistics import confusion_columns
 
-    shown = frame.drop(columns=confusion_columns(frame))
+    # the reason is long: it comes last, where a narrow terminal may break it
+    last = [name for name in ("reason",) if name in frame]
+    shown = frame.drop(columns=[*confusion_columns(frame), *last]).join(frame[last])
     rows = [[visible(_cell(value)) for value in row] for row in shown.itertuples(index=False)]
     notes = (
         [] if len(frame) == n_rows else [f"{len(frame):,} of {n_rows:,} {name}; --top shows more"]
     )
-    return Table("", [str(column) for column in shown.columns], rows, notes=notes)
+    return Table("", [str(column) for column in shown.columns], rows, notes=notes, texts=TEXTS)
 
 
 def _cell(value: Any) -> str:

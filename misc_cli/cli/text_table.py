@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from misc_cli.errors import printable
@@ -14,7 +14,8 @@ Row = Sequence[str]
 class Table:
     """Cells as text; the first `left` columns are names and go to the left, numbers to the right.
 
-    Lines of `notes` follow the table. A table without rows is its title and notes.
+    The columns of `texts` go to the left too. Lines of `notes` follow the table. A table without
+    rows is its title and notes.
     """
 
     title: str
@@ -22,6 +23,10 @@ class Table:
     rows: Sequence[Row] = ()
     left: int = 1
     notes: Sequence[str] = ()
+    texts: Sequence[str] = ()
+
+    def is_left(self, at: int) -> bool:
+        return at < self.left or self.header[at] in self.texts
 
 
 def plain(tables: Sequence[Table]) -> str:
@@ -31,7 +36,7 @@ def plain(tables: Sequence[Table]) -> str:
         lines = [table.title] if table.title else []
         if table.rows:
             rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows)]
-            lines += _aligned(rows, table.left)
+            lines += _aligned(rows, table.is_left)
         blocks.append("\n".join([*lines, *map(printable, table.notes)]))
     return "\n\n".join(blocks) + "\n"
 
@@ -43,7 +48,7 @@ def markdown(tables: Sequence[Table]) -> str:
         if table.title:
             blocks.append(f"### {table.title}" if table.rows else table.title)
         if table.rows:
-            rule = ["---" if at < table.left else "---:" for at in range(len(table.header))]
+            rule = ["---" if table.is_left(at) else "---:" for at in range(len(table.header))]
             rows = [table.header, rule, *table.rows]
             blocks.append(
                 "\n".join(
@@ -55,11 +60,11 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _aligned(rows: Sequence[Row], left: int) -> list[str]:
+def _aligned(rows: Sequence[Row], is_left: Callable[[int], bool]) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return [
         "  ".join(
-            f"{cell:<{width}}" if at < left else f"{cell:>{width}}"
+            f"{cell:<{width}}" if is_left(at) else f"{cell:>{width}}"
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
