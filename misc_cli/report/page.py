@@ -79,6 +79,7 @@ def _content(report: Report) -> dict[str, Any]:
         "workers": _tagged(_rows(workers)),
         "verdicts": [word for word in VERDICTS if word] if has_verdicts else [],
         "worker_columns": [] if workers is None else list(workers.columns),
+        "any_alike": workers is not None and "alike" in workers and workers["alike"].any(),
         "n_workers": 0 if workers is None else len(frames["workers"]),
         "worker_parts": (shown.WORST_WORKERS, shown.SAMPLED_WORKERS),
         "items": _rows(items),

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from misc_cli.report.record import Report
+from misc_cli.report.statistics import wilson
 
 # Krippendorff (2004, p. 241): rely on data from .800 on, draw tentative conclusions from .667 on.
 RELIABLE, TENTATIVE = 0.8, 0.667
@@ -89,27 +92,32 @@ def _done(report: Report) -> Iterator[Sentence]:
 def _believe(report: Report) -> Iterator[Sentence]:
     figures = report.facts["figures"]
     n_items = figures["items"]
-    if figures.get("error") is not None:
-        error = figures["error"]
+    confidence, error = figures["confidence"], figures.get("error")
+    if error is not None:
+        yield _judged(confidence, error, figures["items-with-truth"])
+    elif _comparable(report):
+        raw = "" if report.facts.get("options", {}).get("calibrate") else "raw "
         yield Sentence(
             "fact",
-            f"Where the truth is known ({count(figures['items-with-truth'], 'item')}), "
-            f"{error:.1f} % of the labels are wrong.",
+            f"The labels are {100 * confidence:.0f} % sure on average: if these {raw}confidences "
+            f"hold, about {(1.0 - confidence) * n_items:,.0f} of {n_items:,} are wrong.",
             "confidence",
         )
-    if not _comparable(report):
-        return
-    confidence = figures["confidence"]
-    expected = (1.0 - confidence) * n_items
-    tempered = report.facts.get("options", {}).get("calibrate")
-    basis = "if the confidences hold" if tempered else "if the raw confidences hold"
-    yield Sentence(
-        "fact",
-        f"The labels are {100 * confidence:.0f} % sure on average: {basis}, about "
-        f"{expected:,.0f} of {n_items:,} are wrong.",
-        "confidence",
-    )
     yield from _agreement(report)
+
+
+def _judged(confidence: float, error: float, known: int) -> Sentence:
+    """How sure the labels are and how many are right, where that is known."""
+    right = 1.0 - error / 100.0
+    low, high = (float(bound[0]) for bound in wilson(np.array([right * known]), np.array([known])))
+    said = (
+        f"Of {count(known, 'label')} whose truth is known {100 * right:.1f} % are right; the "
+        f"labels say {100 * confidence:.0f} % on average"
+    )
+    if confidence > high:
+        return Sentence("look", f"{said}. They are less sure than they say.", "confidence")
+    cautious = ". They are better than they say." if confidence < low else ": as they say."
+    return Sentence("good", f"{said}{cautious}", "confidence")
 
 
 def _comparable(report: Report) -> bool:
