@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "
 
 ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
 FAVOURED = 0.5  # how often a biased worker gives the favourite
+GROUP_HABIT = 4.0  # members of a group take a class for the same other one again and again
 BLOCK = 1 << 20
 MOST = 10**9
 MOST_CLASSES = 10**5
@@ -64,6 +65,8 @@ class Simulation:
     accuracy          of an honest worker in the middle
     activity_skew     standard deviation of the log of a worker's activity; 0 makes all alike
     mix               shares of the kinds of workers, in any unit
+    groups            so many confusion matrices are shared by all workers, dealt evenly: the
+                      structure that completion exists for; None: each worker has its own
     """
 
     workers: int = 100
@@ -73,6 +76,7 @@ class Simulation:
     accuracy: float = 0.7
     activity_skew: float = 1.0
     mix: Mapping[str, float] = field(default_factory=lambda: DEFAULT_MIX)
+    groups: int | None = None
     seed: int = 0
 
     @property
@@ -98,6 +102,10 @@ class Simulation:
                 0 <= self.activity_skew <= MOST_SKEW
             ),
             "--seed must not be negative": self.seed >= 0,
+            "--groups must lie between 1 and --workers, without copiers": (
+                self.groups is None
+                or (1 <= self.groups <= self.workers and not self.mix.get("copiers"))
+            ),
             f"--mix takes shares of {', '.join(KINDS)}": (
                 set(self.mix) <= set(KINDS)
                 and all(share >= 0 for share in self.mix.values())
@@ -145,8 +153,7 @@ def simulate(settings: Simulation) -> Crowd:
     """Draw a crowd and its answers; every item is answered by different workers."""
     rng = np.random.default_rng(settings.seed)
     truth = _below(rng, settings.classes, settings.items)
-    kinds = _kinds(rng, settings)
-    confusions = _confusions(rng, settings, kinds)
+    kinds, confusions = _characters(rng, settings)
     activity = np.exp(settings.activity_skew * _normal(rng, settings.workers))
     copiers = kinds == KINDS.index("copiers")
     activity[copiers] = 0.0  # what they give is not their own
@@ -225,6 +232,19 @@ def _normal(rng: np.random.Generator, *shape: int) -> Floats:
     return normal
 
 
+def _characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, Floats]:
+    """Kinds (n_workers,) and confusions (n_workers, K, K), a group's members all alike."""
+    if settings.groups is None:
+        kinds = _kinds(rng, settings)
+        return kinds, _confusions(rng, settings, kinds)
+    few = replace(settings, workers=settings.groups, answers_per_item=1.0, groups=None)
+    kinds = _kinds(rng, few)
+    confusions = _confusions(rng, few, kinds, GROUP_HABIT)
+    group = np.arange(settings.workers) % settings.groups
+    group = group[np.argsort(rng.random(settings.workers), kind="stable")]
+    return kinds[group], confusions[group]
+
+
 def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
     """Shares of the mix, rounded so that they add up, dealt to workers at random."""
     shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
@@ -233,8 +253,10 @@ def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
     return kinds[np.argsort(rng.random(settings.workers), kind="stable")]
 
 
-def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) -> Floats:
-    """(n_workers, n_classes, n_classes), rows sum to 1."""
+def _confusions(
+    rng: np.random.Generator, settings: Simulation, kinds: Codes, habit: float = 1.0
+) -> Floats:
+    """(n_workers, n_classes, n_classes), rows sum to 1; with `habit` mistakes repeat themselves."""
     n_workers, n_classes = settings.workers, settings.classes
     shape = (n_workers, n_classes, n_classes)
     right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * _normal(rng, n_workers))
@@ -242,7 +264,7 @@ def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) ->
     lower = (2 * right + 1 / n_classes) / 3
     right = np.where(kinds == KINDS.index("beginners"), lower, right)[:, None, None]
     identity = np.eye(n_classes)
-    mistakes = -np.log1p(-rng.random(shape)) * (1 - identity)  # uneven, zero on the diagonal
+    mistakes = (-np.log1p(-rng.random(shape)) * (1 - identity)) ** habit  # uneven, never right
     mistakes /= mistakes.sum(axis=2, keepdims=True)
     honest = right * identity + (1 - right) * mistakes
     favourite = identity[_below(rng, n_classes, n_workers)][:, None, :]

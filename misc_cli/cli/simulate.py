@@ -80,6 +80,14 @@ def _mix(text: str | None) -> dict[str, float] | None:
     metavar="X",
     help="How unevenly workers share the work; 0 is evenly.",
 )
+@options.option(
+    "--groups",
+    section=_CROWD,
+    type=COUNT,
+    metavar="N",
+    help="Workers of N groups, each with one confusion matrix for all its members: the structure "
+    "that completion exists for [default: each worker has its own].",
+)
 @options.option("--seed", section=_CROWD, type=SEED, metavar="N", help="[default: 0]")
 @options.option(
     "-o", "--output", section=_OUTPUT, metavar="FILE", help="Answers [default: stdout]."

@@ -1,0 +1,65 @@
+"""The docs say what the code does: made pages are fresh, examples run, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPO
+from tests.generated import DOCS, layers, pages
+from tests.test_imports import ROOMS
+
+PAGES = sorted([*DOCS.glob("*.md"), REPO / "CONTRIBUTING.md", REPO / "README.md"])
+
+
+def test_what_is_made_from_the_code_is_fresh() -> None:
+    for path, text in pages():
+        assert path.read_text() == text, f"{path.name} is stale: python -m tests.generated"
+
+
+def test_the_rooms_import_each_other_in_one_direction() -> None:
+    assert sum(map(len, layers())) == len(ROOMS)
+    assert "core" in layers()[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_plugin_example_runs(tmp_path: Path) -> None:
+    """docs/plugins.md: its two files, installed as a package would be, found by the command."""
+    text = (DOCS / "plugins.md").read_text()
+    module = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    points = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert module is not None
+    assert points is not None
+    assert len(module[1].strip().splitlines()) <= 30
+    (tmp_path / "trusting.py").write_text(module[1])
+    about = tmp_path / "trusting-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: trusting\nVersion: 1.0\n")
+    group, line = re.findall(r'entry-points\."(.*?)"\]\n(.*)', points[1])[0]
+    (about / "entry_points.txt").write_text(f"[{group}]\n{line.replace(chr(34), '')}\n")
+    answers = tmp_path / "answers.csv"
+    answers.write_text("worker,item,label\na,1,x\nb,1,y\nc,1,y\na,2,x\nb,2,x\n")
+
+    def misc(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "misc_cli", "aggregate", *words],
+            capture_output=True, text=True, check=False,
+            env={"PYTHONPATH": f"{tmp_path}:{REPO}", "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = " ".join(misc("--help").split())
+    assert "Other packages add first-says." in said
+    assert "--trust X" in said
+    trusting = ["--aggregator", "first-says", "--no-calibrate"]
+    assert misc(str(answers), *trusting, "--trust", "0.9").splitlines()[1] == "1,x,0.9"
