@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import SYNONYMS, find_roles, listing, normalise
+from misc_cli.io.columns import NUMBERED_WORKER, SYNONYMS, find_roles, listing, normalise
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.kinds import kind_of_values
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
@@ -27,7 +27,6 @@ from misc_cli.io.readers.base import (
 
 _BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
 _FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?P<stem>.*?)[\s_\-.:#]*(?P<number>\d+)[.:)]?", re.DOTALL)
 # Words before a number that name a thing to be judged, never a person or a property.
 _THINGS = {
     *("q", "question", "item", "image", "img", "picture", "photo", "text", "task", "tweet", "post"),
@@ -88,14 +87,19 @@ def _files(names: Sequence[str]) -> Columns:
 
 
 def _numbered(names: Sequence[str]) -> Columns:
-    stems: dict[str, dict[str, str]] = {}
+    """Names that differ only in a number: q1, q2; Is image 1 a cat?, Is image 2 a cat?"""
+    alike: dict[str, dict[str, str]] = {}
     for name in names:
-        match = _NUMBERED.fullmatch(name)
-        if match is not None:
-            stems.setdefault(normalise(match["stem"]), {})[name] = name
-    found = {stem: columns for stem, columns in stems.items() if stem in _THINGS}
-    largest = max(found.values(), key=len, default={})
-    return {LABEL: largest}
+        if re.search(r"\d", name) and NUMBERED_WORKER.fullmatch(name.strip()) is None:
+            alike.setdefault(re.sub(r"\d+", "#", name), {})[name] = name
+    found = [columns for pattern, columns in alike.items() if _names_a_thing(pattern)]
+    return {LABEL: max(found, key=len, default={})}
+
+
+def _names_a_thing(pattern: str) -> bool:
+    """A word for what is judged, or a whole question."""
+    words = set(re.split(r"[\W_\d]+", pattern.lower()))
+    return bool(words & _THINGS) or (pattern.strip().endswith("?") and len(words) > 2)
 
 
 def _are_alike(document: Document, columns: Mapping[str, str]) -> bool:

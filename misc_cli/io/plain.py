@@ -145,6 +145,8 @@ def _hint(document: Document, options: ReadOptions, missing: Sequence[str]) -> s
     hint = ""
     if "worker" in missing and len(_alike(document)) > 1:
         hint = f"; if {listing(_alike(document), 4)} are a worker's each, say --wide"
+    elif "item" in missing and "worker" not in missing and len(_alike(document)) > 1:
+        hint = f"; if {listing(_alike(document), 4)} are an item each, say --item-cols"
     elif missing == ["worker"]:
         hint = " (none if nobody knows who answered), or --worker-from filename"
     if document.table.header and options.header is None and not any(options.columns.values()):
