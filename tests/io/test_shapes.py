@@ -80,6 +80,7 @@ ROWS = [{"worker": w, "item": i, "label": label} for (w, i), label in ANSWERS.it
         ("a.csv", form("participant,date,doc1,doc2"), {"item_cols": "doc*"}),
         ("a.csv", form("participant,date,Mood? [doc1],Mood? [doc2]"), {}),
         ("a.csv", form("Email Address,Timestamp,Mood? [doc1],Mood? [doc2]"), {}),
+        ("a.csv", form("respondent,Timestamp,doc1,doc2"), {}),
         ("a.json", json.dumps(OBJECTS), {}),
         ("a.json", json.dumps({"project": "x", "tasks": OBJECTS}), {}),
         ("a.jsonl", lines(OBJECTS), {}),
