@@ -25,6 +25,7 @@ from misc_cli.errors import ConfigError, InputError, MiscError
 from misc_cli.io.stream import Piece
 from misc_cli.scale import shares
 from misc_cli.scale.labels import TableLabels, merged
+from misc_cli.scale.log import KernelLog
 from misc_cli.scale.shares import Found, Plan
 
 Say = Callable[[str], None]
@@ -38,10 +39,6 @@ PATIENCE_SECONDS = 60.0
 MOST_LOSSES = 20
 # What one machine may be asked to hold for one file of labels.
 ONE_FILE_ITEMS = 20_000_000
-
-
-# A kernel that does not say which rows it writes may write any.
-EVERYTHING = ("*",)
 
 
 class Lost(Exception):
@@ -123,7 +120,7 @@ class ClusterEngine:
         self.client, self.gold = client, gold
         self.wire = Wire()
         self.version = self._losses = 0
-        self._log: list[tuple[set[str], bytes]] = []
+        self._log = KernelLog()
         while True:
             workers = self._workers()
             self.plan = Plan(uuid.uuid4().hex, tuple(pieces), len(workers), duplicates, name)
@@ -152,7 +149,7 @@ class ClusterEngine:
         self.wire.sent += len(payload) * len(results)
         self.wire.received += sum(map(len, results))
         self.version += 1
-        self._remember(kernel, payload)
+        self._log.add(kernel, payload)
         sums: list[Sums | None] = [pickle.loads(result) for result in results]
         return add_up(part for part in sums if part is not None)
 
@@ -286,7 +283,7 @@ class ClusterEngine:
                     share,
                     self.vocabulary,
                     self.gold,
-                    [payload for _, payload in self._log],
+                    self._log.payloads,
                     self.version,
                 )
             for share, future in futures.items():
@@ -295,15 +292,6 @@ class ClusterEngine:
                     todo.remove(share)
                 except Lost:
                     continue
-
-    def _remember(self, kernel: Kernel[Any], payload: bytes) -> None:
-        """Kernels that made the rows there are; one that needs none of them replaces the others."""
-        writes = set(getattr(kernel, "writes", EVERYTHING))
-        if not writes:
-            return
-        if getattr(kernel, "needs", None) == () and all(w <= writes for w, _ in self._log):
-            self._log.clear()
-        self._log.append((writes, payload))
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
         return self.client.submit(

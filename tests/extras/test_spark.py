@@ -1,0 +1,97 @@
+"""`misc_cli.spark.aggregate` in a real local Spark session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import misc_cli
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.spark import aggregate
+from tests.scale.crowds import METHODS, crowd
+
+pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, which is not here"),
+    pytest.mark.filterwarnings("default"),  # what Spark itself warns of is not ours
+]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    # Spark would take the first python3 of the PATH for its workers
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = pyspark.sql.SparkSession.builder.master("local[2]").appName("misc")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "3",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def answers() -> pd.DataFrame:
+    """Without contradictions: a DataFrame has no last answer."""
+    rows = pd.DataFrame(crowd(), columns=["who", "what", "says"])
+    rows = rows.drop_duplicates(["who", "what"])
+    return rows[~rows["what"].str.startswith(" ")].reset_index(drop=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "partitions"), [*((method, 2) for method in METHODS), ("ds-em", 5)]
+)
+def test_spark_gives_the_labels_of_memory(
+    method: str, partitions: int, session: Any, answers: pd.DataFrame
+) -> None:
+    named = answers.set_axis(["worker", "item", "label"], axis=1)
+    few = {} if method == "mv" else {"max_iter": 6, "tol": 0.0}  # a sweep costs Spark a second
+    here = misc_cli.aggregate(named, aggregator=method, calibrate=False, **few)
+    df = session.createDataFrame(answers)
+    there = aggregate(
+        df,
+        aggregator=method,
+        worker="who",
+        item="what",
+        label="says",
+        partitions=partitions,
+        probabilities=True,
+        **few,
+    ).toPandas()
+    there = there.sort_values("item", ignore_index=True)
+    assert there["item"].tolist() == here.labels["item"].tolist()
+    assert there["label"].tolist() == here.labels["label"].tolist()
+    found = there[[f"p_{name}" for name in here.posteriors.columns]].to_numpy()
+    np.testing.assert_allclose(found, here.posteriors.to_numpy(), atol=1e-8)
+
+
+def test_a_worker_who_contradicts_itself_is_named(session: Any) -> None:
+    rows = [("ann", "i1", "yes"), ("ann", "i1", "no"), ("bob", "i1", "no")]
+    df = session.createDataFrame(rows, ["worker", "item", "label"])
+    with pytest.raises(Exception, match="'ann' gave different labels to item 'i1'"):
+        aggregate(df)
+    found = aggregate(df, aggregator="mv", duplicates="all").collect()
+    assert [tuple(row) for row in found] == [("i1", "no", pytest.approx(2 / 3))]
+
+
+def test_what_cannot_be_is_said(session: Any) -> None:
+    df = session.createDataFrame([("ann", None, "yes")], "worker string, item string, label string")
+    with pytest.raises(InputError, match="without its worker or item"):
+        aggregate(df)
+    with pytest.raises(ConfigError, match="not 'ebcc'"):
+        aggregate(df, aggregator="ebcc")
+    with pytest.raises(InputError, match="no column 'who'"):
+        aggregate(df, worker="who")
