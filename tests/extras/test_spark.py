@@ -58,7 +58,8 @@ def test_spark_gives_the_labels_of_memory(
     method: str, partitions: int, session: Any, answers: pd.DataFrame
 ) -> None:
     named = answers.set_axis(["worker", "item", "label"], axis=1)
-    few = {} if method == "mv" else {"max_iter": 6, "tol": 0.0}  # a sweep costs Spark a second
+    # a sweep costs Spark a second
+    few: dict[str, Any] = {} if method == "mv" else {"max_iter": 6, "tol": 0.0}
     here = misc_cli.aggregate(named, aggregator=method, calibrate=False, **few)
     df = session.createDataFrame(answers)
     there = aggregate(
