@@ -48,6 +48,7 @@ ROOMS: dict[str, set[str]] = {
         "scale",
         "saving",
     },
+    "spark": {*BELOW_LOOP, "run", "scale"},
     "__main__": {"cli", "io"},
     "__init__": {"api"},
 }
