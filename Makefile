@@ -54,6 +54,10 @@ bench: $(BENCH)/ready ## beside the peers up to 10 million answers
 bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel, reading: 1 million)
 	$(BENCH)/bin/python benchmarks/run.py --quick
 
+.PHONY: bench-scale
+bench-scale: $(BENCH)/scale-ready ## local, disk and dask at 50 million answers, peers at 1 million; QUICK=1: 5 million
+	$(BENCH)/bin/python benchmarks/scale.py $(if $(QUICK),--quick)
+
 bench-peerannot: ## optional: its torch is large
 	$(PYTHON) -m venv benchmarks/.venv-peerannot
 	benchmarks/.venv-peerannot/bin/python $(PIP) -r benchmarks/requirements-peerannot.txt
@@ -77,6 +81,10 @@ $(BENCH)/ready: $(PACKAGE) benchmarks/requirements.txt
 	$(PYTHON) -m venv $(BENCH)
 	rm -rf build
 	$(BENCH)/bin/python $(PIP) . -r benchmarks/requirements.txt
+	touch $@
+
+$(BENCH)/scale-ready: $(BENCH)/ready
+	$(BENCH)/bin/python $(PIP) '.[dask,spark]' setuptools
 	touch $@
 
 # The tools work on the sources as they are: only a change of the requirements installs again.

@@ -29,6 +29,7 @@ SUPPORTED = {
     *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill", "scheduler"),
     *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
+    "allow_odd",
     *("duplicates", "class_order", *(flag.replace("-", "_") for flag in method_options())),
 }
 OWNERS = {"spill": "disk", "scheduler": "dask"}

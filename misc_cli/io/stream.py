@@ -33,6 +33,7 @@ from misc_cli.io.source import Source
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE_BYTES = 1 << 20
+SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
 BATCH_ROWS = 1 << 20
 # What an answer takes in a text file, roughly; only the number of parts depends on it.
@@ -171,7 +172,7 @@ def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
     opened = parquet.ParquetFile(file)
     if opened.metadata.num_rows == 0:
         return []
-    first = next(opened.iter_batches(batch_size=200))
+    first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     sample = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_batches([first]), sample)
     positions = _positions(_source(path, sample.getvalue()), options)
