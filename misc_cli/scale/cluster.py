@@ -33,6 +33,8 @@ Say = Callable[[str], None]
 # A payload larger than this is given to the workers once, before the tasks that need it.
 SCATTER_BYTES = 1 << 20
 POLL_SECONDS = 1.0
+# How long a result that is there may take to come before we look who had it.
+RESULT_SECONDS = 30.0
 # How long a cluster without workers may take to get one.
 PATIENCE_SECONDS = 60.0
 # A cluster that loses more workers than this in one run is not worth the waiting.
@@ -236,7 +238,6 @@ class ClusterEngine:
             groups: dict[str, list[int]] = {}
             for share in sorted(todo):
                 groups.setdefault(self._owners[share], []).append(share)
-            threads = self.client.nthreads()
             futures = {
                 owner: self._submit(
                     owner,
@@ -244,7 +245,7 @@ class ClusterEngine:
                     self.plan.run,
                     group,
                     self.version,
-                    threads.get(owner, 1),
+                    self._threads.get(owner, 1),
                     *(self._lightened(argument) for argument in arguments),
                 )
                 for owner, group in groups.items()
@@ -317,12 +318,16 @@ class ClusterEngine:
                     raise Lost from None
         results = {}
         for key, future in futures.items():
-            try:
-                results[key] = future.result()
-            except MiscError:
-                raise
-            except (KilledWorker, FutureCancelledError) as error:
-                raise Lost from error
+            while key not in results:
+                try:
+                    results[key] = future.result(timeout=RESULT_SECONDS)
+                except MiscError:
+                    raise
+                except (KilledWorker, FutureCancelledError) as error:
+                    raise Lost from error
+                except TimeoutError:  # it was done; whoever had it may be gone since
+                    if not needed <= set(self.client.nthreads()):
+                        raise Lost from None
         if any(result is None for result in results.values()):
             raise Lost
         return results
@@ -330,11 +335,12 @@ class ClusterEngine:
     def _workers(self) -> list[str]:
         """Addresses in a fixed order; waits a little for the first one."""
         started = time.monotonic()
-        while not (workers := sorted(self.client.nthreads())):
+        while not (threads := dict(self.client.nthreads())):
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise MiscError("the cluster has no workers; start some, then run this again")
             time.sleep(POLL_SECONDS)
-        return workers
+        self._threads = threads
+        return sorted(threads)
 
     def _count_loss(self) -> None:
         self._losses += 1
