@@ -49,6 +49,10 @@ READERS: dict[str, Entry] = {
     "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
+    "google-forms": Entry(
+        "google_forms", ("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal")
+    ),
+    "snorkel": Entry("snorkel", ("lf_", "LF_")),
     "wrench": Entry("wrench", ("weak_labels", "0")),
     "kili": Entry("kili", ("labels",)),
     "without-workers": Entry("without_workers", ()),

@@ -244,8 +244,13 @@ def with_inferred_kinds(reading: Reading) -> Reading:
     return replace(reading, questions=questions)
 
 
+def is_remark(name: str) -> bool:
+    """Whether a field is for remarks, by its name."""
+    return _REMARKS.search(name) is not None
+
+
 def _inferred(question: Question) -> str:
-    if _REMARKS.search(question.name):
+    if is_remark(question.name):
         return TEXT
     found = kind_of(question.label)
     return CHOICE if found.name == CHOICES else found.name

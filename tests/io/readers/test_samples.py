@@ -12,6 +12,9 @@ from tests.io.readers.look import SAMPLES, look
 
 ANN, BEN = (f"5f1b2c3d-0000-4000-8000-00000000000{n}" for n in (1, 2))
 
+_ASKED = "How does this sound"
+_FIRST = (("ann", "happy"), ("ben", "sad"), ("cy", "happy"))
+
 # sample → reader, the answers of its first question with classes, what is set aside, gold
 RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str, str]]] = {
     "label_studio.json": (
@@ -163,6 +166,28 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         "kili",
         {("ann@lab.org", "a.txt", "HAPPY"), ("ben@lab.org", "a.txt", "SAD")},
         {"predicted": 1, "review": 1, "not annotated": 1},
+        {},
+    ),
+    "google_forms.csv": (
+        "google-forms",
+        {
+            *((f"{who}@lab.org", f"{_ASKED}: what a day", said) for who, said in _FIRST),
+            ("ann@lab.org", f"{_ASKED}: rain again", "sad"),
+            ("ben@lab.org", f"{_ASKED}: rain again", "sad"),
+            ("cy@lab.org", f"{_ASKED}: rain again", "happy"),
+            ("ann@lab.org", f"{_ASKED}: sun at last", "happy"),
+            ("cy@lab.org", f"{_ASKED}: sun at last", "happy"),
+        },
+        {},
+        {},
+    ),
+    "snorkel.csv": (
+        "snorkel",
+        {
+            *(("lf_keyword", "What a day", "1"), ("lf_shout", "What a day", "1")),
+            *(("lf_length", "Rain again", "0"), ("lf_shout", "Rain again", "0")),
+        },
+        {},
         {},
     ),
     "crowdkit.csv": (
