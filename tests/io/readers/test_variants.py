@@ -318,6 +318,7 @@ def test_weak_labels_as_records(tmp_path: Path) -> None:
 DAMAGE: list[Any] = [None, True, "x", 3, [], {}, [None], ["x"], [[]], [{}], {"a": None}, "\ud800"]
 
 
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.MiscWarning")
 @pytest.mark.parametrize("name", sorted(p.name for p in SAMPLES.glob("*.*json*")))
 def test_damaged_exports_end_in_a_line(tmp_path: Path, name: str) -> None:
     """Every value of every sample in turn replaced by something else: read or refused."""
@@ -422,6 +423,7 @@ def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:
     assert seen.answers == {"label": [("ann", "1", "pos"), ("ben", "1", "neg")]}
 
 
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.MiscWarning")
 @pytest.mark.parametrize("name", sorted(p.name for p in SAMPLES.glob("*.[ct]sv")))
 def test_damaged_tables_end_in_a_line(tmp_path: Path, name: str) -> None:
     """Columns left out, cells cut or replaced: read or refused, never another error."""
