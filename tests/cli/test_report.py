@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from misc_cli.__main__ import run
@@ -117,3 +120,25 @@ def test_answers_with_times_show_progress(monkeypatch: pytest.MonkeyPatch) -> No
         assert rows.count('<td class="n">240</td>') >= 1, "a third of the answers on a day"
     assert run(["report", "answers.csv", *EM, "-o", "none.html"]) == 0
     assert 'id="progress"' not in Path("none.html").read_text()
+
+
+def test_a_workbook_without_its_library_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+    assert run(["report", "answers.csv", *EM, "-o", "report.xlsx"]) == 2
+    assert "pip install 'misc-cli[excel]'" in capfd.readouterr().err
+    assert not Path("report.xlsx").exists()
+
+
+def test_who_copies_whom_is_told_without_names() -> None:
+    table = answers()
+    copy = table[table["worker"] == "w1"].assign(worker="zoe")
+    pd.concat([table, copy]).to_csv("copied.csv", index=False)
+    words = ["report", "copied.csv", *EM]
+    assert run([*words, "-o", "named.html"]) == 0
+    assert "copies w1" in Path("named.html").read_text()
+    assert run([*words, "-o", "hidden.html", "--anonymize-workers"]) == 0
+    hidden = Path("hidden.html").read_text().partition("// https://d3js.org")[0]  # our part
+    assert "copies worker " in hidden
+    assert not re.search(r"\b(w[0-5]|zoe)\b", hidden)
