@@ -99,3 +99,7 @@ $(EXTRAS)/ready: $(EXTRAS)/bin/python pyproject.toml
 $(ENVS)/%/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "misc needs Python 3.11 or later: make PYTHON=…")'
 	$(PYTHON) -m venv $(ENVS)/$*
+
+.PHONY: accuracy
+accuracy: $(DEV)/ready ## error, regret and calibration of the automatic choice on ../shared's 21 sets
+	OPENBLAS_NUM_THREADS=1 $(DEV)/bin/python benchmarks/accuracy.py --gold

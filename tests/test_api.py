@@ -143,10 +143,10 @@ def test_what_is_no_table_and_no_path(answers: pd.DataFrame, role: str, given: A
 def test_compare_ranks_methods_without_truth() -> None:
     frame = read_answers(SAMPLE / "answers.csv")
     found = compare(frame, completers=["none"], aggregators=["mv", "one-coin"])
-    assert found["method"].tolist() == ["one-coin", "mv"]
+    assert found["method"].tolist() == ["one-coin", "mv", "null"]
     assert found["score"].is_monotonic_decreasing
     judged = compare(frame, completers=["none"], aggregators=["mv"], truth=SAMPLE / "truth.csv")
-    assert judged["error"].tolist() == pytest.approx([25.05], abs=0.01)
+    assert judged["error"].tolist()[:1] == pytest.approx([25.05], abs=0.01)
 
 
 def test_the_python_functions_start_no_process_unless_asked(

@@ -87,8 +87,9 @@ misc compare answers.csv --json --time-budget 60s
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Rank completers × aggregators by how well they forecast answers that were hidden from them.
 
-    The score is the mean log probability of a hidden answer: higher is better, and methods within
-    three standard errors of the leader cannot be told apart. Truth, if given, is only reported.
+    The score is the mean log probability of a hidden answer: higher is better. The null knows only
+    how often each worker says each label; what a method scores above it, in per cent of the
+    leader's, is its share. Truth, if given, is only reported.
     """
     from misc_cli.cli.console import Console
     from misc_cli.core.encode import encode, encode_truth
@@ -117,7 +118,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         if known:
             truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)
         methods = _methods(labels, parameters)
-        with console.bar(_steps(methods)) as tell:
+        with console.bar(_steps(methods, labels.votes.n_votes)) as tell:
 
             def advance(iteration: Iteration) -> None:
                 if iteration.stage in ("search", "fitted"):
@@ -150,10 +151,10 @@ def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     )
 
 
-def _steps(methods: Sequence[Method]) -> int:
-    from misc_cli.core.holdout import N_FOLDS
+def _steps(methods: Sequence[Method], n_answers: int) -> int:
+    from misc_cli.core.holdout import fold_plan
 
-    return len(methods) * (N_FOLDS + 1)
+    return len(methods) * (fold_plan(n_answers)[0] + 1)
 
 
 def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None:
@@ -178,7 +179,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
             if name == "method"
             else np.array([float("nan") if row[name] is None else row[name] for row in rows])
             for name in (rows[0] if rows else {})
-            if not (name == "error" and rows[0]["error"] is None)
+            if not (name == "error" and all(row["error"] is None for row in rows))
         }
         write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
     else:
@@ -189,16 +190,18 @@ def _table(standings: list[Standing]) -> Table:
     from misc_cli.cli.text_table import Table
 
     judged = any(standing.error is not None for standing in standings)
-    header = ["method", "score", "±", "behind", "differs", "seconds", *(["error %"] * judged)]
+    header = ["method", "score", "±", "share %", "behind", "differs", "seconds"]
+    header += ["error %"] * judged
     rows = [
         [
             standing.method,
             f"{standing.score:.4f}",
             f"{standing.standard_error:.4f}",
+            f"{standing.share:.1f}",
             f"{standing.behind:.1f} SE",
-            f"{standing.differs:,}",
+            "" if standing.differs is None else f"{standing.differs:,}",
             f"{standing.seconds:.1f}",
-            *([f"{standing.error:.2f}"] if standing.error is not None else []),
+            *(["" if standing.error is None else f"{standing.error:.2f}"] * judged),
         ]
         for standing in standings
     ]

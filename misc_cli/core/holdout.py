@@ -12,10 +12,12 @@ import scipy.sparse as sp
 from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.core.votes import SparseVotes
 
-# Three tenths of the answers, a tenth at a time: enough to tell methods apart, and nine tenths are
-# left to learn from.
-N_FOLDS = 3
+# A tenth at a time, so that nine tenths are left to learn from, until so many answers were hidden
+# or all but one of every item: what fewer say changes with the draw.
 HIDDEN_SHARE = 0.1
+ENOUGH_HIDDEN = 30_000
+MOST_FOLDS = 10
+MOST_HIDDEN = 50_000  # in one fold
 FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything else
 
 
@@ -41,8 +43,15 @@ def answers_of(votes: SparseVotes) -> Triplets:
     return Triplets(workers, items, classes)
 
 
+def fold_plan(n_answers: int) -> tuple[int, float]:
+    """How many folds, and the share of the answers that each hides."""
+    share = min(HIDDEN_SHARE, MOST_HIDDEN / max(n_answers, 1))
+    wanted = round(ENOUGH_HIDDEN / max(share * n_answers, 1.0))
+    return int(np.clip(wanted, 1, MOST_FOLDS)), share
+
+
 def folds(
-    labels: Labels, n_folds: int = N_FOLDS, fraction: float = HIDDEN_SHARE, seed: int = 0
+    labels: Labels, n_folds: int = 3, fraction: float = HIDDEN_SHARE, seed: int = 0
 ) -> Iterator[tuple[Labels, Triplets]]:
     """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
 
@@ -67,24 +76,6 @@ def folds(
         if len(chosen) == 0:
             return
         yield replace(labels, votes=_without(votes, chosen)), answers.take(chosen)
-
-
-def sample_items(labels: Labels, max_answers: int, seed: int) -> Labels:
-    """The labels themselves, or a random part of their items with about `max_answers` answers.
-
-    What is learnt about methods from that many answers does not change with more, and the search
-    then costs the same whatever the size of the data.
-    """
-    votes = labels.votes
-    assert isinstance(votes, SparseVotes)
-    if votes.n_votes <= max_answers:
-        return labels
-    share = max_answers / votes.n_votes
-    order = np.random.default_rng(seed).permutation(votes.n_items)
-    chosen = np.sort(order[: max(1, int(share * votes.n_items))])
-    part = SparseVotes(votes.matrix[chosen], votes.n_workers, votes.n_classes)
-    gold = None if labels.gold is None else labels.gold[chosen]
-    return replace(labels, votes=part, items=labels.items.take(chosen), gold=gold)
 
 
 def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:

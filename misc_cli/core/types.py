@@ -166,9 +166,11 @@ class Aggregator(Protocol):
 
     A frozen dataclass. Class attributes that it may have, and what goes without them:
     presets       preset → parameters that differ from the fields' defaults (none do)
-    slow          calibrated on a smaller sample, so as not to outlast the fit (False)
+    slow          calibrated on one fold, so as not to outlast the fit (False)
     calibratable  whether hidden answers may temper its confidences (True)
     needs_order   left out of a comparison where the classes have no order (False)
+    It may have a method `again(labels, whole)`: the fit on a part of the answers, begun with what
+    the aggregation `whole` of all of them knows of workers (not of items).
     """
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from misc_cli.select.calibrate import Calibration
     from misc_cli.select.trial import Candidate
 
-# Below this many answers a choice would be luck: a tenth of them, hidden, proves nothing.
-MIN_ANSWERS = 1_000
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -55,39 +52,10 @@ def fit(
 
     `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in.
     """
-    selection = None
     if methods.automatic:
-        if labels.votes.n_votes >= MIN_ANSWERS:
-            return _searched(labels, methods, on_iteration, lighten)
-        methods, selection = _too_few_to_choose(labels, methods)
-    found = replace(fit_named(labels, methods, on_iteration), selection=selection)
+        return _searched(labels, methods, on_iteration, lighten)
+    found = fit_named(labels, methods, on_iteration)
     return _calibrated(found, labels, methods) if methods.settings.calibrate else found
-
-
-def _too_few_to_choose(labels: Labels, methods: Methods) -> tuple[Methods, dict[str, Any]]:
-    """The baseline in place of a choice, and no completion: its ranks would be a guess."""
-    from misc_cli.run.plan import roster
-    from misc_cli.select.leaderboard import parameters
-    from misc_cli.select.trial import Method
-
-    settings = methods.settings
-    few = f"fewer than {MIN_ANSWERS:,} answers"
-    rank = _rank_of_named(methods)
-    if rank is not None:
-        warnings.warn(
-            f"--completer {settings.completer} is not used: {few} cannot choose its rank; "
-            f"give {rank}",
-            MiscWarning,
-            stacklevel=3,
-        )
-    if methods.aggregator is None:
-        first = roster(labels, settings.preset, methods.roster_options, settings.seed)[0]
-    else:
-        first = Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)
-    names = {"aggregator": first.name}
-    settled = replace(methods, names=names, aggregator=first.aggregator, completer=None)
-    why = f"{few} cannot tell methods apart"
-    return settled, {"chosen": [first.name], "why": why, "methods": parameters([first])}
 
 
 def _rank_of_named(methods: Methods) -> str | None:
@@ -106,7 +74,14 @@ def mean_of_members(
     """The result of methods that were chosen earlier."""
     from misc_cli.select.search import mean_of
 
-    aggregation = mean_of(labels, list(fitted.values()), calibration)
+    shares = selection.get("weights", {})
+    aggregation = mean_of(
+        labels,
+        list(fitted.values()),
+        [shares.get(name, 1.0) for name in fitted],
+        by_votes=bool(selection.get("fallback")),
+        calibration=calibration,
+    )
     softened = None if calibration is None else asdict(calibration)
     return Fit(aggregation, selection=selection, calibration=softened)
 
@@ -142,14 +117,15 @@ def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
     else:
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = Method(name, aggregator, methods.completer, loop)
-    return calibrated_by(found, labels, calibration_of(method, labels, methods.settings.seed))
+    calibration = calibration_of(method, labels, methods.settings.seed, found.aggregation)
+    return calibrated_by(found, labels, calibration)
 
 
 def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -> Fit:
     """The same with its posteriors softened."""
     if calibration is None:
         return found
-    posteriors = calibration(found.aggregation.posteriors, labels.gold)
+    posteriors = calibration(found.aggregation.posteriors, labels)
     aggregation = replace(found.aggregation, posteriors=posteriors)
     return replace(found, aggregation=aggregation, calibration=asdict(calibration))
 
@@ -167,8 +143,10 @@ def _searched(
 
     settings = methods.settings
     seed, preset = settings.seed, settings.preset
+    few: list[Method] = []
     if methods.aggregator is None:
         pure = plan.roster(labels, preset, methods.roster_options, seed)
+        few = [method for method in pure if method.name in plan.FEW]
         final = registry.create("aggregator", BASELINE, preset)
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
@@ -177,13 +155,19 @@ def _searched(
     completed: list[Method] = []
     if methods.completer is not None:
         name = methods.names["completer"]
-        completed = plan.completions(labels, name, methods.completer, final, methods.loop, preset)
+        most = plan.MAX_TRIED_CELLS if rank is None else plan.MAX_COMPLETED_CELLS
+        completed = plan.completions(
+            labels, name, methods.completer, final, methods.loop, preset, most
+        )
         if rank is not None and not completed:
             check_memory(labels, methods.completer, Loop(**methods.loop))
     found = search(
         labels,
         pure,
         completed,
+        few=few,
+        fallback=plan.fallback(preset, seed),
+        insist=rank is not None,
         calibrate=settings.calibrate,
         seed=seed,
         time_budget=settings.time_budget,
@@ -193,8 +177,7 @@ def _searched(
     if rank is not None and not any(member.passes for member in found.members):
         reason = found.selection["why"] if completed else "the answers are too many to try it on"
         warnings.warn(
-            f"--completer {settings.completer} is not used: {reason}; "
-            f"give {rank} to have it all the same",
+            f"--completer {settings.completer} is not used: {reason}; give {rank}",
             MiscWarning,
             stacklevel=3,
         )

@@ -20,6 +20,7 @@ def described(member: Candidate) -> dict[str, Any]:
         "name": member.name,
         "method": method.name,
         "preset": method.preset,
+        "brief": method.brief,
         "passes": member.passes,
         "aggregator": _described("aggregator", method.aggregator),
         "completer": _described("completer", method.completer),
@@ -46,6 +47,7 @@ def rebuilt(entry: Mapping[str, Any]) -> Candidate:
         Loop(**loop),
         (passes,) if passes else (),
         entry["preset"],
+        bool(entry.get("brief", False)),
     )
     return Candidate(method, passes)
 

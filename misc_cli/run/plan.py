@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.completers.tucker.method import check_ranks
 from misc_cli.core.parameters import flag
 from misc_cli.core.types import Aggregator, Labels
@@ -16,23 +18,41 @@ from misc_cli.run import registry
 from misc_cli.run.settings import RANK_OPTIONS, Settings, build
 from misc_cli.select.trial import Method
 
-# Methods that fail on different data, each under the preset that makes it differ from the others:
-# ds-em estimates the class prior, ds-mf and mmce hold it uniform, one-coin has one number per
-# worker, ebcc lets workers err together. The first is what completion builds on.
-ROSTER: dict[str, str] = {
-    "ds-em": "robust",
-    "ds-mf": "paper",
-    "one-coin": "robust",
-    "ebcc": "paper",
-    "mmce-c": "paper",
+
+@dataclass(frozen=True)
+class Entry:
+    """A method of the roster: its registered name, a preset, and what differs from that."""
+
+    aggregator: str
+    preset: str = "robust"
+    differs: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Methods that fail on different data: ds-em estimates the class prior; its first two steps stay
+# near the votes, which serves where workers err together; one-coin has one number per worker; mmce
+# holds the class prior uniform and lets items differ; ebcc lets workers err together. The first is
+# what completion builds on.
+ROSTER: dict[str, Entry] = {
+    "ds-em": Entry("ds-em"),
+    "ds-em(2)": Entry("ds-em", differs={"max_iter": 2, "tol": 0.0}),
+    "one-coin": Entry("one-coin"),
+    "mv": Entry("mv"),
+    "ebcc": Entry("ebcc", "paper"),
+    "mmce-c": Entry("mmce-c", "paper"),
 }
+# Where there are too few answers to choose, these are averaged: they have little to get wrong.
+FEW = ("mv", "one-coin", "ds-em(2)")
+# Keeps classes and labels together where answers say nothing of items: uniform class prior, weight
+# on the diagonal.
+FALLBACK = Entry("ds-mf", "paper")
 # Enough for a vote among others; the method by itself makes more.
 RESTARTS = 8
-# Above so many answers, or classes, a method takes minutes.
-MAX_ANSWERS = {"ebcc": 1_000_000, "mmce-c": 200_000}
-MAX_CLASSES = {"ebcc": 50, "mmce-c": 15}
-# A completed candidate costs time by the cells of its matrix.
+# What a method that judges slowly may cost: numbers that one sweep over the answers touches.
+MOST_WORK = {"ebcc": 5_000_000, "mmce-c": 1_000_000}
+# A completed candidate costs time by the cells of its matrix. A completer that was asked for may
+# take the larger number of them.
 MAX_COMPLETED_CELLS = 1 << 27
+MAX_TRIED_CELLS = 1 << 20
 
 WORKER_RANKS = (2, 3, 5, 7, 10, 14)
 CP_RANKS = (1, 2, 4, 8)
@@ -43,30 +63,53 @@ FINAL = "completed"
 
 
 def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
-    """The pure methods worth trying on data of this size; options go to those that have them."""
-    n_answers, n_classes = labels.votes.n_votes, labels.n_classes
-    names = [
-        name
-        for name in ROSTER
-        if n_answers <= MAX_ANSWERS.get(name, n_answers)
-        and n_classes <= MAX_CLASSES.get(name, n_classes)
-    ]
+    """The pure methods worth trying on these answers; options go to those that have them."""
+    names = [name for name, entry in ROSTER.items() if _worth_trying(entry.aggregator, labels)]
     methods = []
     used: set[str] = set()
     for name in names:
-        under = ROSTER[name] if preset == "robust" else preset
-        fields = registry.settings("aggregator", name, under)
-        given = {key: value for key, value in options.items() if key in fields}
-        used |= given.keys()
-        own = {"seed": seed, "restarts": RESTARTS}
-        resolved = {key: value for key, value in own.items() if key in fields} | given
-        made = registry.create("aggregator", name, under, **resolved)
-        methods.append(Method(name, made, preset=under))
+        method, taken = _made(name, ROSTER[name], preset, options, seed)
+        methods.append(method)
+        used |= taken
     unknown = options.keys() - used
     if unknown:
         first = flag(min(unknown))
         raise ConfigError(f"{first} applies to none of {', '.join(names)}; name an --aggregator")
     return methods
+
+
+def fallback(preset: str, seed: int) -> Method:
+    """What breaks ties where no method forecasts better than the null."""
+    return _made(FALLBACK.aggregator, FALLBACK, preset, {}, seed)[0]
+
+
+def _made(
+    name: str, entry: Entry, preset: str, options: Mapping[str, Any], seed: int
+) -> tuple[Method, set[str]]:
+    """A method of the roster, and which of the options it took."""
+    under = entry.preset if preset == "robust" else preset
+    fields = registry.settings("aggregator", entry.aggregator, under)
+    given = {key: value for key, value in options.items() if key in fields}
+    own = {"seed": seed, "restarts": RESTARTS}
+    resolved = {key: value for key, value in own.items() if key in fields} | given
+    made = registry.create("aggregator", entry.aggregator, under, **{**resolved, **entry.differs})
+    return Method(name, made, preset=under, brief=bool(entry.differs)), set(given)
+
+
+def _worth_trying(name: str, labels: Labels) -> bool:
+    """Whether it is cheap enough here, and its model can be told from the answers at all."""
+    n_answers, n_workers, n_classes = labels.votes.n_votes, labels.n_workers, labels.n_classes
+    if name == "mmce-c":
+        # a Newton step solves for K² numbers of every worker and item
+        return (n_answers + n_workers * n_classes) * n_classes**2 <= MOST_WORK[name]
+    if name == "ebcc":
+        subtypes = n_classes * EnhancedBcc.subtypes
+        work = (n_answers + n_workers * n_classes) * subtypes
+        # A mixture of so many subtypes can be told from the answers of W workers in K classes only
+        # if W ≥ 2⌈log_K subtypes⌉ + 1 (Allman, Matias & Rhodes 2009, Annals of Statistics).
+        needed = 2 * math.ceil(math.log(subtypes, max(n_classes, 2))) + 1
+        return work <= MOST_WORK[name] and n_workers >= needed
+    return True
 
 
 def completions(
@@ -76,21 +119,22 @@ def completions(
     aggregator: Aggregator,
     loop: Mapping[str, Any],
     preset: str = Settings.preset,
+    max_cells: int = MAX_COMPLETED_CELLS,
 ) -> list[Method]:
     """One method per rank of a completer; each is judged after several numbers of passes.
 
     `loop` holds what is given of its parameters; the methods were made under `preset`.
     """
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
-    if shape[0] * shape[1] > MAX_COMPLETED_CELLS:
+    if shape[0] * shape[1] > max_cells:
         return []
-    field = next(field for field in RANK_OPTIONS if hasattr(completer, field))
-    ranks: Sequence[Any] = tucker_ranks(shape) if field == "ranks" else CP_RANKS
+    rank_field = next(name for name in RANK_OPTIONS if hasattr(completer, name))
+    ranks: Sequence[Any] = tucker_ranks(shape) if rank_field == "ranks" else CP_RANKS
     looped = Loop(**{"final": FINAL, **loop})
     judged_after = () if "passes" in loop else PASSES
     methods = []
     for rank in ranks:
-        sized = replace(completer, **{field: rank})
+        sized = replace(completer, **{rank_field: rank})
         try:
             check_memory(labels, sized, looped)
         except ConfigError:  # nobody asked for this rank: the others may fit

@@ -1,28 +1,42 @@
 """Confidences that mean something: two numbers, fitted on answers that were hidden.
 
-    (1 − d) · p^(1/T) / Σ p^(1/T) + d / K
+    (1 − v) · p^(1/T) / Σ p^(1/T) + v · (n_c + 1/K) / (n + 1)
 
 T, the temperature, softens (or sharpens) all posteriors alike (Guo et al. 2017 fit it on truth; we
-have none). d, the doubt, is the share of items on which the answers say nothing of use: without it
-the few that are certain and wrong would ask for a temperature that robs all others. Both maximise
-the held-out log-likelihood of answers. The order of the classes stays, and but
-for near ties so does the label.
+have none). v is the weight of the votes themselves, n_c of an item's n, with one vote spread
+evenly over the K classes: where a split vote foretells the next answer better than a model that
+is sure of every item, items differ in difficulty, and the split is what shows it. Both maximise
+the log-likelihood of hidden answers. Both parts rise with the evidence, so their mean does.
+
+Hidden answers see only a part of the overconfidence: workers who err together confirm each other.
+Over the sets of `make accuracy` the temperature that the truth asks for is about the power
+`SHARED_ERRORS` of the one that hidden answers ask for; where the model holds, both are 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.holdout import FLOOR, Triplets
 from misc_cli.core.logdomain import clamp
-from misc_cli.core.types import Codes, Floats
+from misc_cli.core.types import Codes, Floats, Labels
 
-# Completed runs rest on invented answers and may need very high temperatures.
-TEMPERATURES: Floats = np.geomspace(0.5, 200.0, 25)
-DOUBTS: Floats = np.array([0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3])
+TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
+VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.4, 9)  # they never outweigh the model
 # Few hidden answers say little: a normal prior on log T with this standard deviation.
 PRIOR_WIDTH = 1.0
+SHARED_ERRORS = 1.5
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's in these forecasts.
+MODEL_SHRINKAGE = 0.3
+VOTE_SHRINKAGE = 2.0
+# A vote share understates: two to one is more than two thirds. For the forecast it is squared.
+VOTE_SHARPNESS = 0.5
+# How near, at the least, a class that the votes prefer may come to the label.
+JUST_AHEAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -30,15 +44,15 @@ class Calibration:
     """What posteriors are softened by; the defaults leave them as they are."""
 
     temperature: float = 1.0
-    doubt: float = 0.0
+    votes: float = 0.0
 
-    def __call__(self, posteriors: Floats, gold: Codes | None = None) -> Floats:
-        """Calibrated posteriors, (n, n_classes); `gold` (n,) rows stay certain."""
-        n_classes = posteriors.shape[1]
-        softened = (1.0 - self.doubt) * temper(posteriors, self.temperature)
-        softened += self.doubt / n_classes
-        if gold is not None:
-            clamp(softened, gold)
+    def __call__(self, posteriors: Floats, labels: Labels) -> Floats:
+        """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain."""
+        softened = temper(posteriors, self.temperature)
+        if self.votes > 0.0:
+            softened = _mixed(softened, vote_shares(labels), self.votes)
+        if labels.gold is not None:
+            clamp(softened, labels.gold)
         return softened
 
 
@@ -51,18 +65,72 @@ def temper(posteriors: Floats, temperature: float) -> Floats:
     return tempered
 
 
-def best_calibration(surface: Floats) -> Calibration:
-    """The best of summed log scores at every (TEMPERATURES, DOUBTS), (25, 7).
+def vote_shares(labels: Labels) -> Floats:
+    """Each class's share of an item's votes with one more vote for all alike, (n_items, K)."""
+    votes = labels.votes
+    shares = np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
+    shares += 1.0 / votes.n_classes
+    normalised: Floats = shares / shares.sum(axis=1, keepdims=True)
+    return normalised
 
-    Along the temperatures the maximum is refined by a parabola through three points.
+
+def _mixed(softened: Floats, shares: Floats, weight: float) -> Floats:
+    """Posteriors and vote shares, (n, n_classes); the votes weigh less where they would change the
+    label: then they only make it as doubtful as can be.
     """
+    rows = np.arange(len(softened))
+    label = softened.argmax(axis=1)
+    ahead = softened[rows, label][:, None] - softened
+    against = np.maximum(shares - shares[rows, label][:, None], 0.0)
+    # class c overtakes the label at weight ahead / (ahead + against)
+    with np.errstate(invalid="ignore"):
+        most = np.where(against > 0.0, ahead / (ahead + against), 1.0).min(axis=1)
+    weights = np.minimum(weight, (1.0 - JUST_AHEAD) * most)[:, None]
+    mixed: Floats = (1.0 - weights) * softened + weights * shares
+    return mixed
+
+
+def calibration_surface(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
+    """Summed log score of hidden answers at every (TEMPERATURES, VOTE_WEIGHTS).
+
+    labels and posteriors are of what was kept. Mixing posteriors mixes their forecasts.
+    """
+    shares = temper(vote_shares(labels), VOTE_SHARPNESS)
+    by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
+    of_items = posteriors[hidden.items]
+    said = _forecast(labels, posteriors, MODEL_SHRINKAGE, hidden)[1]
+    surface = np.empty((len(TEMPERATURES), len(VOTE_WEIGHTS)))
+    for at, temperature in enumerate(TEMPERATURES):
+        by_model = np.einsum("pc,pc->p", temper(of_items, temperature), said)
+        mixed = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
+        surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
+    return surface
+
+
+def _forecast(
+    labels: Labels, posteriors: Floats, shrinkage: float, hidden: Triplets
+) -> tuple[Floats, Floats]:
+    """How likely the hidden answers are, (n,), and given each class, (n, n_classes)."""
+    confusions = confusions_of(labels, posteriors, shrinkage)
+    said: Floats = confusions[hidden.workers, :, hidden.classes]
+    return np.einsum("pc,pc->p", posteriors[hidden.items], said), said
+
+
+def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
+    """The peak of the summed surfaces, refined by a parabola along the temperatures."""
     logs = np.log(TEMPERATURES)
-    posterior = surface - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2
+    posterior = np.sum(surfaces, axis=0) - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2
     top, column = np.unravel_index(int(posterior.argmax()), posterior.shape)
-    doubt = float(DOUBTS[column])
+    peak = float(logs[top])
     if 0 < top < len(logs) - 1:
         left, middle, right = posterior[top - 1 : top + 2, column]
         bend = left - 2.0 * middle + right
-        shift = 0.5 * (left - right) / bend if bend < 0 else 0.0
-        return Calibration(float(np.exp(logs[top] + shift * (logs[1] - logs[0]))), doubt)
-    return Calibration(float(TEMPERATURES[top]), doubt)
+        peak += float(0.5 * (left - right) / bend * (logs[1] - logs[0])) if bend < 0 else 0.0
+    power = SHARED_ERRORS if peak > 0 else 1.0
+    return Calibration(float(np.exp(power * peak)), float(VOTE_WEIGHTS[column]))
+
+
+def gold_rows(labels: Labels) -> Codes:
+    """Items whose class is known, (n_gold,)."""
+    gold = np.array([], dtype=np.int32) if labels.gold is None else labels.gold
+    return np.flatnonzero(gold >= 0).astype(np.int32)

@@ -8,20 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from misc_cli.core.decide import decide
-from misc_cli.core.types import Codes, Labels, OnIteration, ignore_iteration
+from misc_cli.core.types import Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import InputError
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
-from misc_cli.select.leaderboard import Score
-from misc_cli.select.search import Search
+from misc_cli.select.judging import Judging
+from misc_cli.select.processes import Deadline
+from misc_cli.select.search import warn_of_time
 from misc_cli.select.trial import Method
+
+NULL = "null"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One line of the leaderboard.
+    """One line of the leaderboard; of the null only what is known of it.
 
-    score    mean log probability of the hidden answers, its standard error beside it
+    score    mean log probability of the hidden answers, its standard error (clustered by worker)
+             beside it
+    share    per cent of the leader's lead over the null: methods count in an automatic choice from
+             93 on, and fully from 97
     behind   standard errors of the paired difference to the leader
     differs  how many items get another label than the leader gives
     error    per cent wrong among items with truth, None without truth
@@ -30,8 +36,9 @@ class Standing:
     method: str
     score: float
     standard_error: float
+    share: float
     behind: float
-    differs: int
+    differs: int | None
     seconds: float
     error: float | None
 
@@ -45,27 +52,38 @@ def compare(
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> list[Standing]:
-    """Every method on the same hidden answers, best first; truth is only reported."""
-    work = Search(labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration)
+    """Every method and the null on the same hidden answers, best first; truth is only reported."""
+    deadline = Deadline(time_budget)
+    work = Judging(labels, seed=seed, deadline=deadline, on_iteration=on_iteration)
     if not work.folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
-    order = sorted(work.score(methods), key=lambda score: -float(score.best.mean()))
-    fitted = work.fit([score.candidate for score in order], None)
+    scores = work.score(methods)
+    judged = {score.candidate.method.name for score in scores}
+    warn_of_time([method.name for method in methods if method.name not in judged])
+    order = sorted(scores, key=lambda score: -float(score.best.mean()))
+    fitted = work.fit([score.candidate for score in order])
     decided = [decide(trial.posteriors).label for trial in fitted]
-    standings = []
+    leader = order[0].best
+
+    def standing(
+        name: str, values: Floats, differs: int | None, seconds: float, error: float | None
+    ) -> Standing:
+        ahead = float((leader - work.null).mean())
+        return Standing(
+            method=name,
+            score=float(np.mean(values)),
+            standard_error=standard_error(values, work.workers),
+            share=100.0 * float((values - work.null).mean()) / ahead if ahead > 0 else 0.0,
+            behind=max(0.0, lead(leader, values, work.workers)),
+            differs=differs,
+            seconds=seconds,
+            error=error,
+        )
+
+    standings = [standing(NULL, work.null, None, 0.0, None)]
     for score, trial, label in zip(order, fitted, decided, strict=True):
         error = None if truth is None else 100.0 * expected_error(trial.posteriors, truth)
-        standings.append(_standing(score, order[0], int((label != decided[0]).sum()), error))
-    return standings
-
-
-def _standing(score: Score, leader: Score, differs: int, error: float | None) -> Standing:
-    return Standing(
-        method=score.candidate.method.name,
-        score=float(np.mean(score.best)),
-        standard_error=standard_error(score.best),
-        behind=max(0.0, lead(leader.best, score.best)),
-        differs=differs,
-        seconds=score.seconds,
-        error=error,
-    )
+        differs = int((label != decided[0]).sum())
+        name = score.candidate.method.name
+        standings.append(standing(name, score.best, differs, score.seconds, error))
+    return sorted(standings, key=lambda each: -each.score)

@@ -1,4 +1,4 @@
-"""Candidates on all folds: their scores, a table of them, and the choice in words."""
+"""Candidates on the folds: their scores, a table of them, and the choice in words."""
 
 from __future__ import annotations
 
@@ -8,69 +8,102 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.core.types import Floats
-from misc_cli.select.calibrate import Calibration, best_calibration
+from misc_cli.core.types import Codes, Floats
+from misc_cli.select.calibrate import TEMPERATURES
 from misc_cli.select.choose import SIGNIFICANT, lead, standard_error
 from misc_cli.select.trial import Candidate, Method, Trial
 
 
 @dataclass(frozen=True)
 class Score:
-    """A candidate on all folds: what a leaderboard shows."""
+    """A candidate on the folds that it saw, in order: what a leaderboard shows.
+
+    `whole` is its fit on all answers, if that came first.
+    """
 
     candidate: Candidate
     views: Mapping[str, Floats]
-    calibration: Calibration
     seconds: float
     posteriors: Sequence[Floats] = ()
+    whole: Trial | None = None
 
     @property
-    def best_view(self) -> str:
-        """The model's own forecast or confusions from its posteriors, whichever is better."""
-        return max(("own", "soft"), key=lambda view: float(self.views[view].mean()))
+    def n_folds(self) -> int:
+        return len(self.posteriors)
+
+    @property
+    def temperature(self) -> float | None:
+        """Of the better view: the model's own forecast (None), or tempered posteriors."""
+        soft = self.views["soft"].mean(axis=1)
+        at = int(soft.argmax())
+        return None if self.views["own"].mean() >= soft[at] else float(TEMPERATURES[at])
 
     @property
     def best(self) -> Floats:
-        return self.views[self.best_view]
+        """The scores of the better view, (n_hidden,)."""
+        soft = self.views["soft"]
+        tempered: Floats = soft[int(soft.mean(axis=1).argmax())]
+        return max(self.views["own"], tempered, key=lambda scores: float(scores.mean()))
 
 
-def joined(trials: Sequence[Trial]) -> Score:
-    """One candidate's trials on all folds, as one."""
+def joined(trials: Sequence[Trial], whole: Trial | None = None) -> Score:
+    """One candidate's trials on several folds, as one."""
     return Score(
         candidate=trials[0].candidate,
         views={
-            view: np.concatenate([trial.views[view] for trial in trials])
+            view: np.concatenate([trial.views[view] for trial in trials], axis=-1)
             for view in trials[0].views
         },
-        calibration=best_calibration(np.sum([trial.surface for trial in trials], axis=0)),
-        seconds=sum(trial.seconds for trial in trials),
+        seconds=sum(trial.seconds for trial in trials) + (0.0 if whole is None else whole.seconds),
         posteriors=[trial.posteriors for trial in trials],
+        whole=whole,
     )
 
 
-def table(
-    scores: Sequence[Score], chosen: Sequence[Score], view: str, pure: Floats | None = None
+def pure_table(
+    scores: Sequence[Score], null: Floats, workers: Codes, weights: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    """Every candidate's mean score, standard error and distance, best first, for run.json."""
-    values = [score.best if view == "best" else score.views[view] for score in scores]
-    if not values:
-        return []
-    top = max(values, key=lambda value: float(value.mean()))
-    reference = top if pure is None else pure
-    rows = [
-        {
-            "candidate": score.candidate.name,
-            "score": round(float(value.mean()), 6),
-            "standard_error": round(standard_error(value), 6),
-            "lead": round(lead(value, reference), 3),
-            "temperature": round(score.calibration.temperature, 4),
-            "doubt": round(score.calibration.doubt, 4),
-            "seconds": round(score.seconds, 3),
-            "chosen": score in chosen,
-        }
-        for score, value in zip(scores, values, strict=True)
-    ]
-    return sorted(rows, key=lambda row: -row["score"])
+    """Every pure method's score, its lead over the null and its weight, best first."""
+    rows = []
+    for score in scores:
+        values, count = score.best, len(score.best)
+        rows.append(
+            {
+                "candidate": score.candidate.name,
+                "score": round(float(values.mean()), 6),
+                "standard_error": round(standard_error(values, workers[:count]), 6),
+                "lead": round(float((values - null[:count]).mean()), 6),
+                "errors_ahead_of_null": round(lead(values, null[:count], workers[:count]), 3),
+                "folds": score.n_folds,
+                "temperature": score.temperature,
+                "seconds": round(score.seconds, 3),
+                "weight": round(weights.get(score.candidate.name, 0.0), 6),
+                "chosen": weights.get(score.candidate.name, 0.0) > 0.0,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["lead"])
+
+
+def completed_table(
+    scores: Sequence[Score], chosen: Sequence[Score], pure: Floats, workers: Codes
+) -> list[dict[str, Any]]:
+    """Every completed candidate by the labels it would write, against those of the pure result."""
+    rows = []
+    for score in scores:
+        values = score.views["hard"]
+        count = len(values)
+        rows.append(
+            {
+                "candidate": score.candidate.name,
+                "score": round(float(values.mean()), 6),
+                "standard_error": round(standard_error(values, workers[:count]), 6),
+                "lead": round(lead(values, pure[:count], workers[:count]), 3),
+                "folds": score.n_folds,
+                "seconds": round(score.seconds, 3),
+                "chosen": score in chosen,
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["folds"], -row["score"]))
 
 
 def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
@@ -79,31 +112,34 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     for method in methods:
         own = asdict(method)
         kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
-        resolved[method.name] = {key: own[key] for key in kept if key != "name"}
+        resolved[method.name] = {key: own[key] for key in kept if key not in ("name", "brief")}
     return resolved
 
 
-def why(reasons: Mapping[str, Any], n_pure: int, completed: Sequence[Method]) -> str:
-    """The choice in words; `n_pure` methods and `completed` were to be tried, time allowing."""
-    if completed and any(row["chosen"] for row in reasons["completed"]):
-        best = reasons["completed"][0]
+def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
+    """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
+    rows = reasons["completed"]
+    if any(row["chosen"] for row in rows):
+        best = rows[0]
         return (
-            f"completion forecasts hidden answers better than {reasons['first']} alone "
+            "completed labels forecast hidden answers better than the mean of the others "
             f"({best['candidate']}: ahead by {best['lead']} standard errors)"
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
-    pure = (
-        f"{kept[0]} forecasts hidden answers best"
-        if len(kept) == 1
-        else f"{', '.join(kept)} forecast hidden answers equally well"
-    )
-    if len(reasons["pure"]) < n_pure:
-        pure += f" of the {len(reasons['pure'])} that there was time for"
-    if not completed:
+    if reasons["fallback"]:
+        pure = (
+            "no method forecasts hidden answers better than the workers' own label shares, so they "
+            f"say nothing of items: the votes decide, and {reasons['fallback']} breaks their ties"
+        )
+    elif len(kept) == 1:
+        pure = f"{kept[0]} forecasts hidden answers best"
+    else:
+        pure = f"{', '.join(kept)} forecast hidden answers about equally well"
+    if left_out:
+        pure += f"; there was no time for {', '.join(left_out)}"
+    if not completed or not rows:
         return pure
-    if not reasons["completed"]:
-        return f"{pure}; there was no time for completion"
-    best = max(row["lead"] for row in reasons["completed"])
+    best = max(row["lead"] for row in rows)
     if best >= SIGNIFICANT:
-        return f"{pure}; completion is declined: a plain majority vote forecasts better than it"
+        return f"{pure}; completion is ahead of them by luck or by less than it costs"
     return f"{pure}; completion is no better (ahead by {best} standard errors)"

@@ -1,11 +1,12 @@
 """Labels and methods in, a fitted result and the reasons for it out; truth is never looked at.
 
-1. Every pure method forecasts hidden answers. Those that cannot be told apart from the best stay,
-   and the mean of their posteriors is the pure result.
+1. Every pure method forecasts hidden answers: the quick ones all of them; a slow one stops as soon
+   as it cannot come near the best of those. The mean of their posteriors, each weighted by its
+   share of the best lead over the null, is the pure result. If no lead is above the null's own
+   luck, hidden answers say nothing of items, and the votes decide.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
-   by the labels it would write. If the best is not significantly ahead of that pure method, or is
-   behind a plain majority vote, completion is not used; else all candidates that cannot be told
-   apart from the best vote.
+   by the labels it would write, against those of the pure result. If the best is significantly
+   ahead, all candidates that cannot be told apart from it vote.
 3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones; majority
    vote and a vote of completed candidates are their own confidence.
 """
@@ -19,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import confusions_of, vote_fractions
-from misc_cli.core.holdout import HIDDEN_SHARE, N_FOLDS, Triplets, folds, sample_items
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import (
     Aggregation,
     Floats,
-    Iteration,
     Labels,
     Lighten,
     OnIteration,
@@ -33,35 +33,29 @@ from misc_cli.core.types import (
     without_posteriors,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
-from misc_cli.select.choose import SIGNIFICANT, indistinguishable, lead
-from misc_cli.select.leaderboard import Score, joined, parameters, table, why
-from misc_cli.select.processes import Deadline, run_all
-from misc_cli.select.trial import (
-    SHRINKAGE,
-    Candidate,
-    Method,
-    Trial,
-    calibration_surface,
-    hard_score,
-    try_method,
+from misc_cli.select.calibrate import Calibration, vote_shares
+from misc_cli.select.choose import SIGNIFICANT, lead, weights
+from misc_cli.select.judging import MANY_ANSWERS, Judging
+from misc_cli.select.leaderboard import (
+    Score,
+    completed_table,
+    parameters,
+    pure_table,
+    why,
 )
+from misc_cli.select.processes import Deadline
+from misc_cli.select.trial import SHRINKAGE, Candidate, Method
 
-# Scores from this many answers tell methods apart as well as more would.
-SAMPLE_ANSWERS = 50_000
-# To fit a calibration, this many hidden answers are enough.
-CALIBRATION_ANSWERS = 7_500
-MAX_CALIBRATION_FOLDS = 5
-SLOW_SAMPLE_ANSWERS = 10_000
-# Fewer answers than this are over before another process could start.
-WORTH_A_PROCESS = 4_000
+# Below this many answers a choice would be luck: what is hidden of them proves nothing.
+MIN_ANSWERS = 1_000
 
 
 @dataclass(frozen=True)
 class Found:
     """The result and how it was come by; `selection` goes into run.json as it is.
 
-    `calibration` is what the posteriors were softened by, None if they are raw.
+    `calibration` is what the posteriors were softened by, None if they are raw; `cut_short` says
+    that a time budget left something out.
     """
 
     aggregation: Aggregation
@@ -69,102 +63,7 @@ class Found:
     scores: list[Score]
     calibration: Calibration | None
     selection: dict[str, Any] = field(default_factory=dict)
-
-
-Fold = tuple[Labels, Triplets]
-
-
-class Search:
-    """The answers, their folds, the clock and the observer that all stages share."""
-
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        seed: int = 0,
-        time_budget: float | None = None,
-        on_iteration: OnIteration = ignore_iteration,
-        lighten: Lighten = without_posteriors,
-        n_folds: int = N_FOLDS,
-        sample_answers: int = SAMPLE_ANSWERS,
-    ) -> None:
-        self.labels = labels
-        self.on_iteration = on_iteration
-        self.lighten = lighten
-        self.deadline = Deadline(time_budget)
-        self.sample = sample_items(labels, sample_answers, seed)
-        self.folds: list[Fold] = list(folds(self.sample, n_folds, seed=seed))
-
-    def score(
-        self, methods: Sequence[Method], initial: Sequence[Floats] | None = None
-    ) -> list[Score]:
-        """Every candidate of every method on every fold; `initial` are posteriors per fold.
-
-        At the deadline, methods that have not seen all folds are left out, but never the first.
-        """
-        tasks = [(method, fold) for method in methods for fold in range(len(self.folds))]
-
-        def attempt(task: tuple[Method, int]) -> list[Trial]:
-            method, fold = task
-            kept, hidden = self.folds[fold]
-            return try_method(method, kept, hidden, None if initial is None else initial[fold])
-
-        done: list[list[Trial]] = []
-        big = self.sample.votes.n_votes >= WORTH_A_PROCESS
-        for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=big):
-            done.append(trials)
-            self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
-        must = len(self.folds) if initial is None else 0
-        done += [attempt(task) for task in tasks[len(done) : must]]
-        n_methods = len(done) // len(self.folds)
-        if n_methods < len(methods):
-            left = ", ".join(method.name for method in methods[n_methods:])
-            warnings.warn(f"the time budget left no time for {left}", MiscWarning, stacklevel=3)
-        scores = []
-        for at in range(n_methods):
-            of_method = done[at * len(self.folds) : (at + 1) * len(self.folds)]
-            scores += [joined(trials) for trials in zip(*of_method, strict=True)]
-        return scores
-
-    def fit(self, members: Sequence[Candidate], initial: Floats | None) -> list[Trial]:
-        """The chosen candidates on all answers, in order; what several complain of is said once."""
-
-        def attempt(member: Candidate) -> Trial:
-            method = replace(member.method, judged_after=(member.passes,))
-            return try_method(method, self.labels, None, initial, self.lighten)[-1]
-
-        big = self.labels.votes.n_votes >= WORTH_A_PROCESS
-        fitted = []
-        for trial in run_all(attempt, members, deadline=Deadline(None), parallel=big):
-            fitted.append(trial)
-            self._report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
-            for iteration in trial.records:
-                extra = {**iteration.extra, "candidate": trial.candidate.name}
-                self.on_iteration(replace(iteration, extra=extra))
-        for text, category in dict.fromkeys(said for trial in fitted for said in trial.warnings):
-            warnings.warn(text, category, stacklevel=3)
-        return fitted
-
-    @property
-    def majority(self) -> Floats:
-        """Hard scores of a plain majority vote, (n_hidden,)."""
-        return np.concatenate(
-            [hard_score(kept, vote_fractions(kept), hidden) for kept, hidden in self.folds]
-        )
-
-    def calibration(self, chosen: Sequence[Score]) -> Calibration:
-        """The calibration of the mean of these candidates' posteriors."""
-        surface = np.zeros((len(TEMPERATURES), len(DOUBTS)))
-        for fold, (kept, hidden) in enumerate(self.folds):
-            mean = np.mean([score.posteriors[fold] for score in chosen], axis=0)
-            surface += calibration_surface(kept, mean, hidden)
-        return best_calibration(surface)
-
-    def _report(
-        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
-    ) -> None:
-        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
-        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
+    cut_short: bool = False
 
 
 def search(
@@ -172,99 +71,182 @@ def search(
     pure: Sequence[Method],
     completed: Sequence[Method] = (),
     *,
+    few: Sequence[Method] = (),
+    fallback: Method | None = None,
+    insist: bool = False,
     calibrate: bool = True,
     seed: int = 0,
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
     lighten: Lighten = without_posteriors,
 ) -> Found:
-    """The best we know how to give of these methods."""
-    work = Search(
-        labels, seed=seed, time_budget=time_budget, on_iteration=on_iteration, lighten=lighten
+    """The best we know how to give of these methods.
+
+    `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
+    if there are none); `fallback` breaks ties where the null is not beaten; `insist` takes the best
+    completion whatever is said of it.
+    """
+    work = Judging(
+        labels,
+        seed=seed,
+        deadline=Deadline(time_budget),
+        on_iteration=on_iteration,
+        lighten=lighten,
     )
-    if not work.folds:  # every item has a single answer, and that is never hidden
-        return _unjudged(work, pure[0])
-    scores = work.score(pure)
-    chosen = [scores[at] for at in indistinguishable([score.best for score in scores])]
+    too_few = labels.votes.n_votes < MIN_ANSWERS and not (insist and completed)
+    if not work.folds or too_few:
+        return _unjudged(work, list(few) or [pure[0]], calibrate)
+    scores, left_out = work.pure(pure)
+    chosen, unbeaten = _chosen(work, scores)
     reasons: dict[str, Any] = {
-        "pure": table(scores, chosen, "best"),
-        "first": scores[0].candidate.name,
+        "null": {"score": round(float(work.null.mean()), 6), "beaten": not unbeaten},
+        "pure": pure_table(scores, work.null, work.workers, chosen),
+        "completed": [],
+        "fallback": None,
     }
-    initial: Floats | None = None
-    if completed:
-        first = scores[0]
-        tried = work.score(completed, first.posteriors)
-        votes = _voters(tried, first.views["hard"], work.majority)
-        reasons["completed"] = table(tried, votes, "hard", first.views["hard"])
-        scores += tried
-        if votes:
-            chosen = votes
-            initial = work.fit([first.candidate], None)[0].posteriors
-    candidates = [score.candidate for score in chosen]
-    tempered = calibrate and any(candidate.method.calibratable for candidate in candidates)
-    calibration = work.calibration(chosen) if tempered else None
-    fitted = [trial.aggregation for trial in work.fit(candidates, initial)]
-    result = mean_of(labels, fitted, calibration)
+    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
+    shares = [chosen[score.candidate.name] for score in kept]
+    voters: list[Score] = []
+    if completed and (insist or not unbeaten):
+        reference = work.hard_scores(work.mean_posteriors(kept, shares))
+        tried = work.completed(completed, scores[0].posteriors, reference, insist)
+        voters = _voters(work, tried, reference, insist)
+        reasons["completed"] = completed_table(tried, voters, reference, work.workers)
+        scores = [*scores, *tried]
+        left_out += [] if tried else ["completion"]
+    calibration, by_votes, initial = None, False, None
+    if voters:
+        candidates = [score.candidate for score in voters]
+        shares = [1.0 / len(voters)] * len(voters)
+        initial = work.fit([scores[0].candidate])[0].posteriors
+        fitted = work.fit(candidates, initial)
+    elif unbeaten and fallback is not None and len(pure) > 1:
+        by_votes = True
+        candidates, shares = [Candidate(fallback)], [1.0]
+        _warn_of_the_null(fallback)
+        fitted = work.fit(candidates)
+    else:
+        candidates = [score.candidate for score in kept]
+        if calibrate and any(member.method.calibratable for member in candidates):
+            calibration = work.calibration(work.mean_posteriors(kept, shares))
+        fitted = work.refit(kept)
+    found = [trial.aggregation for trial in fitted]
+    result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
+    reasons["fallback"] = fallback.name if by_votes and fallback is not None else None
+    warn_of_time(left_out)
     reasons["chosen"] = [candidate.name for candidate in candidates]
-    reasons["why"] = why(reasons, len(pure), completed)
-    reasons["methods"] = parameters([*pure, *completed])
-    return Found(result, candidates, scores, calibration, reasons)
+    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
+    reasons["why"] = why(reasons, left_out, bool(completed))
+    reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
+    return Found(result, candidates, scores, calibration, reasons, bool(left_out))
 
 
-def _unjudged(work: Search, first: Method) -> Found:
-    members = work.fit([Candidate(first)], None)
+def _chosen(work: Judging, scores: Sequence[Score]) -> tuple[dict[str, float], bool]:
+    """Each method's weight by name, and whether the null is unbeaten (then the best has all)."""
+    whole = [score for score in scores if score.n_folds == len(work.folds)]
+    leads = [float((score.best - work.null).mean()) for score in whole]
+    best = whole[int(np.argmax(leads))]
+    if lead(best.best, work.null, work.workers) < SIGNIFICANT:
+        return {best.candidate.name: 1.0}, True
+    found = zip(whole, weights(leads), strict=True)
+    return {score.candidate.name: weight for score, weight in found}, False
+
+
+def warn_of_time(left_out: Sequence[str]) -> None:
+    """Say what a time budget left out, if anything."""
+    if left_out:
+        said = ", ".join(left_out)
+        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
+
+
+def _warn_of_the_null(fallback: Method) -> None:
+    warnings.warn(
+        "no method forecasts hidden answers better than each worker's own label shares: answers "
+        f"say little of items, and the votes decide, with {fallback.name} where they tie; if no "
+        "answer means something, as with labelling functions, try --missing informative",
+        MiscWarning,
+        stacklevel=4,
+    )
+
+
+def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -> list[Score]:
+    """All that cannot be told apart from the best, if that is ahead of the pure result."""
+    whole = [score for score in tried if score.n_folds == len(work.folds)]
+    if not whole:
+        return []
+    hard = [score.views["hard"] for score in whole]
+    top = max(hard, key=lambda values: float(values.mean()))
+    if not insist and lead(top, pure, work.workers) < SIGNIFICANT:
+        return []
+    return [
+        score
+        for score, values in zip(whole, hard, strict=True)
+        if values is top or lead(top, values, work.workers) < SIGNIFICANT
+    ]
+
+
+def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found:
+    """Equal shares for all: nothing tells them apart."""
+    reason = "items with one answer each leave none to hide"
+    if work.folds:
+        reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
+    candidates = [Candidate(method) for method in methods]
+    shares = [1.0 / len(candidates)] * len(candidates)
+    calibration = None
+    if work.folds and calibrate and any(method.calibratable for method in methods):
+        calibration = work.calibration(work.mean_posteriors(work.score(methods), shares))
+    fitted = [trial.aggregation for trial in work.fit(candidates)]
+    result = mean_of(work.labels, fitted, shares, calibration=calibration)
     selection = {
-        "chosen": [first.name],
-        "why": "items with one answer each leave none to hide",
-        "methods": parameters([first]),
+        "chosen": [method.name for method in methods],
+        "weights": {method.name: 1.0 / len(methods) for method in methods},
+        "why": reason,
+        "methods": parameters(methods),
     }
-    result = mean_of(work.labels, [member.aggregation for member in members], None)
-    return Found(result, [Candidate(first)], [], None, selection)
+    return Found(result, candidates, [], calibration, selection)
 
 
-def calibration_of(method: Method, labels: Labels, seed: int = 0) -> Calibration | None:
-    """The calibration of one method, fitted on as few folds as give enough hidden answers.
+def calibration_of(
+    method: Method, labels: Labels, seed: int = 0, whole: Aggregation | None = None
+) -> Calibration | None:
+    """The calibration of one method; None if it is not to be, or if nothing can be hidden.
 
-    None if the method is not to be calibrated, or if there is nothing to calibrate it on. One that
-    calls itself slow is tried on fewer answers: the calibration should not outlast the fit.
+    One that calls itself slow is tried on one fold: the calibration should not outlast the fit.
+    `whole` is its fit on all answers, for those that can begin there.
     """
     if not method.calibratable:
         return None
     slow = any(getattr(part, "slow", False) for part in (method.aggregator, method.completer))
-    sample = SLOW_SAMPLE_ANSWERS if slow else SAMPLE_ANSWERS
-    size = min(labels.votes.n_votes, sample) * HIDDEN_SHARE
-    enough = int(np.ceil(CALIBRATION_ANSWERS / max(size, 1.0)))
-    n_folds = 2 if slow else int(np.clip(enough, 2, MAX_CALIBRATION_FOLDS))
-    work = Search(labels, seed=seed, n_folds=n_folds, sample_answers=sample)
+    work = Judging(labels, seed=seed, most_folds=1 if slow else None)
     if not work.folds:
         return None
-    return work.score([method])[-1].calibration
-
-
-def _voters(tried: Sequence[Score], pure: Floats, majority: Floats) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of `pure`.
-
-    It must not be behind a plain majority vote either: where one class dominates, the hard view
-    favours labels that follow the votes, and being ahead of `pure` proves nothing.
-    """
-    if not tried:
-        return []
-    hard = [score.views["hard"] for score in tried]
-    top = max(hard, key=lambda values: float(values.mean()))
-    if lead(top, pure) < SIGNIFICANT or lead(top, majority) <= 0.0:
-        return []
-    return [tried[at] for at in indistinguishable(hard)]
+    many = labels.votes.n_votes >= MANY_ANSWERS
+    scores = work.score([method], whole=whole if many else None)
+    return work.calibration(scores[-1].posteriors)
 
 
 def mean_of(
-    labels: Labels, fitted: Sequence[Aggregation], calibration: Calibration | None
+    labels: Labels,
+    fitted: Sequence[Aggregation],
+    shares: Sequence[float],
+    *,
+    by_votes: bool = False,
+    calibration: Calibration | None = None,
 ) -> Aggregation:
-    """The mean posteriors, calibrated; a single member keeps everything else it knows."""
-    posteriors: Floats = np.mean([f.posteriors for f in fitted], axis=0)
+    """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
+
+    `by_votes` makes that the prior of vote shares instead: it breaks their ties.
+    """
+    posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
+    if by_votes:
+        joint = vote_shares(labels) * posteriors
+        posteriors = joint / joint.sum(axis=1, keepdims=True)
+        if labels.gold is not None:
+            clamp(posteriors, labels.gold)
     if calibration is not None:
-        posteriors = calibration(posteriors, labels.gold)
+        posteriors = calibration(posteriors, labels)
     if len(fitted) == 1:
-        return replace(fitted[0], posteriors=posteriors)
+        return replace(fitted[0], posteriors=posteriors, predictor=None)
     return Aggregation(
         posteriors=posteriors,
         confusions=confusions_of(labels, posteriors, SHRINKAGE),

@@ -4,9 +4,10 @@ A method is a pure aggregator, or a completer whose trajectory gives a candidate
 several passes. A candidate's labelling is scored in three views, each a log probability per hidden
 answer:
     own    the fitted model's own forecast (ebcc's subtypes, mmce's difficulty count here)
-    soft   Σ_c posterior[c] · confusion[c, answer], confusions re-estimated from the posteriors
-    hard   the same given the one label we would write; the only fair one for completed
-           labels, whose posteriors rest on invented answers and are all but certain
+    soft   Σ_c posterior[c] · confusion[c, answer], confusions re-estimated from the posteriors,
+           which are tempered: what a method is too sure of can be repaired, and will be
+    hard   given the one label we would write; the only fair one for completed labels, whose
+           posteriors rest on invented answers and are all but certain
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from misc_cli.core.types import (
 from misc_cli.errors import MiscWarning
 from misc_cli.loop.driver import aggregate_pass, check_memory, harden, start, trajectory
 from misc_cli.loop.settings import DEFAULT_LOOP, Loop
-from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, temper
+from misc_cli.select.calibrate import TEMPERATURES, temper
 
 # Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
 # the counts are whole.
 SHRINKAGE = 2.0
 HARD_SHRINKAGE = 1.0
-CALIBRATION_SHRINKAGE = 0.3
 
 
 @dataclass(frozen=True)
 class Method:
     """A pure aggregator, or a completer with the passes after which it is judged.
 
-    `preset` is only what the parameters were made under, for the record.
+    `preset` is only what the parameters were made under, for the record. `brief` says that its few
+    iterations are the method, so that they are no lack of convergence.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Method:
     loop: Loop = DEFAULT_LOOP
     judged_after: tuple[int, ...] = ()
     preset: str = "robust"
+    brief: bool = False
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -92,8 +94,8 @@ class Trial:
     """A candidate fitted on the answers that were kept.
 
     aggregation   without its predictor, which would drag the whole model between processes
-    views         name → (n_hidden,) log scores; empty when nothing was hidden
-    surface       (len(TEMPERATURES), len(DOUBTS)): summed log score of calibrated posteriors
+    views         name → log scores, (n_hidden,); "soft" has a row per temperature; empty when
+                  nothing was hidden
     records       the iterations, lightened; of the last fit only
     warnings      what that fit complained of, text and category
     """
@@ -101,7 +103,6 @@ class Trial:
     candidate: Candidate
     aggregation: Aggregation
     views: dict[str, Floats]
-    surface: Floats
     records: list[Iteration]
     warnings: list[tuple[str, type[Warning]]]
     seconds: float
@@ -112,11 +113,23 @@ class Trial:
 
 
 def fits(
-    method: Method, labels: Labels, initial: Floats | None, on_iteration: OnIteration
+    method: Method,
+    labels: Labels,
+    initial: Floats | None,
+    on_iteration: OnIteration,
+    whole: Aggregation | None = None,
 ) -> Iterator[tuple[Candidate, Aggregation]]:
-    """Every candidate of a method, fitted. `initial` (the aggregator's posteriors) spares a fit."""
+    """Every candidate of a method, fitted.
+
+    `initial` (the aggregator's posteriors) spares a completer a fit; `whole` (its fit on all
+    answers) shows an aggregator that has `again` where to begin.
+    """
     if method.completer is None:
-        yield Candidate(method), method.aggregator(labels, on_iteration)
+        again = getattr(method.aggregator, "again", None)
+        if whole is not None and again is not None:
+            yield Candidate(method), again(labels, whole)
+        else:
+            yield Candidate(method), method.aggregator(labels, on_iteration)
         return
     loop = method.loop
     check_memory(labels, method.completer, loop)
@@ -141,6 +154,7 @@ def try_method(
     hidden: Triplets | None,
     initial: Floats | None = None,
     lighten: Lighten = without_posteriors,
+    whole: Aggregation | None = None,
 ) -> list[Trial]:
     """All candidates of a method on one fold; without `hidden`, on everything."""
     last = hidden is None
@@ -156,15 +170,15 @@ def try_method(
             warnings.simplefilter("always", MiscWarning)
         else:
             warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
-        for candidate, found in fits(method, labels, initial, record if last else ignore_iteration):
-            views: dict[str, Floats] = {}
-            surface = np.zeros((len(TEMPERATURES), len(DOUBTS)))
-            if hidden is not None:
-                views, surface = _scores(labels, found, hidden)
-            light = replace(found, predictor=None)
+        observer = record if last else ignore_iteration
+        for candidate, found in fits(method, labels, initial, observer, whole):
+            views = {} if hidden is None else _views(labels, found, hidden)
+            light = found if last else replace(found, predictor=None)
+            if method.brief:
+                light = replace(light, stopped={})
             spent = time.perf_counter() - started
             said = [(str(warning.message), warning.category) for warning in caught]
-            trials.append(Trial(candidate, light, views, surface, list(records), said, spent))
+            trials.append(Trial(candidate, light, views, list(records), said, spent))
     return trials
 
 
@@ -175,33 +189,21 @@ def hard_score(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
     return log_score(rows[hidden.workers, top[hidden.items]], hidden)
 
 
-def _scores(
-    labels: Labels, found: Aggregation, hidden: Triplets
-) -> tuple[dict[str, Floats], Floats]:
-    said = confusions_of(labels, found.posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
-    soft = np.einsum("pc,pc->p", found.posteriors[hidden.items], said)
-    views = {
+def _views(labels: Labels, found: Aggregation, hidden: Triplets) -> dict[str, Floats]:
+    return {
         "own": log_score(found.predict(hidden.workers, hidden.items), hidden),
-        "soft": np.log(np.maximum(soft, FLOOR)),
+        "soft": soft_scores(labels, found.posteriors, hidden),
         "hard": hard_score(labels, found.posteriors, hidden),
     }
-    return views, calibration_surface(labels, found.posteriors, hidden)
 
 
-def calibration_surface(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
-    """Summed log score of the posteriors at every temperature and doubt; confusions as they are.
-
-    Mixing in a share d of uniform posteriors mixes in the same share of their forecast.
-    """
-    # said[p, c]: how likely the hidden answer p is if its item is of class c
-    said = confusions_of(labels, posteriors, CALIBRATION_SHRINKAGE)[
-        hidden.workers, :, hidden.classes
-    ]
+def soft_scores(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
+    """Log score of each hidden answer at every temperature, (len(TEMPERATURES), n_hidden)."""
+    said = confusions_of(labels, posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
     of_items = posteriors[hidden.items]
-    ignorant = said.mean(axis=1)
-    surface = np.empty((len(TEMPERATURES), len(DOUBTS)))
-    for at, temperature in enumerate(TEMPERATURES):
-        informed = np.einsum("pc,pc->p", temper(of_items, temperature), said)
-        mixed = (1.0 - DOUBTS) * informed[:, None] + DOUBTS * ignorant[:, None]
-        surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
-    return surface
+    return np.stack(
+        [
+            np.log(np.maximum(np.einsum("pc,pc->p", temper(of_items, at), said), FLOOR))
+            for at in TEMPERATURES
+        ]
+    )

@@ -27,13 +27,16 @@ def test_the_leaderboard_is_sorted_and_truth_is_only_reported(
     blind = json.loads(capsys.readouterr().out)["methods"]
     assert run(["compare", "answers.csv", *WORDS, "--truth", "truth.csv", "--json"]) == 0
     judged = json.loads(capsys.readouterr().out)["methods"]
-    assert {row["method"] for row in blind} == {"mv", "ds-em", "tucker + mv", "tucker + ds-em"}
+    tried = {"mv", "ds-em", "tucker + mv", "tucker + ds-em"}
+    assert {row["method"] for row in blind} == {"null", *tried}
+    assert {row["method"]: row["share"] for row in blind}["null"] == 0.0
     assert [row["score"] for row in blind] == sorted((r["score"] for r in blind), reverse=True)
     assert blind[0]["behind"] == 0.0
     assert blind[0]["differs"] == 0
     assert [row["method"] for row in judged] == [row["method"] for row in blind]
     assert all(row["error"] is None for row in blind)
-    assert all(0.0 <= row["error"] <= 100.0 for row in judged)
+    errors = [row["error"] for row in judged if row["method"] != "null"]
+    assert all(0.0 <= error <= 100.0 for error in errors)
 
 
 def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +47,8 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
         "method",
         "score",
         "±",
+        "share",
+        "%",
         "behind",
         "differs",
         "seconds",
@@ -51,11 +56,12 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
     assert run(["compare", "answers.csv", *words, "-o", "table.csv"]) == 0
     with open("table.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert {row["method"] for row in rows} == {"mv", "one-coin"}
+    assert {row["method"] for row in rows} == {"mv", "one-coin", "null"}
     assert run(["compare", "answers.csv", *words, "--json", "-o", "table.json"]) == 0
     assert {row["method"] for row in json.loads(Path("table.json").read_text())["methods"]} == {
         "mv",
         "one-coin",
+        "null",
     }
     assert capsys.readouterr().out == ""
     assert run(["compare", "answers.csv", *words, "--json", "-o", "table.tsv"]) == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -59,8 +58,7 @@ def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, o
 
 def test_majority_vote_and_completed_labels_stay_raw() -> None:
     alone = fitted(aggregator="mv")
-    with pytest.warns(MiscWarning, match=r"tucker is not used: mv forecasts .* give --ranks"):
-        declined = fitted(aggregator="mv", completer="tucker", passes=1)
+    declined = fitted(aggregator="mv", completer="auto", passes=1)
     assert declined.selection is not None
     assert declined.selection["chosen"] == ["mv"]
     np.testing.assert_array_equal(declined.aggregation.posteriors, alone.aggregation.posteriors)
@@ -75,20 +73,19 @@ def test_majority_vote_and_completed_labels_stay_raw() -> None:
 
 def test_few_answers_take_the_options_that_many_take() -> None:
     assert few(restarts=3).selection is not None
-    assert few(max_iter=3, tol=0.0).aggregation.iterations == 3
+    one_coin = few(max_iter=3, tol=0.0).selection["methods"]["one-coin"]["aggregator"]  # type: ignore[index]
+    assert (one_coin["max_iter"], one_coin["tol"]) == (3, 0.0)
     with pytest.raises(ConfigError, match="--rho applies to none of ds-em"):
         few(rho=2.0)
 
 
-def test_few_answers_cannot_choose_a_rank_and_say_so() -> None:
-    with pytest.warns(MiscWarning, match=r"--completer tenals is not used: .* give --cp-rank"):
-        outcome = few(completer="tenals")
-    assert outcome.loop is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # two ranks are too few for all classes, and that is said
-        warnings.filterwarnings("error", message="--completer")
-        assert few(completer="auto").loop is None
-        assert few(completer="tenals", cp_rank=2).loop is not None
+def test_a_completer_that_is_named_is_used_whatever_is_said_of_it() -> None:
+    """Few answers or many, hidden answers choose its rank; only an automatic one is declined."""
+    assert few(completer="auto").selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]  # type: ignore[index]
+    for outcome in (few(completer="tenals", passes=1), fitted(completer="tucker", passes=1)):
+        assert outcome.selection is not None
+        assert all(" × 1" in name for name in outcome.selection["chosen"])
+        assert outcome.calibration is None
 
 
 @pytest.mark.parametrize(
@@ -121,8 +118,6 @@ def test_an_automatic_run_complains_as_a_named_one_does() -> None:
 def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("misc_cli.select.search.SIGNIFICANT", -100.0)  # completion is taken
-    monkeypatch.setattr("misc_cli.select.search.lead", lambda *_: 1.0)
     named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1}
     with pytest.warns(MiscWarning, match="31 workers were grouped into"):
         outcome = fitted(**named, max_cells=300 * 20)
@@ -146,4 +141,4 @@ def test_an_automatic_run_records_its_methods_and_its_error() -> None:
     assert list(last) == outcome.selection["chosen"]
     assert all(0.0 <= record["error"] < 40.0 for record in last.values())
     json.dumps(strict(outcome.selection), allow_nan=False)
-    assert few().selection["methods"]["ds-em"]["preset"] == "robust"  # type: ignore[index]
+    assert few().selection["methods"]["ds-em(2)"]["preset"] == "robust"  # type: ignore[index]

@@ -6,11 +6,12 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from misc_cli.aggregators.confusion.em import confusions_of
 from misc_cli.core.encode import encode, encode_gold
-from misc_cli.core.holdout import answers_of, folds, log_score, sample_items
+from misc_cli.core.holdout import answers_of, fold_plan, folds, log_score
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import Answers, Codes, Labels
 from misc_cli.core.votes import SparseVotes
@@ -20,16 +21,21 @@ from misc_cli.run import plan, registry
 from misc_cli.run.pipeline import run
 from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
-from misc_cli.select.calibrate import DOUBTS, TEMPERATURES, Calibration, best_calibration
-from misc_cli.select.choose import indistinguishable, lead
+from misc_cli.select.calibrate import (
+    MODEL_SHRINKAGE,
+    TEMPERATURES,
+    VOTE_WEIGHTS,
+    Calibration,
+    best_calibration,
+    calibration_surface,
+    temper,
+    vote_shares,
+)
+from misc_cli.select.choose import lead, null_score, weights
 from misc_cli.select.compare import compare
 from misc_cli.select.processes import Deadline
 from misc_cli.select.search import calibration_of, search
-from misc_cli.select.trial import (
-    CALIBRATION_SHRINKAGE,
-    Method,
-    calibration_surface,
-)
+from misc_cli.select.trial import Method
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 from tests.conftest import PAPER_SIX, Load
 
@@ -64,63 +70,102 @@ def test_hidden_answers_are_disjoint_and_leave_every_item_an_answer() -> None:
     assert len(seen) == 3 * round(0.1 * len(everything))
 
 
-def test_a_large_data_set_is_judged_by_a_part_of_its_items() -> None:
+def test_large_data_hides_enough_and_small_data_all_it_can() -> None:
+    assert fold_plan(5_000) == (10, 0.1)
+    assert fold_plan(100_000) == (3, 0.1)
+    assert fold_plan(300_000) == (1, 0.1)
+    n_folds, share = fold_plan(10_000_000)
+    assert (n_folds, share * 10_000_000) == (1, 50_000)
+
+
+def test_a_lead_is_counted_in_standard_errors_of_workers() -> None:
+    """A worker's answers are one observation: ten times the same answers prove nothing more."""
+    random = np.random.default_rng(0)
+    behind, workers = random.normal(size=40), np.arange(40, dtype=np.int32)
+    ahead = behind + random.normal(0.3, size=40)
+    alone = lead(ahead, behind, workers)
+    difference = ahead - behind
+    assert alone == pytest.approx(difference.mean() / (difference.std(ddof=1) / np.sqrt(40)))
+    repeated = lead(np.repeat(ahead, 10), np.repeat(behind, 10), np.repeat(workers, 10))
+    assert repeated == pytest.approx(alone)
+    assert lead(behind, behind, workers) == 0.0
+
+
+def test_methods_count_by_their_share_of_the_best_lead() -> None:
+    assert weights([1.0]) == [1.0]
+    assert weights([0.5, 0.49, 0.46]) == pytest.approx([0.5, 0.5, 0.0])
+    assert weights([1.0, 0.95, 0.93, -0.2]) == pytest.approx([2 / 3, 1 / 3, 0.0, 0.0])
+
+
+def test_the_null_knows_how_often_a_worker_says_what() -> None:
     labels, _ = simulated()
-    part = sample_items(labels, 500, seed=0)
-    assert part.votes.n_votes == pytest.approx(500, rel=0.1)
-    assert part.n_workers == labels.n_workers
-    assert sample_items(labels, 10_000, seed=0) is labels
+    kept, hidden = next(folds(labels, 1, 0.1, seed=0))
+    left = answers_of(kept.votes)  # type: ignore[arg-type]
+    crowd = np.bincount(left.classes, minlength=3) / len(left)
+    own = np.bincount(left.classes[left.workers == hidden.workers[0]], minlength=3)
+    expected = (own + 2.0 * crowd) / (own.sum() + 2.0)
+    found = null_score(kept, hidden)
+    assert found[0] == pytest.approx(np.log(expected[hidden.classes[0]]))
 
 
-def test_a_lead_is_counted_in_standard_errors_of_the_paired_difference() -> None:
-    behind = np.random.default_rng(0).normal(size=400)
-    ahead = behind + np.where(np.arange(400) % 2 == 0, 1.0, 0.0)
-    # differences are 0 and 1 in turn: mean 0.5, standard deviation 0.5006
-    assert lead(ahead, behind) == pytest.approx(0.5 / (0.50063 / 20), rel=1e-3)
-    assert lead(behind, behind) == 0.0
-    noisy = ahead + np.random.default_rng(1).normal(scale=0.1, size=400) - 0.001
-    assert indistinguishable([ahead, behind, noisy]) == [0, 2]
-
-
-def test_calibration_keeps_the_order_the_ties_and_what_is_known() -> None:
-    posteriors = np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [1.0, 0.0, 0.0]])
-    soft = Calibration(4.0, 0.1)(posteriors, gold=np.array([-1, -1, 0], dtype=np.int32))
+def test_calibration_keeps_labels_and_what_is_known() -> None:
+    labels, _ = simulated()
+    posteriors = method("ds-em").aggregator(labels).posteriors
+    gold = np.full(labels.n_items, -1, dtype=np.int32)
+    gold[0] = int(posteriors[0].argmax())
+    soft = Calibration(4.0, 0.9)(posteriors, replace(labels, gold=gold))
     assert np.allclose(soft.sum(axis=1), 1.0)
     assert (soft.argmax(axis=1) == posteriors.argmax(axis=1)).all()
-    assert soft[1, 0] == soft[1, 1]
-    assert soft[2].tolist() == [1.0, 0.0, 0.0]
-    tempered = posteriors[0] ** 0.25 / (posteriors[0] ** 0.25).sum()
-    assert soft[0] == pytest.approx(0.9 * tempered + 0.1 / 3)
-    assert Calibration()(posteriors) == pytest.approx(posteriors)
+    assert soft[0].max() == 1.0
+    assert Calibration()(posteriors, labels) == pytest.approx(posteriors)
+    agree = np.flatnonzero(vote_shares(labels).argmax(axis=1) == posteriors.argmax(axis=1))[1:]
+    mixed = 0.1 * temper(posteriors, 4.0) + 0.9 * vote_shares(labels)
+    assert soft[agree] == pytest.approx(mixed[agree])
 
 
-def test_the_surface_is_the_log_score_of_calibrated_posteriors() -> None:
-    """Against the whole forecast of every class, Σ_c posterior · confusion, cell by cell."""
+def test_five_to_none_is_surer_than_three_to_two() -> None:
+    """The same five workers, items that are alike but for the split of their votes."""
+    random = np.random.default_rng(3)
+    rows = [
+        (f"w{w}", f"i{i}", "ab"[int(random.random() < 0.3)]) for i in range(56) for w in range(5)
+    ]
+    rows += [(f"w{w}", "none", "a") for w in range(5)]
+    rows += [(f"w{w}", "two", "a" if w < 3 else "b") for w in range(5)]
+    columns = [pa.array(column).dictionary_encode() for column in zip(*rows, strict=True)]
+    outcome = run(Request(build(Settings()), Answers(*columns)))
+    sure = dict(
+        zip(outcome.labels.items.to_pylist(), outcome.decision.confidence.tolist(), strict=True)
+    )
+    assert sure["none"] > sure["two"] + 0.05
+    assert len({round(value, 3) for value in sure.values()}) > 5
+
+
+def test_the_surface_is_the_log_score_of_mixed_forecasts() -> None:
+    """Without votes: against the whole forecast of every class, Σ_c posterior · confusion."""
     labels, _ = simulated()
     kept, hidden = next(folds(labels, 1, 0.1, seed=0))
     posteriors = method("ds-em").aggregator(kept).posteriors
     surface = calibration_surface(kept, posteriors, hidden)
-    confusions = confusions_of(kept, posteriors, CALIBRATION_SHRINKAGE)
+    confusions = confusions_of(kept, posteriors, MODEL_SHRINKAGE)
     for at, temperature in enumerate(TEMPERATURES[:3]):
-        for column, doubt in enumerate(DOUBTS):
-            soft = Calibration(temperature, doubt)(posteriors)
-            forecast = np.einsum("pc,pck->pk", soft[hidden.items], confusions[hidden.workers])
-            expected = log_score(forecast, hidden).sum()
-            assert surface[at, column] == pytest.approx(expected)
+        soft = temper(posteriors, temperature)
+        forecast = np.einsum("pc,pck->pk", soft[hidden.items], confusions[hidden.workers])
+        assert surface[at, 0] == pytest.approx(log_score(forecast, hidden).sum())
+    assert surface.shape == (len(TEMPERATURES), len(VOTE_WEIGHTS))
 
 
 def test_the_best_calibration_is_the_peak_of_the_surface_between_its_temperatures() -> None:
     curve = -500.0 * (np.log(TEMPERATURES) - np.log(2.3)) ** 2
-    found = best_calibration(curve[:, None] - 900.0 * (DOUBTS - 0.1) ** 2)
-    assert found.temperature == pytest.approx(2.3, rel=0.01)
-    assert found.doubt == 0.1
+    found = best_calibration([curve[:, None] - 900.0 * (VOTE_WEIGHTS - 0.1) ** 2])
+    assert found.temperature == pytest.approx(2.3**1.5, rel=0.01)
+    assert found.votes == pytest.approx(0.1)
     # nothing known: the prior says to leave confidences alone
-    nothing = best_calibration(np.zeros((len(TEMPERATURES), len(DOUBTS))))
+    nothing = best_calibration([np.zeros((len(TEMPERATURES), len(VOTE_WEIGHTS)))])
     assert nothing.temperature == pytest.approx(1.0, rel=0.05)
-    assert nothing.doubt == 0.0
+    assert nothing.votes == 0.0
 
 
-@pytest.mark.parametrize("name", ["rte", "temp", "cf"])
+@pytest.mark.parametrize("name", ["rte", "temp", "dog"])
 def test_calibration_lowers_the_calibration_error_without_looking_at_truth(
     name: str, dataset: Load
 ) -> None:
@@ -129,7 +174,7 @@ def test_calibration_lowers_the_calibration_error_without_looking_at_truth(
     raw = chosen.aggregator(labels).posteriors
     calibration = calibration_of(chosen, labels)
     assert calibration is not None
-    calibrated = calibration(raw)
+    calibrated = calibration(raw, labels)
     right = raw.argmax(axis=1) == truth
     before, after = (calibration_error(p.max(axis=1), right) for p in (raw, calibrated))
     assert after < 0.8 * before
@@ -170,16 +215,18 @@ def test_a_time_budget_ends_the_search_with_a_result(
             return self.asked > after
 
     monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
+    monkeypatch.setattr("misc_cli.select.compare.Deadline", Expiring)
     labels, _ = simulated()
     methods = [method("ds-em"), method("mv")]
     with pytest.warns(MiscWarning, match="the time budget left no time for mv"):
         found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
-    assert "best of the 1 that there was time for" in found.selection["why"]
+    assert found.selection["why"].endswith("there was no time for mv")
+    assert found.cut_short
     assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
     with pytest.warns(MiscWarning, match="no time for mv"):
         standings = compare(labels, methods, time_budget=60.0)
-    assert [standing.method for standing in standings] == ["ds-em"]
+    assert [standing.method for standing in standings] == ["ds-em", "null"]
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
@@ -209,9 +256,10 @@ def test_methods_that_would_take_minutes_are_not_tried() -> None:
 
     everything = set(plan.ROSTER)
     assert tried() == everything
-    assert tried(classes=20) == everything - {"mmce-c"}
-    assert tried(classes=60) == everything - {"mmce-c", "ebcc"}
-    assert tried(items=50_000) == everything - {"mmce-c"}
+    assert tried(classes=30) == everything - {"mmce-c"}
+    assert tried(items=50_000) == everything - {"mmce-c", "ebcc"}
+    # the answers of few workers cannot tell ebcc's subtypes apart
+    assert tried(workers=8) == everything - {"ebcc"}
 
 
 def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
@@ -242,10 +290,10 @@ def test_automatic_ranks_halve_the_error_on_web(dataset: Load) -> None:
     assert expected_error(found.aggregation.posteriors, truth) <= 0.085
 
 
-def test_too_few_answers_get_the_baseline() -> None:
+def test_too_few_answers_get_the_mean_of_what_has_little_to_get_wrong() -> None:
     crowd = simulate(Simulation(workers=5, items=20, classes=3, answers_per_item=3, seed=0))
     answers = Answers(**answer_columns(crowd, ["a", "b", "c"]))
     outcome = run(Request(build(Settings()), answers))
     assert outcome.selection is not None
-    assert outcome.selection["chosen"] == ["ds-em"]
+    assert outcome.selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]
     assert "fewer than 1,000 answers" in outcome.selection["why"]

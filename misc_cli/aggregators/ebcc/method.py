@@ -36,7 +36,7 @@ class EnhancedBcc(Checked):
     max_iter: int = max_iter(500)
     seed: int = 0
 
-    slow: ClassVar[bool] = True  # calibrated on a sample
+    slow: ClassVar[bool] = True  # calibrated on one fold
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"diagonal": 4.0, "off_diagonal": 1.0, "shrinkage": 0.0}
     }
@@ -50,3 +50,9 @@ class EnhancedBcc(Checked):
         from misc_cli.aggregators.ebcc.race import aggregate
 
         return aggregate(self, labels, on_iteration)
+
+    def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
+        """The fit on a part of the answers, from where the one on all of them ended."""
+        from misc_cli.aggregators.ebcc.race import aggregate_again
+
+        return aggregate_again(self, labels, whole)

@@ -32,7 +32,14 @@ from misc_cli.aggregators.ebcc.sweep import (
 )
 from misc_cli.core.parallel import map_in_order
 from misc_cli.core.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
-from misc_cli.core.types import Aggregation, Codes, Floats, Labels, OnIteration
+from misc_cli.core.types import (
+    Aggregation,
+    Codes,
+    Floats,
+    Labels,
+    OnIteration,
+    ignore_iteration,
+)
 from misc_cli.core.votes import Votes
 
 # Restarts that race side by side; what leads after a wave is what the next wave must beat.
@@ -48,17 +55,39 @@ PLATEAU_GAIN = 0.01
 
 def aggregate(method: EnhancedBcc, labels: Labels, on_iteration: OnIteration) -> Aggregation:
     """The best of all restarts, wave by wave."""
+    start, priors = _before(method, labels)
+    best: Restart | None = None
+    for first in range(0, method.restarts, WAVE):
+        numbers = range(first, min(first + WAVE, method.restarts))
+        starts = [start_of(labels, priors, start, method.seed, number) for number in numbers]
+        best = _race(method, labels, priors, starts, best, on_iteration)
+    assert best is not None
+    return _ended(method, labels, priors, best)
+
+
+def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
+    """One restart from what `whole` knows of workers and subtypes, never from its posteriors."""
+    start, priors = _before(method, labels)
+    forecast = whole.predictor
+    assert isinstance(forecast, Forecast)
+    known = replace(forecast.run, posteriors=start, elbo=-np.inf, gain=np.inf, change=np.inf)
+    begun = replace(known, iterations=0, done=False, beliefs=None)
+    best = _race(method, labels, priors, [begun], None, ignore_iteration)
+    return _ended(method, labels, priors, best)
+
+
+def _before(method: EnhancedBcc, labels: Labels) -> tuple[Floats, Priors]:
+    """Vote fractions (n_items, n_classes), and the priors that they give."""
     start = vote_fractions(labels)
     answer_prior = np.full((labels.n_classes, labels.n_classes), method.off_diagonal)
     np.fill_diagonal(answer_prior, method.diagonal)
     answer_prior += method.shrinkage * crowd_rows(expected_counts(labels, start))
     each = method.subtype_prior / method.subtypes
     priors = Priors(answer_prior, each, method.subtypes, start.sum(axis=0) + TINY)
-    best: Restart | None = None
-    for first in range(0, method.restarts, WAVE):
-        numbers = range(first, min(first + WAVE, method.restarts))
-        best = _race(method, labels, priors, start, numbers, best, on_iteration)
-    assert best is not None
+    return start, priors
+
+
+def _ended(method: EnhancedBcc, labels: Labels, priors: Priors, best: Restart) -> Aggregation:
     stopped = TOLERANCE if _has_settled(method, best) else LIMIT if method.tol > 0 else FIXED
     if stopped == LIMIT:
         warn_unconverged("ebcc", method.max_iter)
@@ -69,8 +98,7 @@ def _race(
     method: EnhancedBcc,
     labels: Labels,
     priors: Priors,
-    start: Floats,
-    numbers: range,
+    starts: list[Restart],
     best: Restart | None,
     on_iteration: OnIteration,
 ) -> Restart:
@@ -90,13 +118,12 @@ def _race(
             posteriors=leader.posteriors,
             extra={
                 "restart": leader.number,
-                "first_restart": numbers.start,
+                "first_restart": starts[0].number,
                 "live_restarts": len(live),
             },
         )
 
     known = [] if best is None else [best]
-    starts = [start_of(labels, priors, start, method.seed, number) for number in numbers]
     solution = iterate(
         step,
         starts,
@@ -137,7 +164,7 @@ def _aggregation(labels: Labels, priors: Priors, run: Restart, stopped: str) -> 
         iterations=run.iterations,
         stopped={"ebcc": stopped},
         objective=run.elbo,
-        predictor=Forecast(labels, beliefs, expected, run.classes),
+        predictor=Forecast(labels, beliefs, expected, run),
     )
 
 
@@ -148,7 +175,11 @@ class Forecast:
     labels: Labels
     beliefs: Beliefs
     expected_rows: Floats  # E[v], (n_workers, n_classes, n_live)
-    classes: npt.NDArray[np.intp]
+    run: Restart
+
+    @property
+    def classes(self) -> npt.NDArray[np.intp]:
+        return self.run.classes
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         votes: Votes = self.labels.votes

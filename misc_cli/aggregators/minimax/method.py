@@ -42,7 +42,7 @@ class MinimaxEntropy(Checked):
     tol: float = tol(5e-3)
     max_iter: int = max_iter()
 
-    slow: ClassVar[bool] = True  # calibrated on a sample
+    slow: ClassVar[bool] = True  # calibrated on one fold
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {
             "class_prior": "uniform",

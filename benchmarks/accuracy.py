@@ -1,0 +1,189 @@
+"""`make accuracy`: error, regret and calibration of the automatic choice on public data with truth.
+
+usage: python accuracy.py [--only SET ...] [--auto] [--gold] [--root DIRECTORY]
+Every set is run under the default preset: automatically, and with each method by name (--auto
+leaves these out). Regret is auto's error less that of the best named method, picked with truth.
+With --gold, 50 items with truth are given as gold, 20 times; the others judge the calibration.
+Prints markdown and writes it to benchmarks/out/accuracy.md. Set OPENBLAS_NUM_THREADS=1, as the
+command does for itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import misc_cli
+from misc_cli.core.encode import encode_truth
+from misc_cli.core.types import Floats, KnownLabels
+from misc_cli.evaluate.metrics import calibration_error, expected_error, wrong_among_least_sure
+from misc_cli.io.read import ReadOptions, read_known
+
+TWELVE = (
+    *("web", "bm", "rte", "dog", "temp", "bluebirds"),
+    *("product", "ms", "face", "zencrowd_us", "relevance", "cf"),
+)
+NINE = (
+    *("youtube_lf", "yoruba_lf", "relex_treat", "ducks", "judgebench"),
+    *("labelme", "leaves", "reuters", "smile"),
+)
+NAMED = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc", "mmce-c")
+GOLD_ITEMS, GOLD_DRAWS = 50, 20
+
+
+@dataclass
+class Row:
+    """What one set gave; errors in per cent."""
+
+    name: str
+    auto: float
+    raw_calibration: float
+    calibration: float
+    least_sure: float
+    seconds: float
+    chosen: str
+    named: dict[str, float] = field(default_factory=dict)
+    gold_calibration: float | None = None
+
+    @property
+    def regret(self) -> float:
+        return self.auto - min(self.named.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[*TWELVE, *NINE])
+    parser.add_argument("--auto", action="store_true", help="not the named methods")
+    parser.add_argument("--gold", action="store_true", help="also with gold items")
+    parser.add_argument("--root", type=Path, default=Path(__file__).parents[2] / "shared")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = []
+    for name in chosen.only:
+        place = next(chosen.root.glob(f"datasets*/{name}"))
+        rows.append(judge(place, named=not chosen.auto, gold=chosen.gold))
+        print(line(rows[-1]), flush=True)
+    text = report(rows)
+    out = Path(__file__).parent / "out"
+    out.mkdir(exist_ok=True)
+    (out / "accuracy.md").write_text(text)
+    print(text)
+
+
+def judge(place: Path, *, named: bool, gold: bool) -> Row:
+    """One set: automatically, raw, and with every method by name."""
+    answers = pd.read_csv(place / "answers.csv", dtype=str)
+    known = read_known(str(place / "truth.csv"), ReadOptions()).labels
+    started = time.perf_counter()
+    auto = misc_cli.aggregate(answers)
+    seconds = time.perf_counter() - started
+    truth = encode_truth(auto.outcome.labels, known)
+    raw = misc_cli.aggregate(answers, calibrate=False).outcome.aggregation.posteriors
+    posteriors = auto.outcome.aggregation.posteriors
+    selection = auto.outcome.selection
+    assert selection is not None
+    row = Row(
+        place.name,
+        100.0 * expected_error(posteriors, truth),
+        of_confidence(raw, truth),
+        of_confidence(posteriors, truth),
+        100.0 * wrong_among_least_sure(posteriors, truth),
+        seconds,
+        ", ".join(selection["chosen"]),
+    )
+    for method in NAMED if named else ():
+        found = misc_cli.aggregate(answers, aggregator=method, calibrate=False)
+        row.named[method] = 100.0 * expected_error(found.outcome.aggregation.posteriors, truth)
+    if gold:
+        row.gold_calibration = with_gold(answers, known, truth)
+    return row
+
+
+def of_confidence(posteriors: Floats, truth: np.ndarray) -> float:
+    """Expected calibration error of the items with truth."""
+    judged = truth >= 0
+    sure = posteriors[judged]
+    return calibration_error(sure.max(axis=1), sure.argmax(axis=1) == truth[judged])
+
+
+def with_gold(answers: pd.DataFrame, known: KnownLabels, truth: np.ndarray) -> float:
+    """Mean calibration error of the other items over draws of gold items."""
+    errors = []
+    judged = np.flatnonzero(truth >= 0)
+    for draw in range(GOLD_DRAWS):
+        random = np.random.default_rng(draw)
+        taken = random.choice(len(known.items), min(GOLD_ITEMS, len(judged) // 2), replace=False)
+        table = pd.DataFrame(
+            {
+                "item": known.items.take(taken).to_pylist(),
+                "label": known.labels.take(taken).to_pylist(),
+            }
+        )
+        outcome = misc_cli.aggregate(answers, gold=table).outcome
+        fixed = outcome.labels.gold
+        assert fixed is not None
+        others = np.where(fixed >= 0, -1, truth)
+        errors.append(of_confidence(outcome.aggregation.posteriors, others))
+    return float(np.mean(errors))
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    named = [f"{row.named[method]:.2f}" if row.named else "–" for method in NAMED]
+    gold = "–" if row.gold_calibration is None else f"{row.gold_calibration:.3f}"
+    cells = [
+        row.name,
+        *named,
+        f"**{row.auto:.2f}**",
+        f"{row.regret:+.2f}" if row.named else "–",
+        f"{row.raw_calibration:.3f}",
+        f"{row.calibration:.3f}",
+        gold,
+        f"{row.least_sure:.0f}",
+        f"{row.seconds:.1f}",
+        row.chosen,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def report(rows: list[Row]) -> str:
+    header = [
+        "set",
+        *NAMED,
+        "auto",
+        "regret",
+        "raw",
+        "calibrated",
+        "gold",
+        "least sure",
+        "s",
+        "chosen",
+    ]
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header), *map(line, rows)]
+    twelve = [row.auto for row in rows if row.name in TWELVE]
+    said = [
+        f"mean of the {len(rows)}: auto {np.mean([row.auto for row in rows]):.2f}",
+        f"calibration error {np.mean([row.raw_calibration for row in rows]):.3f} raw, "
+        f"{np.mean([row.calibration for row in rows]):.3f} calibrated",
+        "wrong items among the 20 % least sure "
+        f"{np.nanmean([row.least_sure for row in rows]):.1f} %",
+    ]
+    if twelve:
+        said.insert(1, f"of the twelve {np.mean(twelve):.2f}")
+    if all(row.named for row in rows):
+        regrets = [row.regret for row in rows]
+        said.append(f"regret mean {np.mean(regrets):.2f}, max {max(regrets):.2f}")
+    golden = [row.gold_calibration for row in rows if row.gold_calibration is not None]
+    if golden:
+        said.append(f"with {GOLD_ITEMS} gold items {np.mean(golden):.3f}")
+    return "\n".join([*lines, "", "; ".join(said), ""])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""The folds of some answers and everything that is tried on them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from misc_cli.core.holdout import Triplets, fold_plan, folds
+from misc_cli.core.types import (
+    Aggregation,
+    Codes,
+    Floats,
+    Iteration,
+    Labels,
+    Lighten,
+    OnIteration,
+    ignore_iteration,
+    without_posteriors,
+)
+from misc_cli.select.calibrate import Calibration, best_calibration, calibration_surface
+from misc_cli.select.choose import NO_SHARE, lead, null_score, standard_error
+from misc_cli.select.leaderboard import Score, joined
+from misc_cli.select.processes import Deadline, run_all
+from misc_cli.select.trial import Candidate, Method, Trial, hard_score, try_method
+
+# Fewer answers than this are over before another process could start.
+WORTH_A_PROCESS = 4_000
+# From so many answers on, a fold of a slow method may begin where the fit on all answers ended:
+# with fewer, the optimum that was found with the hidden answers would still know them.
+MANY_ANSWERS = 30_000
+# A slow method that is this many standard errors short of the share it needs is given up.
+HOPELESS = 2.0
+# Completion is tried on so many folds, and on the others only if it is so far ahead by then.
+FIRST_FOLDS = 3
+PROMISING = 1.0
+
+Fold = tuple[Labels, Triplets]
+
+
+class Judging:
+    """The answers, their folds, the clock and the observer that all stages share.
+
+    null     (n_hidden,) log scores of the null forecaster, fold by fold
+    workers  (n_hidden,) who gave the hidden answers
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        *,
+        seed: int = 0,
+        deadline: Deadline | None = None,
+        on_iteration: OnIteration = ignore_iteration,
+        lighten: Lighten = without_posteriors,
+        most_folds: int | None = None,
+    ) -> None:
+        self.labels = labels
+        self.on_iteration = on_iteration
+        self.lighten = lighten
+        self.deadline = deadline or Deadline(None)
+        n_folds, share = fold_plan(labels.votes.n_votes)
+        self.folds: list[Fold] = list(
+            folds(labels, min(n_folds, most_folds or n_folds), share, seed)
+        )
+        self.big = labels.votes.n_votes >= WORTH_A_PROCESS
+        if self.folds:
+            self.null = np.concatenate([null_score(*fold) for fold in self.folds])
+            self.workers: Codes = np.concatenate([hidden.workers for _, hidden in self.folds])
+
+    def pure(self, methods: Sequence[Method]) -> tuple[list[Score], list[str]]:
+        """Scores of pure methods in their order, and the names of those left out for time."""
+        quick = [method for method in methods if not _slow(method)]
+        slow = [method for method in methods if _slow(method)]
+        if not quick:
+            quick, slow = [slow[0]], slow[1:]
+        scores = self.score(quick)
+        scores += self.race(slow, scores)
+        judged = {score.candidate.name for score in scores}
+        order = {method.name: at for at, method in enumerate(methods)}
+        scores.sort(key=lambda score: order[score.candidate.name])
+        return scores, [method.name for method in methods if method.name not in judged]
+
+    def score(
+        self,
+        methods: Sequence[Method],
+        initial: Sequence[Floats] | None = None,
+        numbers: range | None = None,
+        whole: Aggregation | None = None,
+    ) -> list[Score]:
+        """Every candidate of every method on these folds (all, unless `numbers` says which).
+
+        `initial` are posteriors per fold, `whole` is the methods' fit on all answers. At the
+        deadline methods that have not seen all folds are left out, but never the first of pure
+        ones.
+        """
+        numbers = range(len(self.folds)) if numbers is None else numbers
+        tasks = [(method, fold) for method in methods for fold in numbers]
+
+        def attempt(task: tuple[Method, int]) -> list[Trial]:
+            method, fold = task
+            kept, hidden = self.folds[fold]
+            known = None if initial is None else initial[fold]
+            return try_method(method, kept, hidden, known, whole=whole)
+
+        done: list[list[Trial]] = []
+        for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=self.big):
+            done.append(trials)
+            self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
+        done += [
+            attempt(task) for task in tasks[len(done) : len(numbers) if initial is None else 0]
+        ]
+        scores = []
+        for at in range(len(done) // len(numbers)):
+            of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
+            scores += [joined(trials) for trials in zip(*of_method, strict=True)]
+        return scores
+
+    def race(self, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
+        """Slow methods, fold by fold, each until it cannot reach the share of the best that counts.
+
+        Of many answers, one that can begin its folds where its fit on all ended makes that first.
+        """
+        best = max(rivals, key=lambda score: float(score.best.mean())).best
+        many = self.labels.votes.n_votes >= MANY_ANSWERS
+
+        def attempt(method: Method) -> Score:
+            whole = None
+            if hasattr(method.aggregator, "again") and many:
+                whole = try_method(method, self.labels, None, None, self.lighten)[-1]
+            trials: list[Trial] = []
+            for kept, hidden in self.folds:
+                known = None if whole is None else whole.aggregation
+                trials += try_method(method, kept, hidden, whole=known)
+                if self._hopeless(joined(trials), best):
+                    break
+            light = None
+            if whole is not None:
+                light = replace(whole, aggregation=replace(whole.aggregation, predictor=None))
+            return joined(trials, light)
+
+        scores = []
+        for score in run_all(attempt, methods, deadline=self.deadline, parallel=self.big):
+            scores.append(score)
+            method = score.candidate.method
+            self._report(method, len(scores), len(methods), score.seconds)
+        return scores
+
+    def _hopeless(self, score: Score, best: Floats) -> bool:
+        values = score.best
+        count = len(values)
+        null, workers = self.null[:count], self.workers[:count]
+        short = NO_SHARE * (best[:count] - null) - (values - null)
+        return float(short.mean()) > HOPELESS * standard_error(short, workers)
+
+    def completed(
+        self,
+        methods: Sequence[Method],
+        initial: Sequence[Floats],
+        reference: Floats,
+        insist: bool,
+    ) -> list[Score]:
+        """Completed candidates by their hard scores, on all folds only where they promise a lead.
+
+        `initial` are the posteriors per fold that they build on, `reference` (n_hidden,) the hard
+        scores of what would be written otherwise.
+        """
+        first = range(min(FIRST_FOLDS, len(self.folds)))
+        scores = self.score(methods, initial, first)
+        if not scores or len(first) == len(self.folds):
+            return scores
+        top = max(scores, key=lambda score: float(score.views["hard"].mean())).views["hard"]
+        count = len(top)
+        workers = self.workers[:count]
+        if not insist and lead(top, reference[:count], workers) < PROMISING:
+            return scores
+        near = {
+            score.candidate.method.name
+            for score in scores
+            if lead(top, score.views["hard"], workers) < HOPELESS
+        }
+        staying = [method for method in methods if method.name in near]
+        rest = self.score(staying, initial, range(len(first), len(self.folds)))
+        more = {score.candidate.name: score for score in rest}
+        return [_both(score, more.get(score.candidate.name)) for score in scores]
+
+    def fit(self, members: Sequence[Candidate], initial: Floats | None = None) -> list[Trial]:
+        """The chosen candidates on all answers, in order; what several complain of is said once."""
+
+        def attempt(member: Candidate) -> Trial:
+            method = replace(member.method, judged_after=(member.passes,))
+            trial = try_method(method, self.labels, None, initial, self.lighten)[-1]
+            return replace(trial, aggregation=replace(trial.aggregation, predictor=None))
+
+        fitted = []
+        for trial in run_all(attempt, members, deadline=Deadline(None), parallel=self.big):
+            fitted.append(trial)
+            self._report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
+        self._publish(fitted)
+        return fitted
+
+    def refit(self, scores: Sequence[Score]) -> list[Trial]:
+        """The fits on all answers of scored candidates: those there are, and the others."""
+        missing = [score.candidate for score in scores if score.whole is None]
+        made = iter(self.fit(missing))
+        there = [score.whole for score in scores if score.whole is not None]
+        self._publish(there)
+        return [score.whole if score.whole is not None else next(made) for score in scores]
+
+    def _publish(self, fitted: Sequence[Trial]) -> None:
+        for trial in fitted:
+            for iteration in trial.records:
+                extra = {**iteration.extra, "candidate": trial.candidate.name}
+                self.on_iteration(replace(iteration, extra=extra))
+        for text, category in dict.fromkeys(said for trial in fitted for said in trial.warnings):
+            warnings.warn(text, category, stacklevel=4)
+
+    def mean_posteriors(self, scores: Sequence[Score], shares: Sequence[float]) -> list[Floats]:
+        """Per fold, the weighted mean of these candidates' posteriors."""
+        return [
+            np.average([score.posteriors[fold] for score in scores], axis=0, weights=shares)
+            for fold in range(len(self.folds))
+        ]
+
+    def hard_scores(self, posteriors: Sequence[Floats]) -> Floats:
+        """Hard scores, (n_hidden,), of posteriors per fold."""
+        pairs = zip(self.folds, posteriors, strict=True)
+        return np.concatenate([hard_score(kept, of, hidden) for (kept, hidden), of in pairs])
+
+    def calibration(self, posteriors: Sequence[Floats]) -> Calibration:
+        """The calibration of posteriors that are given per fold."""
+        pairs = zip(self.folds, posteriors, strict=True)
+        return best_calibration(
+            [calibration_surface(kept, of, hidden) for (kept, hidden), of in pairs]
+        )
+
+    def _report(
+        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
+    ) -> None:
+        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
+        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
+
+
+def _slow(method: Method) -> bool:
+    return bool(getattr(method.aggregator, "slow", False))
+
+
+def _both(before: Score, after: Score | None) -> Score:
+    """A candidate's score on the first folds and on the others."""
+    if after is None:
+        return before
+    views = {
+        view: np.concatenate([scores, after.views[view]], axis=-1)
+        for view, scores in before.views.items()
+    }
+    posteriors = [*before.posteriors, *after.posteriors]
+    return Score(before.candidate, views, before.seconds + after.seconds, posteriors)
