@@ -35,6 +35,7 @@ METHOD = ("--aggregator", "ds-em", "--no-calibrate", "--tol", "0", "--max-iter",
 N_WORKERS, N_CLASSES, PER_ITEM = 5_000, 5, 5
 CHUNK_ITEMS = 200_000
 POLL_SECONDS = 0.1
+CAP_SECONDS = 900.0  # for a peer; it is then said to need more
 
 
 @dataclass
@@ -47,6 +48,7 @@ class Cost:
     iteration: float | None = None
     wire: float | None = None
     parts: dict[str, float] = field(default_factory=dict)
+    capped: bool = False
 
 
 def answers(n_answers: int) -> Path:
@@ -87,6 +89,7 @@ def measured(command: Sequence[str], env: dict[str, str] | None = None) -> Cost:
     """Wall and processor seconds, and each process's own peak, as the system counts it."""
     peaks: dict[int, float] = {}
     cpu: dict[int, float] = {}
+    capped = False
     started = time.perf_counter()
     with subprocess.Popen(
         command,
@@ -98,13 +101,19 @@ def measured(command: Sequence[str], env: dict[str, str] | None = None) -> Cost:
         ended = threading.Event()
         watcher = threading.Thread(target=_watch, args=(process.pid, peaks, cpu, ended))
         watcher.start()
-        _, errors = process.communicate()
+        try:
+            _, errors = process.communicate(timeout=CAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            capped, errors = True, ""
+            for member in psutil.Process(process.pid).children(recursive=True):
+                member.kill()
+            process.kill()
         ended.set()
         watcher.join()
     wall = time.perf_counter() - started
-    if process.returncode:
+    if process.returncode and not capped:
         raise SystemExit(f"{' '.join(command)}: {errors.strip().splitlines()[-1:]}")
-    return Cost(wall, sum(cpu.values()), sorted(peaks.values(), reverse=True))
+    return Cost(wall, sum(cpu.values()), sorted(peaks.values(), reverse=True), capped=capped)
 
 
 def _watch(
@@ -151,8 +160,8 @@ def _row(name: str, cost: Cost, beside: Cost) -> list[str]:
     peaks = " + ".join(f"{peak:,.0f}" for peak in cost.peaks[:4] if peak > 20)
     return [
         name,
-        f"{cost.wall:.1f}",
-        f"{cost.wall / beside.wall:.2f}×",
+        f"{'> ' if cost.capped else ''}{cost.wall:.1f}",
+        f"{'> ' if cost.capped else ''}{cost.wall / beside.wall:.2f}×",
         f"{cost.cpu:.1f}",
         peaks,
         "" if cost.iteration is None else f"{cost.iteration:.3f}",

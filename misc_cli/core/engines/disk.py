@@ -92,7 +92,7 @@ def spill_folder(parent: str | None) -> Iterator[Path]:
         if error.filename is None or str(error.filename).startswith(str(own)):
             raise InputError(
                 f"--spill {own.parent}: {error.strerror or error}; name a folder with more space "
-                "(about 60 bytes an answer)"
+                "(about 16 bytes an answer)"
             ) from None
         raise
     finally:
