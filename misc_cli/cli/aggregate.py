@@ -202,7 +202,8 @@ def _run(
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
     digests = _write(done, parameters, places, console.warnings, changes)
-    rows = summary(outcome, places, materials.read.set_aside)
+    at_terminal = console.terminal and not console.quiet
+    rows = summary(outcome, places, materials.read.set_aside, closely=at_terminal)
     if tonight is not None:
         tonight.leave(outcome, materials.files, digests)
         rows.insert(-1, tonight.summary())

@@ -10,11 +10,22 @@ if TYPE_CHECKING:
     from misc_cli.cli.console import Row
     from misc_cli.run.outcome import Outcome
 
+BARS = "▁▂▃▄▅▆▇█"
+UNSURE = 0.6
+LOOK_AT = 3
+
 
 def summary(
-    outcome: Outcome, places: Mapping[str, Path], read_aside: Mapping[str, int] | None = None
+    outcome: Outcome,
+    places: Mapping[str, Path],
+    read_aside: Mapping[str, int] | None = None,
+    *,
+    closely: bool = False,
 ) -> list[Row]:
-    """The run in a few lines: what was asked, what went in, what came out, what it cost."""
+    """The run in a few lines: what was asked, what went in, what came out, what it cost.
+
+    `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
+    """
     from misc_cli.run.manifest import peak_memory
 
     figures, encoding = outcome.figures, outcome.encoding
@@ -54,9 +65,61 @@ def summary(
         )
     if places:
         rows.append(("written", ", ".join(str(path) for path in places.values())))
+    if closely and "effective-votes" in figures:  # no machine of a cluster sees all answers
+        rows.append(("agree", _agreement(outcome)))
+        rows.append(("sure", _histogram(outcome)))
+        rows.append(("look at", _look_at(outcome)))
     seconds = sum(outcome.timings.values())
     rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
     return rows
+
+
+def _agreement(outcome: Outcome) -> str:
+    """How far answers agree, and how many independent ones they amount to."""
+    figures = outcome.figures
+    alpha, agreement = figures.get("alpha"), figures.get("agreement")
+    said = "no two answers to compare"
+    if agreement is not None:
+        known = "undefined" if alpha is None else f"{alpha:.3f}"
+        said = f"alpha {known}, two answers to an item agree in {100 * agreement:.0f} %"
+    effective, per_item = figures["effective-votes"], figures["answers-per-item"]
+    if figures["alike-pairs"]:
+        pairs = _count(figures["alike-pairs"] or 0, "pair")
+        said += (
+            f"; {pairs} of workers err together: {per_item:.1f} answers count as {effective:.1f}"
+        )
+    if figures["overruled"]:
+        said += f"; {figures['overruled']:.1f} % of unanimous items overruled"
+    return said
+
+
+def _histogram(outcome: Outcome) -> str:
+    """How many items are how sure, ten bars from 0 to 1."""
+    import numpy as np
+
+    confidence = outcome.decision.confidence
+    counts, _ = np.histogram(confidence, bins=10, range=(0.0, 1.0))
+    # an empty bar is a dot: the lowest of the others still has some items
+    heights = np.ceil(counts / max(int(counts.max()), 1) * len(BARS)).astype(int)
+    bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)
+    unsure = 100.0 * float((confidence < UNSURE).mean())
+    return f"0 {bars} 1, {unsure:.0f} % of items below {UNSURE:g}"
+
+
+def _look_at(outcome: Outcome) -> str:
+    """The three workers whose answers spoil the most, and why in a word."""
+    from misc_cli.run.verdicts import words, worst
+
+    verdicts, labels = outcome.verdicts, outcome.labels
+    chosen = worst(verdicts)
+    if not len(chosen):
+        return "no worker stands out"
+    names = [
+        f"{labels.workers[int(at)].as_py()} ({words(verdicts, int(at), labels)})"
+        for at in chosen[:LOOK_AT]
+    ]
+    more = f" and {len(chosen) - LOOK_AT:,} more workers" if len(chosen) > LOOK_AT else ""
+    return ", ".join(names) + more
 
 
 # In the words of a reader; `core.solver` says when each is the case.

@@ -19,7 +19,7 @@ from misc_cli.core.encode import Encoding
 from misc_cli.core.types import Aggregation, Codes, Labels
 from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.agreement import krippendorff_alpha
-from misc_cli.evaluate.alike import Pairs, answer_weights, compare_pairs, effective_votes
+from misc_cli.evaluate.alike import Pairs, answer_weights, effective_votes
 from misc_cli.evaluate.ballots import Ballots, count_ballots
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.run.outcome import Figure
@@ -33,7 +33,11 @@ NAMES_SHOWN = 3
 
 
 def figures(
-    encoding: Encoding, aggregation: Aggregation, decision: Decision, truth: Codes | None
+    encoding: Encoding,
+    aggregation: Aggregation,
+    decision: Decision,
+    truth: Codes | None,
+    pairs: Pairs,
 ) -> dict[str, Figure]:
     """Every figure of a run; None where there is nothing to judge. Warns of what looks wrong."""
     labels = encoding.labels
@@ -61,7 +65,7 @@ def figures(
     found["agreement"] = _rounded(float(paired.mean())) if len(paired) else None
     found.update(_overruled(labels, ballots, decision))
     found.update(_lost(labels, ballots, decision))
-    found.update(_effective(labels, compare_pairs(votes)))
+    found.update(_effective(labels, pairs))
     if truth is not None and (truth >= 0).any():
         found["error"] = round(100.0 * expected_error(aggregation.posteriors, truth), 6)
         found["items-with-truth"] = int((truth >= 0).sum())

@@ -28,7 +28,7 @@ class Outcome:
     `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
     `calibration` what posteriors were softened by; `mixture` the loop's own result;
-    `figures` the numbers --fail-if can judge.
+    `figures` the numbers --fail-if can judge; `compared` the workers two by two.
     """
 
     encoding: Encoding
@@ -42,6 +42,7 @@ class Outcome:
     selection: Mapping[str, Any] | None = None
     calibration: Mapping[str, float] | None = None
     mixture: Mixture | None = None
+    compared: Pairs | None = None
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -53,7 +54,7 @@ class Outcome:
         """Which workers err together."""
         from misc_cli.evaluate.alike import compare_pairs
 
-        return compare_pairs(self.labels.votes)
+        return compare_pairs(self.labels.votes) if self.compared is None else self.compared
 
     @cached_property
     def verdicts(self) -> Verdicts:

@@ -20,6 +20,8 @@ from misc_cli.core.types import (
     Labels,
 )
 from misc_cli.errors import MiscWarning
+from misc_cli.evaluate.alike import compare_pairs
+from misc_cli.run.copies import judged_by_all_answers, once_per_copy
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.figures import figures
 from misc_cli.run.fitting import fit
@@ -38,12 +40,19 @@ def run(request: Request) -> Outcome:
     labels = encoding.labels
     require_for(labels.n_items, labels.n_workers, labels.n_classes)
     recorder = Recorder(known, request.on_iteration)
+    with watch.stage("compare"):
+        pairs = compare_pairs(labels.votes)
+        # a night that remembers goes on with what it remembers: all answers
+        once = methods.automatic and request.fitter is None
+        counted = once_per_copy(labels, pairs) if once else labels
     with watch.stage("fit"), thread_limit(settings.threads):
-        found = (request.fitter or fit)(labels, methods, recorder, recorder.judged)
+        found = (request.fitter or fit)(counted, methods, recorder, recorder.judged)
     aggregation = found.aggregation
+    if counted is not labels:
+        aggregation = judged_by_all_answers(aggregation, labels, pairs)
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
-        numbers = figures(encoding, aggregation, decision, known)
+        numbers = figures(encoding, aggregation, decision, known, pairs)
     return Outcome(
         encoding=encoding,
         aggregation=aggregation,
@@ -56,6 +65,7 @@ def run(request: Request) -> Outcome:
         selection=found.selection,
         calibration=found.calibration,
         mixture=found.mixture,
+        compared=pairs,
         timings=watch.seconds,
     )
 

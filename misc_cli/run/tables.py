@@ -70,7 +70,7 @@ def worker_columns(outcome: Outcome) -> dict[str, Any]:
     labels = outcome.labels
     report = report_workers(labels, outcome.aggregation, outcome.decision)
     verdicts = outcome.verdicts
-    words, reasons = verdict_texts(verdicts, labels.workers, labels.classes)
+    words, reasons = verdict_texts(verdicts, labels)
     partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)
     columns: dict[str, Any] = {
         "worker": labels.workers,

@@ -20,11 +20,10 @@ settled on simulated crowds (benchmarks/verdicts.py); docs/workers.md has what t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from misc_cli.core.types import Codes, Floats, Names
+from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.evaluate.alike import Pairs
 from misc_cli.run.evidence import Evidence
 
@@ -133,51 +132,58 @@ def _company(pairs: Pairs, answers: Floats) -> tuple[Codes, Floats, Codes]:
     return partner, likeness, copied
 
 
-def verdict_texts(
-    verdicts: Verdicts, workers: Names, classes: Names
-) -> tuple[list[str], list[str]]:
-    """The verdict and its reason for every worker, in words."""
-    names, labels = workers.to_pylist(), classes.to_pylist()
-    said, reasons = [], []
-    for at, kind in enumerate(verdicts.kind.tolist()):
-        partner = verdicts.partner[at]
-        facts = {
-            "answers": f"{verdicts.answers[at]:,.0f}",
-            "right": f"{100 * verdicts.right[at]:.0f} %",
-            "chance": f"{100 * verdicts.chance[at]:.0f} %",
-            "typical": f"{100 * verdicts.typical:.0f} %",
-            "label": labels[verdicts.label[at]],
-            "partner": names[partner] if partner >= 0 else "",
-            "likeness": f"{verdicts.likeness[at]:.2f}",
-        }
-        said.append(_word(kind, facts))
-        reasons.append(_reason(kind, facts, bool(partner >= 0), at, verdicts))
-    return said, reasons
+def worst(verdicts: Verdicts) -> Codes:
+    """Workers neither fine nor too few to tell, the gravest first, then the most active."""
+    grave = np.array([-1, 0, 2, 2, 1, -1])[verdicts.kind]  # in the order of WORDS
+    order = np.lexsort((np.arange(len(grave)), -verdicts.answers, -grave))
+    chosen: Codes = order[grave[order] >= 0].astype(np.int32)
+    return chosen
 
 
-def _word(kind: int, facts: dict[str, Any]) -> str:
-    more = {ALWAYS: f" {facts['label']}", COPIES: f" {facts['partner']}"}
-    return WORDS[kind] + more.get(kind, "")
-
-
-def _reason(kind: int, facts: dict[str, Any], paired: bool, at: int, verdicts: Verdicts) -> str:
-    borne_out = "the others bear out {right} of its {answers} answers"
-    texts = {
-        FINE: borne_out + ", {typical} of a typical worker's",
-        SPAMMER: borne_out
-        + "; not looking at the items would give {chance}, a typical worker {typical}",
-        ALWAYS: "nearly all of its {answers} answers are {label}, whatever the item",
-        COPIES: "gives the same answers as {partner} on the items of both, mistakes included "
-        "(likeness {likeness})",
-        TOO_FEW: "{answers} answers, {right} of them borne out by the others: not looking at the "
-        "items could give as many ({chance})",
+def words(verdicts: Verdicts, at: int, labels: Labels) -> str:
+    """The verdict on one worker."""
+    kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
+    said = {
+        ALWAYS: lambda: labels.classes[int(verdicts.label[at])].as_py(),
+        COPIES: lambda: labels.workers[partner].as_py(),
     }
-    if kind != CHECK:
-        return texts[kind].format(**facts)
-    if paired and verdicts.right[at] > verdicts.chance[at]:
-        text = (
-            "errs together with {partner} (likeness {likeness}): their answers are not independent"
-        )
-    else:
-        text = borne_out + ", fewer than chance ({chance}): may have mixed up the labels"
-    return text.format(**facts)
+    return f"{WORDS[kind]} {said[kind]()}" if kind in said else WORDS[kind]
+
+
+def verdict_texts(verdicts: Verdicts, labels: Labels) -> tuple[list[str], list[str]]:
+    """The verdict and its reason for every worker, in words."""
+    everybody = range(len(verdicts.kind))
+    said = [words(verdicts, at, labels) for at in everybody]
+    return said, [_reason(verdicts, at, labels) for at in everybody]
+
+
+def _reason(verdicts: Verdicts, at: int, labels: Labels) -> str:
+    kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
+    below_chance = verdicts.right[at] <= verdicts.chance[at]
+    text = _REASONS[kind]
+    if kind == CHECK and (partner < 0 or below_chance):
+        text = _BELOW_CHANCE
+    return text.format(
+        answers=f"{verdicts.answers[at]:,.0f}",
+        right=f"{100 * verdicts.right[at]:.0f} %",
+        chance=f"{100 * verdicts.chance[at]:.0f} %",
+        typical=f"{100 * verdicts.typical:.0f} %",
+        label=labels.classes[int(verdicts.label[at])].as_py(),
+        partner=labels.workers[partner].as_py() if partner >= 0 else "",
+        likeness=f"{verdicts.likeness[at]:.2f}",
+    )
+
+
+_BORNE_OUT = "the others bear out {right} of its {answers} answers"
+_BELOW_CHANCE = _BORNE_OUT + ", fewer than chance ({chance}): may have mixed up the labels"
+_REASONS = {
+    FINE: _BORNE_OUT + ", {typical} of a typical worker's",
+    CHECK: "errs together with {partner} (likeness {likeness}): their answers are not independent",
+    SPAMMER: _BORNE_OUT
+    + "; not looking at the items would give {chance}, a typical worker {typical}",
+    ALWAYS: "nearly all of its {answers} answers are {label}, whatever the item",
+    COPIES: "gives the same answers as {partner} on the items of both, mistakes included "
+    "(likeness {likeness})",
+    TOO_FEW: "{answers} answers, {right} of them borne out by the others: not looking at the "
+    "items could give as many ({chance})",
+}

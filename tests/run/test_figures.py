@@ -12,6 +12,7 @@ from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, encode
 from misc_cli.core.types import Aggregation, Answers, Labels
 from misc_cli.errors import MiscWarning
+from misc_cli.evaluate.alike import compare_pairs
 from misc_cli.run import registry
 from misc_cli.run.figures import figures
 from misc_cli.run.outcome import Figure
@@ -25,7 +26,8 @@ def judged(labels: Labels, label: list[int]) -> dict[str, Figure]:
     prior = np.full(labels.n_classes, 1 / labels.n_classes)
     aggregation = Aggregation(posteriors, confusions, prior, iterations=1)
     encoding = Encoding(labels, labels.votes.n_votes, 0, 0, 0)
-    return figures(encoding, aggregation, decide(posteriors), None)
+    pairs = compare_pairs(labels.votes)
+    return figures(encoding, aggregation, decide(posteriors), None, pairs)
 
 
 def encoded(*answers: str) -> Labels:

@@ -104,7 +104,7 @@ def test_verdicts_are_said_in_words() -> None:
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
     verdicts = judge(gather(labels, fitted.posteriors), compare_pairs(labels.votes))
-    words, reasons = verdict_texts(verdicts, labels.workers, labels.classes)
+    words, reasons = verdict_texts(verdicts, labels)
     for worker, word in enumerate(words):
         if crowd.kinds[worker] == KINDS.index("constants"):
             said = int(crowd.label[crowd.worker == worker][0])

@@ -1,0 +1,88 @@
+"""Copies count once: what an automatic run makes of workers who give each other's answers.
+
+Three accounts of one person outvote two honest workers, and whoever agrees with itself looks like
+an expert. So before anything is fitted, groups of copies (evaluate/alike.py: likeness from 0.9)
+keep one answer per item, that of the member with the most answers; afterwards every member is
+judged by all of its own answers. A method that the user names gets all answers as they are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.types import Aggregation, Labels
+from misc_cli.core.votes import SparseVotes
+from misc_cli.errors import MiscWarning
+from misc_cli.evaluate.alike import Pairs
+
+NAMES_SHOWN = 3
+SHRINKAGE = 0.5  # as in ds-em
+
+
+def once_per_copy(labels: Labels, pairs: Pairs) -> Labels:
+    """The labels with one answer per item of every group of copies; themselves without copies."""
+    votes = labels.votes
+    group = _groups(pairs)
+    if (group < 0).all() or not isinstance(votes, SparseVotes):
+        return labels
+    matrix = votes.matrix
+    item = np.repeat(np.arange(votes.n_items, dtype=np.int64), np.diff(matrix.indptr))
+    worker = matrix.indices.astype(np.int64) // votes.n_classes
+    answers = np.bincount(worker, minlength=votes.n_workers)
+    among = np.flatnonzero(group[worker] >= 0)
+    place = item[among] * (int(group.max()) + 1) + group[worker[among]]
+    order = among[np.lexsort((worker[among], -answers[worker[among]], place))]
+    sorted_place = np.sort(place, kind="stable")
+    kept = np.ones(len(worker), dtype=bool)
+    kept[order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)]] = False
+    _warn(labels, group, answers)
+    pointers = np.append(0, np.cumsum(kept))[matrix.indptr].astype(matrix.indptr.dtype)
+    fewer = sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
+    return replace(labels, votes=SparseVotes(fewer, votes.n_workers, votes.n_classes))
+
+
+def judged_by_all_answers(aggregation: Aggregation, labels: Labels, pairs: Pairs) -> Aggregation:
+    """Confusions of the copies from all of their answers, which the fit did not see."""
+    members = np.flatnonzero(_groups(pairs) >= 0)
+    confusions = aggregation.confusions.copy()
+    own = confusions_of(labels, aggregation.posteriors, SHRINKAGE)
+    confusions[members] = own[members]
+    return replace(aggregation, confusions=confusions)
+
+
+def _groups(pairs: Pairs) -> npt.NDArray[np.int64]:
+    """The group of each worker that is a copy of another, -1 of all others, (n_workers,)."""
+    copies = pairs.copies
+    group = np.full(pairs.n_workers, -1, dtype=np.int64)
+    if copies.any():
+        from scipy.sparse.csgraph import connected_components
+
+        _, component = connected_components(pairs.matrix(copies), directed=False)
+        members = np.union1d(pairs.first[copies], pairs.second[copies])
+        group[members] = np.unique(component[members], return_inverse=True)[1]
+    return group
+
+
+def _warn(labels: Labels, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
+    members = np.flatnonzero(group >= 0)
+    order = members[np.lexsort((members, -answers[members], group[members]))]
+    first = np.diff(group[order], prepend=-1) != 0
+    originals = order[np.flatnonzero(first)][group[order[~first]]]
+    shown = [
+        f"{labels.workers[int(copy)].as_py()!r} those of {labels.workers[int(original)].as_py()!r}"
+        for copy, original in list(zip(order[~first], originals, strict=True))[:NAMES_SHOWN]
+    ]
+    more = f" and {len(originals) - NAMES_SHOWN:,} more" if len(originals) > NAMES_SHOWN else ""
+    count = "1 worker gives" if len(originals) == 1 else f"{len(originals):,} workers give"
+    warnings.warn(
+        f"{count} the answers of another once more ({', '.join(shown)}{more}): on an item they "
+        "count once; if they did not copy, name the method with --aggregator",
+        MiscWarning,
+        stacklevel=3,
+    )
