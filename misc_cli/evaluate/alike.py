@@ -21,6 +21,7 @@ Hochberg 1995). Copies that are the majority on their items cannot be told from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ LEVEL = 0.01  # expected share of false pairs among those called alike
 ALIKE = 0.2  # a likeness below this is real on large data, but changes little
 COPIES = 0.9  # from here on two workers are as good as one
 # Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
-MOST_PAIRS_OF_ANSWERS = 2_500_000
+MOST_PAIRS_OF_ANSWERS = 1_000_000
 PAIRS_AT_ONCE = 200_000
 MARGIN_PRIOR = 2.0  # answers of the crowd's in a worker's shares of labels
 SKILL_PRIOR = 5.0  # shared items with a typical worker in a worker's skill
@@ -95,11 +96,12 @@ def compare_pairs(votes: Votes) -> Pairs:
     worker, item, answer = _answers(votes)
     keys = _pairs_of_answers(worker, item, answer, votes.n_workers)
     keys.sort()
-    pair = keys // 2
+    pair = keys >> 1
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     sizes = np.diff(starts, append=len(pair))
-    agreed = np.add.reduceat(keys % 2, starts) if len(starts) else sizes
+    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
     first, second = np.divmod(pair[starts], votes.n_workers)
+    del keys, pair  # the largest arrays of all
     margins = _margins(votes, worker, answer)
     skill = _skills(margins, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
@@ -193,20 +195,29 @@ def _skills(margins: _Margins, first: Keys, second: Keys, shared: Keys, agreed: 
     """
     n_workers = len(margins.totals)
     by_chance = margins.of_workers()
-    of, partner = np.concatenate([first, second]), np.concatenate([second, first])
-    n_items = np.minimum(shared, MOST_SAY).astype(np.float64)
-    scale = n_items / np.maximum(shared, 1)
-    counted, same = np.tile(n_items, 2), np.tile(agreed * scale, 2)
-    cell = of * GROUPS + partner % GROUPS
-    n_cells = n_workers * GROUPS
-    beyond = np.bincount(cell, same - counted * by_chance[of], n_cells).reshape(n_workers, GROUPS)
-    room = counted * (1.0 - by_chance[of])
+    counted = np.minimum(shared, MOST_SAY).astype(np.float64)
+    same = agreed * (counted / np.maximum(shared, 1))
+    shape = (n_workers, GROUPS)
+    # each pair counts for both of its workers, in the group of the other
+    sides = [
+        (of, partner, (of * GROUPS + partner % GROUPS).astype(np.int32))
+        for of, partner in ((first, second), (second, first))
+    ]
+
+    def summed(values: Callable[[Keys, Keys], Floats]) -> Floats:
+        parts = [np.bincount(at, values(w, v), shape[0] * shape[1]) for w, v, at in sides]
+        return (parts[0] + parts[1]).astype(np.float64).reshape(shape)
+
+    beyond = summed(lambda of, _: same - counted * by_chance[of])
+    room = summed(lambda of, _: counted * (1.0 - by_chance[of]))
     typical = float(np.sqrt(max(beyond.sum() / max(room.sum(), 1e-9), 0.01)))
     usual = np.full((n_workers, 1), typical)
     skill = usual[:, 0]
     for _ in range(ROUNDS):
-        theirs = np.maximum(skill, 0.05)[partner]
-        say = np.bincount(cell, room * theirs, n_cells).reshape(n_workers, GROUPS)
+        theirs = np.maximum(skill, 0.05)
+        # 1 − e_w is the same for all partners of a worker
+        say = summed(lambda _, partner: counted * theirs[partner])  # noqa: B023 – called at once
+        say *= 1.0 - by_chance[:, None]
         ratio = np.hstack([beyond / np.maximum(say, 1e-9), usual])
         weight = np.hstack([say, SKILL_PRIOR * usual])
         skill = np.clip((skill + _medians(ratio, weight)) / 2.0, -1.0, 1.0)
