@@ -14,6 +14,7 @@ from misc_cli.core.types import Aggregation, Codes, Floats, Labels, WorkerTable
 from misc_cli.errors import InputError
 
 Z = 1.96  # 95 of 100
+CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, beside the confusions themselves
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,14 @@ def _sums(groups: Codes, values: Floats, n_groups: int) -> Floats:
 
 def _information(prior: Floats, confusions: Floats) -> Floats:
     """I(true; observed) = Σ_ck p_c π[c, k] log₂(π[c, k] / Σ_c p_c π[c, k]), (n_workers,)."""
-    joint = prior[:, None] * confusions
-    marginal = joint.sum(axis=1, keepdims=True)
-    ratio = np.where(joint > 0, confusions, 1.0) / np.where(joint > 0, marginal, 1.0)
-    bits: Floats = (joint * np.log2(ratio)).sum(axis=(1, 2))
+    bits = np.empty(len(confusions))
+    step = max(1, CELLS_AT_ONCE // confusions[0].size)
+    for start in range(0, len(confusions), step):
+        some = confusions[start : start + step]
+        joint = prior[:, None] * some
+        marginal = joint.sum(axis=1, keepdims=True)
+        ratio = np.where(joint > 0, some, 1.0) / np.where(joint > 0, marginal, 1.0)
+        bits[start : start + step] = (joint * np.log2(ratio)).sum(axis=(1, 2))
     return np.maximum(bits, 0.0)
 
 
