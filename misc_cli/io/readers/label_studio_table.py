@@ -101,11 +101,9 @@ def _without_data(document: Document, names: list[str]) -> list[str]:
 def _read_records(document: Document, records: list[Record]) -> Reading:
     """JSON-MIN: the keys between `id` and `annotator` are the questions."""
     found = Answers(document.name)
+    asked = _asked(records)
     for row, record in enumerate(records):
-        keys = list(record)
-        start = keys.index("id") + 1 if "id" in record else 0
-        stop = keys.index("annotator") if "annotator" in record else len(keys)
-        answered = [key for key in keys[start:stop] if key not in _OWN]
+        answered = [key for key in record if key in asked]
         if not answered:
             found.aside("empty", row)
         for question in answered:
@@ -116,6 +114,28 @@ def _read_records(document: Document, records: list[Record]) -> Reading:
                 who = who.get("email") or who.get("id")
             found.answer(question, who, record.get("id"), label, row, kind, columns)
     return found.reading()
+
+
+def _asked(records: list[Record]) -> set[str]:
+    """The keys that are questions: by their place, else because they differ within a task."""
+    between: set[str] = set()
+    for record in records:
+        keys = list(record)
+        if "id" in record and "annotator" in record:
+            between.update(keys[keys.index("id") + 1 : keys.index("annotator")])
+    values: dict[str, dict[str, set[str]]] = {}  # key → task → what it says there
+    for record in records:
+        for key, value in record.items():
+            if key not in _OWN and (key in between or not between):
+                values.setdefault(key, {}).setdefault(text(record.get("id")), set()).add(
+                    text(value)
+                )
+    differ = {key for key, said in values.items() if any(len(s) > 1 for s in said.values())}
+    if not between:
+        return differ
+    apart = {k for k, said in values.items() if len(set().union(*said.values())) == len(said) > 1}
+    data = apart - differ if len(values) > 1 else set()
+    return set(values) - data or set(values)
 
 
 def _answer(value: Any) -> tuple[str, Any]:

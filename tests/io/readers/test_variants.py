@@ -437,3 +437,15 @@ def test_damaged_tables_end_in_a_line(tmp_path: Path, name: str) -> None:
                 lines = [delimiter.join(row) for row in content]
                 with suppress(MiscError):
                     read_answer_columns([str(written(tmp_path, "\n".join(lines), name))])
+
+
+@pytest.mark.parametrize("order", [["id", "text", "mood", "annotator", "annotation_id"], None])
+def test_json_min_with_its_keys_in_another_order(tmp_path: Path, order: list[str] | None) -> None:
+    rows = [
+        {"id": 1, "text": "x y", "mood": "a", "annotator": 1, "annotation_id": 5},
+        {"id": 1, "text": "x y", "mood": "b", "annotator": 2, "annotation_id": 6},
+        {"id": 2, "text": "z", "mood": "b", "annotator": 1, "annotation_id": 7},
+    ]
+    records = [{key: row[key] for key in order or sorted(row)} for row in rows]
+    seen = look(written(tmp_path, records))
+    assert seen.answers == {"mood": [("1", "1", "a"), ("1", "2", "b"), ("2", "1", "b")]}
