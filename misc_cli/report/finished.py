@@ -119,6 +119,8 @@ def _answers(
             if file_digest(stream, "sha256").hexdigest() != source["sha256"]:
                 return f"{source['name']} has changed since"
         places.append(str(place))
+    if not places:
+        return "its answers came from no file"
     chosen = facts["options"]
     try:
         read = read_answer_columns(places, reading_of(facts), with_times=True)

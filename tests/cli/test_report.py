@@ -142,3 +142,13 @@ def test_who_copies_whom_is_told_without_names() -> None:
     hidden = Path("hidden.html").read_text().partition("// https://d3js.org")[0]  # our part
     assert "copies worker " in hidden
     assert not re.search(r"\b(w[0-5]|zoe)\b", hidden)
+
+
+def test_a_run_that_python_saved_can_be_shown() -> None:
+    from misc_cli.api import aggregate
+
+    aggregate(answers(), aggregator="ds-em").save("saved")
+    assert run(["report", "saved/labels.run.json", "-o", "saved.html"]) == 0
+    page = Path("saved.html").read_text()
+    assert "its answers came from no file" in page
+    assert 'id="worker-w5"' in page
