@@ -117,6 +117,16 @@ def flag(role: str) -> str:
     return "--group-by" if role == "group" else f"--{role}-col"
 
 
+# Columns about the answer, the worker or the tool, by a word of their name; never the answer.
+ABOUT = {
+    *("time", "date", "timestamp", "duration", "seconds", "created", "updated", "submitted", "at"),
+    *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
+    *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
+    *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
+    *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
+    *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
+    *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
+}
 _TOOLS_OWN = {
     *("timestamp", "emailaddress", "email", "id", "createdat", "updatedat", "leadtime", "status"),
     *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
@@ -129,7 +139,7 @@ def names_of_tools(cells: Sequence[str]) -> int:
     own = sum(normalise(cell) in _TOOLS_OWN for cell in cells)
     people = [cell for cell in cells if NUMBERED_WORKER.fullmatch(cell.strip())]
     words = [cell for cell in people if re.match(r"\W*[^\W\d_]{3}", cell)]  # w1 may be data
-    return own + (len(words) if len(words) > 1 else 0)
+    return own + (len(people) if len(people) > 2 or len(words) > 1 else 0)
 
 
 def words_of(name: str) -> set[str]:

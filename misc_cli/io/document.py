@@ -84,7 +84,7 @@ class Document:
 
     def sampled(self, name: str) -> Cells:
         """The first cells of a column, those that are not empty."""
-        at = self.position(name)
+        at = self.names.index(name)
         cells = (row[at].strip() for row in self.table.sample if at < len(row))
         return [cell for cell in cells if cell]
 

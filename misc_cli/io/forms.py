@@ -93,11 +93,16 @@ def _numbered(names: Sequence[str]) -> Columns:
         if re.search(r"\d", name) and NUMBERED_WORKER.fullmatch(name.strip()) is None:
             alike.setdefault(re.sub(r"\d+", "#", name), {})[name] = name
     found = [columns for pattern, columns in alike.items() if _names_a_thing(pattern)]
-    return {LABEL: max(found, key=len, default={})}
+    largest = max(found, key=len, default={})
+    rivals = [columns for columns in alike.values() if len(columns) == len(largest) > 0]
+    # item_1, answer_1, item_2, answer_2: which are items is anybody's guess
+    return {LABEL: largest} if len(rivals) == 1 else {}
 
 
 def _names_a_thing(pattern: str) -> bool:
     """A word for what is judged, or a whole question."""
+    if pattern.strip() == "#":
+        return True
     words = set(re.split(r"[\W_\d]+", pattern.lower()))
     return bool(words & _THINGS) or (pattern.strip().endswith("?") and len(words) > 2)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.columns import (
+    ABOUT,
     SYNONYMS,
     find_roles,
     listing,
@@ -36,19 +37,9 @@ from misc_cli.io.readers.base import (
     split_by,
     user_column,
 )
-from misc_cli.io.repeats import tells_apart
+from misc_cli.io.repeats import always_same, tells_apart
 
 NOBODY = "none"  # --worker-col none: nobody knows who answered
-# Columns about the answer, the worker or the tool, by a word of their name; never the answer.
-_ABOUT = {
-    *("time", "date", "timestamp", "duration", "seconds", "created", "updated", "submitted", "at"),
-    *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
-    *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
-    *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
-    *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
-    *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
-    *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
-}
 _GROUPS = {
     *("question", "questionid", "questionname", "attribute", "aspect", "criterion", "dimension"),
     *("property", "field", "variable", "key", "metric", "taskname", "tasktype", "labeltype"),
@@ -121,7 +112,7 @@ def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], li
     rest = [n for n in names if n not in found["worker"] and n not in found["item"]]
     knows_rest = found["item"] and (found["worker"] or nobody)
     if not found["label"] and knows_rest:
-        found["label"] = _answers(document, rest)
+        found["label"] = _said(document, found, _answers(document, rest))
     missing = [role for role, columns in found.items() if not columns]
     if missing == ["worker"] and (nobody or _surely_nobody(document, found)):
         missing = []
@@ -185,13 +176,13 @@ def _not_the_question(document: Document, found: dict[str, list[str]]) -> list[s
 def _answers(document: Document, rest: Sequence[str]) -> list[str]:
     """Columns that may hold answers: few values that come again and again."""
     if len(rest) == 1:
-        return list(rest)
+        return [name for name in rest if not words_of(name) & ABOUT]
     n_rows = len(document.table.sample)
     found = []
     for name in rest:
         values = document.sampled(name)
         distinct = list(dict.fromkeys(values))
-        if words_of(name) & _ABOUT or not words_of(name) or len(distinct) < 2:
+        if words_of(name) & ABOUT or not words_of(name) or len(distinct) < 2:
             continue
         kind = kind_of_values(distinct, len(values))
         is_few = len(distinct) <= max(5, min(50, n_rows / 2))
@@ -199,6 +190,18 @@ def _answers(document: Document, rest: Sequence[str]) -> list[str]:
             found.append(name)
     every = {word for tier in SYNONYMS["item"] for word in tier}
     return [name for name in found if normalise(name) not in every]
+
+
+def _said(document: Document, found: Mapping[str, list[str]], names: Sequence[str]) -> list[str]:
+    """What may be answers, where nothing but its place says so.
+
+    One column alone must differ within items and within workers: what is always the same for a
+    worker is about the worker, for an item about the item. Several are for the user to tell apart.
+    """
+    if len(names) > 1:
+        return list(names)
+    owners = [*found["worker"], *found["item"]]
+    return [n for n in names if not any(always_same(document, owner, n) for owner in owners)]
 
 
 def _surely_nobody(document: Document, found: Mapping[str, list[str]]) -> bool:

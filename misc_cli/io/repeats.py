@@ -42,3 +42,14 @@ def tells_apart(document: Document, key: Sequence[str], column: str) -> bool:
         return False
     apart = sum(len(seen[values]) == n_rows[values] for values in repeated)
     return apart >= 0.8 * len(repeated)
+
+
+def always_same(document: Document, owner: str, column: str) -> bool:
+    """Whether every owner that comes again, four or more, has one value of `column` (sample)."""
+    places = document.position(owner), document.position(column)
+    values: dict[str, list[str]] = {}
+    for row in document.table.sample:
+        if len(row) > max(places):
+            values.setdefault(row[places[0]], []).append(row[places[1]])
+    again = [cells for cells in values.values() if len(cells) > 1]
+    return len(again) >= 4 and all(len(set(cells)) == 1 for cells in again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from misc_cli.errors import InputError
-from misc_cli.io import forms, plain, wide
+from misc_cli.io import forms, pairs, plain, wide
 from misc_cli.io.document import Document
 from misc_cli.io.lists import explode, explode_cells, has_lists
 from misc_cli.io.options import ReadOptions
@@ -28,7 +28,7 @@ def read_shape(document: Document, options: ReadOptions) -> Found:
         reading = plain.read(exploded.document, options, anonymous=exploded.anonymous)
         return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=exploded.document)
     if not any(options.columns.values()):
-        for shape in (wide, forms):
+        for shape in (pairs, wide, forms):
             match = shape.detect(document)
             if match is not None:
                 return shape.READER, match, shape.read(document, options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import (
+    ABOUT,
     BETWEEN,
     NUMBERED_WORKER,
     SYNONYMS,
@@ -21,6 +22,7 @@ from misc_cli.io.columns import (
     listing,
     normalise,
     truth_synonyms,
+    words_of,
 )
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
@@ -51,7 +53,8 @@ def worker_columns(document: Document) -> Columns:
         found = find(document.names)
         workers = {worker for columns in found.values() for worker in columns}
         if len(workers) >= 2:
-            return {q: columns for q, columns in found.items() if share_values(document, columns)}
+            shared = {q: names for q, names in found.items() if share_values(document, names)}
+            return {q: names for q, names in shared.items() if not words_of(q) & ABOUT} or shared
     return {}
 
 

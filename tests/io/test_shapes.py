@@ -134,6 +134,25 @@ def test_the_same_answers_in_other_shapes(
     assert triplets(read(tmp_path, content, name, **options)) == ANSWERS
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "item,worker_1,label_1,worker_2,label_2,worker_3,label_3",
+        "item,rater1_id,rater1_label,rater2_id,rater2_label,rater3_id,rater3_label",
+    ],
+)
+def test_pairs_of_columns(tmp_path: Path, header: str) -> None:
+    rows = [f"{i}," + ",".join(f"{w},{ANSWERS[w, i]}" for w in WORKERS) for i in ITEMS]
+    result = read(tmp_path, table(header, rows))
+    assert result.files[0].reader == "pairs"
+    assert triplets(result) == ANSWERS
+
+
+def test_a_raters_confidence_is_no_question(tmp_path: Path) -> None:
+    text = "id,rater_1,rater_1_confidence,rater_2,rater_2_confidence\n1,a,3,b,4\n2,b,4,b,3\n"
+    assert read(tmp_path, text).answers.label.to_pylist() == ["a", "b", "b", "b"]
+
+
 def test_lists_in_parquet(tmp_path: Path) -> None:
     parquet.write_table(pa.Table.from_pylist(PARALLEL), tmp_path / "a.parquet")
     result = read_answer_columns([str(tmp_path / "a.parquet")])
@@ -262,6 +281,21 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         (
             table("worker_id,item,label", [f"{n},i{n % 3},x{n % 2}" for n in range(12)]),
             "a worker of its own",
+        ),
+        (
+            table("annotator,image,land", [f"w{n % 4},i{n // 4},x{n % 4 // 2}" for n in range(24)]),
+            "no label column among annotator, image, land",  # it is about the worker
+        ),
+        (
+            table("annotator,image,sort", [f"w{n % 4},i{n // 4},x{n // 4 % 2}" for n in range(24)]),
+            "no label column among annotator, image, sort",  # it is about the item
+        ),
+        (
+            table(
+                "worker_id,item_1,answer_1,item_2,answer_2",
+                [f"w{n},{'ab'[n % 2]},x,{'ba'[n % 2]},y" for n in range(6)],
+            ),
+            "no item and label column",
         ),
         ("1,w1,i1,x\n2,w2,i1,y\n", "no header and 4 columns"),
         ("x,i1,w1\ny,i1,w2\nx,i2,w1\n", "column 3 does not look like labels"),
