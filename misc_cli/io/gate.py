@@ -187,13 +187,13 @@ def _lonely(question: Question, document: Document) -> Iterable[str]:
     if n_answers < FEW:
         return
     n_workers, n_items = len(question.worker.dictionary), len(question.item.dictionary)
-    if n_workers == n_answers:
+    is_weak = normalise(question.columns.get("worker", "")) in _WEAK_WORKERS
+    if n_workers == n_answers and is_weak:
         yield (
             f"each of {n_answers:,} answers has a worker of its own, so "
             f"{question.columns.get('worker')!r} may count answers; name the worker's column with "
             f"--worker-col (none if there is none), or {ALLOW}"
         )
-    is_weak = normalise(question.columns.get("worker", "")) in _WEAK_WORKERS
     if n_items == n_answers and is_weak:
         yield (
             f"each item has one answer, and {question.columns.get('worker')!r} may be its author; "

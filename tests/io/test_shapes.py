@@ -279,7 +279,7 @@ def answers_with(label: str, n_rows: int = 12) -> str:
             "'user' may be its author",
         ),
         (
-            table("worker_id,item,label", [f"{n},i{n % 3},x{n % 2}" for n in range(12)]),
+            table("session_id,item,label", [f"{n},i{n % 3},x{n % 2}" for n in range(12)]),
             "a worker of its own",
         ),
         (
