@@ -101,6 +101,11 @@ def asked_for(document: Document, options: ReadOptions) -> Columns:
     item = item_column(document, options, [])
     gold = _gold_columns(document)
     rest = [name for name in document.names if name != item and name not in gold]
+    if not rest:
+        raise InputError(
+            f"{document.name}: --wide needs a column for each worker, and there is only "
+            f"{listing(document.names)}"
+        )
     return {LABEL: {name: name for name in rest}}
 
 
