@@ -97,10 +97,8 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
         # by name and turn, so that a new sample changes nothing for the others
         path.write_bytes(damaged(name, content, random.Random(f"{name} {turn}")))
         started = time.monotonic()
-        for call, options in (
-            (_read, OPTIONS[turn % len(OPTIONS)]),
-            (inspect_files, ReadOptions()),
-        ):
+        asked = OPTIONS[turn % len(OPTIONS)]
+        for call, options in ((_read, asked), (inspect_files, ReadOptions())):
             try:
                 call([str(path)], options)
                 outcomes["read"] += 1
