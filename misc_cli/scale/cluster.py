@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from misc_cli import signals
 from misc_cli.core.engines.parts import Counts, Vocabulary
 from misc_cli.core.engines.protocol import Kernel, Sums, add_up
 from misc_cli.core.types import KnownLabels
@@ -241,6 +242,7 @@ class ClusterEngine:
 
     def _on_owners(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The task's results of all shares, in their order; a task says None for what is lost."""
+        signals.check()  # an interrupt may have come in a destructor of Dask's, which swallows it
         done: dict[int, Any] = {}
         todo = set(self._owners)
         while todo:
