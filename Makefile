@@ -58,6 +58,10 @@ bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel
 bench-scale: $(BENCH)/scale-ready ## local, disk and dask at 50 million answers, peers at 1 million; QUICK=1: 5 million
 	$(BENCH)/bin/python benchmarks/scale.py $(if $(QUICK),--quick)
 
+.PHONY: bench-nightly
+bench-nightly: $(DEV)/ready ## a simulated year, 365 nights with 2,000 new answers each; takes long
+	$(DEV)/bin/python benchmarks/nightly.py
+
 bench-peerannot: ## optional: its torch is large
 	$(PYTHON) -m venv benchmarks/.venv-peerannot
 	benchmarks/.venv-peerannot/bin/python $(PIP) -r benchmarks/requirements-peerannot.txt

@@ -172,7 +172,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
         tonight = nightly.open_state(asked, places)
-        _run(job, parameters, places, gates, console, tonight)
+        _run(job, parameters, places, gates, console, tonight, nightly.plain(asked))
 
 
 def _run(
@@ -182,6 +182,7 @@ def _run(
     gates: list[Gate],
     console: Console,
     tonight: nightly.Tonight | None,
+    asked: Mapping[str, Any],
 ) -> None:
     from misc_cli.cli.summary import summary
     from misc_cli.run.tables import label_columns, worker_columns
@@ -201,7 +202,8 @@ def _run(
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
-    digests = _write(done, parameters, places, console.warnings, changes)
+    again = {"asked": asked, "state": None if tonight is None else tonight.record}
+    digests = _write(done, parameters, places, console.warnings, changes, again)
     at_terminal = console.terminal and not console.quiet
     rows = summary(outcome, places, materials.read.set_aside, closely=at_terminal)
     if tonight is not None:
@@ -243,8 +245,12 @@ def _write(
     places: dict[str, Path],
     warnings: list[str],
     changes: Changes | None,
+    again: Mapping[str, Any],
 ) -> dict[Path, str]:
-    """All files at once, and stdout: a reader who leaves early costs no file."""
+    """All files at once, and stdout: a reader who leaves early costs no file.
+
+    `again` is what `misc rerun` needs besides the inputs.
+    """
     from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
     from misc_cli.io.rejects import reject_columns
@@ -256,7 +262,8 @@ def _write(
     outcome = done.outcome
 
     def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
-        return done.manifest([redact(word) for word in sys.argv[1:]], outputs, warnings)
+        command = [redact(word) for word in sys.argv[1:]]
+        return {**done.manifest(command, outputs, warnings), **again}
 
     def write_report(stream: BinaryIO) -> None:
         hidden = parameters["anonymize_workers"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
 # What may differ between two runs that are the same: none of it changes a byte of an output.
 WITHOUT_EFFECT = ("quiet", "verbose", "threads", "fail_if", "state", "rechoose")
+
+clock = time.time  # what a simulated year replaces
 
 
 def flags() -> Callable[[F], F]:
@@ -90,6 +93,19 @@ class Tonight:
     night: Night
     stored: Stored | None
     options: Any
+    before: str | None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What run.json says of it: where it is, what it was before the run, and the clock."""
+        night = self.night
+        return {
+            "folder": str(self.folder),
+            "before": None if night.left is None else self.before,
+            "now": night.now,
+            "methods": night.why,
+            "settled": night.n_kept_labels,
+        }
 
     def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
         """The figures of the last run if this one would write the same bytes again; else None."""
@@ -107,8 +123,6 @@ class Tonight:
     @property
     def last(self) -> str:
         """When the last run was."""
-        import time
-
         assert self.stored is not None
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.stored.about["written"]))
 
@@ -155,12 +169,26 @@ def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Ton
     stored = _loaded(folder)
     rechoose = parameters["rechoose"]
     night = Night(
+        now=clock(),
         left=None if stored is None else _left(stored),
         rechoose=None if rechoose == NEVER else rechoose or RECHOOSE,
         settled=(parameters["settled"] or SETTLED) if parameters["keep_settled"] else None,
     )
     own = {name: value for name, value in parameters.items() if name not in WITHOUT_EFFECT}
-    return Tonight(folder, night, stored, json.loads(json.dumps(own, default=str)))
+    return Tonight(folder, night, stored, plain(own), state.fingerprint(folder))
+
+
+def plain(asked: Mapping[str, Any]) -> Any:
+    """The parameters of a command as JSON has them; secrets of an address are left out."""
+    from misc_cli.io.address import redact
+
+    def safe(value: Any) -> Any:
+        if isinstance(value, str):
+            return redact(value)
+        return [safe(entry) for entry in value] if isinstance(value, list) else value
+
+    values = json.loads(json.dumps(dict(asked), default=str))
+    return {name: safe(value) for name, value in values.items()}
 
 
 def fitter(tonight: Tonight | None, parameters: Mapping[str, Any], aggregator: str) -> Fitter:

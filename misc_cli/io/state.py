@@ -25,6 +25,7 @@ from misc_cli.io.write import Output, content, write_all
 
 FORMAT = 1
 POINTER = "state.json"
+PREVIOUS = "previous.json"  # the state before this one, so that the last run can be repeated
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
 TABLE = ".parquet"
 
@@ -103,8 +104,35 @@ def save(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> N
         "files": files,
     }
     write_all(outputs)
-    write_all([Output(folder / POINTER, content(_plain(whole, indent=1)))])
-    _sweep(folder, [file["file"] for file in files.values()])
+    before = _bytes(folder / POINTER)
+    pointers = [Output(folder / POINTER, content(_plain(whole, indent=1)))]
+    if before is not None:
+        pointers.insert(0, Output(folder / PREVIOUS, content(before)))
+    for pointer in pointers:  # one after the other: each is whole by itself
+        write_all([pointer])
+    _sweep(folder, [file["file"] for file in files.values()] + _tables_of(before))
+
+
+def fingerprint(folder: Path) -> str | None:
+    """What tells the state in a folder from any other; None if there is none."""
+    pointer = _bytes(folder / POINTER)
+    return None if pointer is None else _digest(pointer)
+
+
+def copy(folder: Path, wanted: str, target: Path) -> bool:
+    """Copy the state of this fingerprint, the present or the one before; whether it was there."""
+    for name in (POINTER, PREVIOUS):
+        pointer = _bytes(folder / name)
+        if pointer is None or _digest(pointer) != wanted:
+            continue
+        tables = [folder / table for table in _tables_of(pointer)]
+        if not all(table.is_file() for table in tables):
+            return False
+        for table in tables:
+            shutil.copyfile(table, target / table.name)
+        (target / POINTER).write_bytes(pointer)
+        return True
+    return False
 
 
 def set_aside(folder: Path) -> Path:
@@ -133,7 +161,22 @@ def _sweep(folder: Path, named: Collection[str]) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(".") or name in (POINTER, ASIDE) or name.endswith(TABLE)
+    return name.startswith(".") or name in (POINTER, PREVIOUS, ASIDE) or name.endswith(TABLE)
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _tables_of(pointer: bytes | None) -> list[str]:
+    """The files that a pointer names; none if there is no pointer or it is not whole."""
+    try:
+        return [str(file["file"]) for file in json.loads(pointer or b"")["files"].values()]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
 
 
 def _plain(value: Any, indent: int | None = None) -> bytes:

@@ -64,6 +64,8 @@ def fit_members(
             on_iteration(replace(iteration, extra=extra))
 
         *_, (_, found) = fits(member.method, labels[member.name], None, observe)
+        if member.method.brief:  # it stops when it should
+            found = replace(found, stopped={})
         fitted[member.name] = found
     return fitted
 

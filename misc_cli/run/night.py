@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from misc_cli.run.fingerprints import Hashes, item_fingerprints
 from misc_cli.run.members import described, fit_members, rebuilt
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.select.calibrate import Calibration
+from misc_cli.select.trial import Candidate
 
 # A choice is made anew when it rests on a quarter of today's answers, when half of them are by
 # workers it did not know, or when the shares of the labels are others by a tenth.
@@ -42,8 +43,11 @@ NEW_WORKERS = 0.5
 MOVED_SHARES = 0.1
 # Fewer answers than this share by workers that the state knows: it is of other data.
 COMMON = 0.1
-# Earlier methods stay after a new choice unless they are so many standard errors behind the best.
-CLEARLY = 6.0
+# Methods of before stay after a new choice while each has this share of the best one's lead over
+# the null; a new choice itself asks for more, so that one on the edge does not come and go.
+CLEARLY = 0.9
+# What later nights need of a choice: the tables behind it stay in that night's run.json.
+KEPT = ("chosen", "weights", "fallback", "why")
 # The name under which a choice leaves its joint result, for methods without one of their own.
 JOINT = "*"
 
@@ -224,8 +228,7 @@ class Night:
             self._members = {name: found.aggregation}
             return fitting.calibrated_by(found, labels, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
-        starts = {member.name: self._started(labels, member.name) for member in members}
-        fitted = fit_members(members, starts, on_iteration)
+        fitted = fit_members(members, self._starts(labels, members), on_iteration)
         self._members = fitted
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
         return fitting.mean_of_members(labels, fitted, calibration, selection)
@@ -253,8 +256,8 @@ class Night:
         }
         if self.left is None or not self._choice["members"]:
             return found
-        before = self.left.choice["members"]
-        if before == self._choice["members"] or not before:
+        before = self.left.choice
+        if not before["members"] or before["members"] == self._choice["members"]:
             return found
         if labels.classes.to_pylist() == self.left.about["classes"] and _still_good(
             before, found.selection
@@ -270,15 +273,14 @@ class Night:
         assert self.left is not None
         before = self.left.choice
         members = [rebuilt(entry) for entry in before["members"]]
-        starts = {member.name: self._started(labels, member.name) for member in members}
-        fitted = fit_members(members, starts, on_iteration)
+        fitted = fit_members(members, self._starts(labels, members), on_iteration)
         names = [member.name for member in members]
         self.why += f"; {', '.join(names)} stay, for nothing is clearly better"
-        selection = {**dict(found.selection or {}), "chosen": names}
+        selection = {**dict(found.selection or {}), **_light(before["selection"]), "chosen": names}
         selection["why"] = f"{selection['why']}; {self.why}"
         self._members = fitted
         self._choice |= {"members": before["members"], "calibration": before["calibration"]}
-        self._choice["selection"] = _light({**selection, "why": f"{', '.join(names)} were chosen"})
+        self._choice["selection"] = before["selection"]
         calibration = (
             None if before["calibration"] is None else Calibration(**before["calibration"])
         )
@@ -288,6 +290,13 @@ class Night:
         """How often the methods changed since the first night."""
         before = 0 if self.left is None else int(self.left.choice["changes"])
         return before + one_more
+
+    def _starts(self, labels: Labels, members: Sequence[Candidate]) -> dict[str, Labels]:
+        """Labels with each member's start; one whose few steps are the point of it gets none."""
+        return {
+            member.name: labels if member.method.brief else self._started(labels, member.name)
+            for member in members
+        }
 
     def _started(self, labels: Labels, member: str) -> Labels:
         assert self.left is not None
@@ -323,20 +332,28 @@ def settings_key(settings: Settings) -> Any:
     return strict({name: own[name] for name in own if name not in ("threads", "time_budget")})
 
 
-def _still_good(before: list[Any], selection: Values | None) -> bool:
-    """Whether a new choice finds nothing that is clearly better than the methods of before."""
-    if selection is None or any(row["chosen"] for row in selection.get("completed") or []):
+def _still_good(before: Values, selection: Values | None) -> bool:
+    """Whether a new choice finds nothing that is clearly better than the methods of before.
+
+    Each of them must still be nearly as far ahead of the null as the best is. A choice that
+    completes, or falls back, is another matter.
+    """
+    was = before["selection"] or {}
+    if selection is None or selection.get("fallback") != was.get("fallback"):
+        return False
+    if any(row["chosen"] for row in selection.get("completed") or []):
         return False
     leads = {row["candidate"]: row["lead"] for row in selection.get("pure") or []}
-    names = [entry["name"] for entry in before]
-    return all(name in leads and leads[name] > -CLEARLY for name in names)
+    least = CLEARLY * max(leads.values(), default=0.0)
+    names = [entry["name"] for entry in before["members"]]
+    return all(name in leads and leads[name] >= least for name in names)
 
 
 def _light(selection: Values | None) -> Any:
     """A choice without its tables: what the next nights have to say of it."""
     if selection is None:
         return None
-    return {key: selection[key] for key in ("chosen", "why") if key in selection}
+    return {key: selection[key] for key in KEPT if key in selection}
 
 
 def _shares(labels: Labels) -> Floats:

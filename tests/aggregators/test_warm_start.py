@@ -94,3 +94,19 @@ def test_pseudo_answers_say_who_a_worker_is(name: str) -> None:
     for counts, is_x in (((right, wrong), said_by_a), ((wrong, right), ~said_by_a)):
         found = method(replace(labels, start=Start(pseudo_counts=5.0 * np.stack(counts))))
         np.testing.assert_array_equal(found.posteriors.argmax(axis=1) == 0, is_x)
+
+
+@pytest.mark.parametrize("name", ["ebcc", "mmce-c"])
+def test_methods_with_parameters_of_their_own_start_from_those(
+    name: str, nights: tuple[Labels, Labels]
+) -> None:
+    few = {"restarts": 2} if name == "ebcc" else {}
+    method = registry.create("aggregator", name, "paper", **few)
+    start = start_from(method(nights[0]))
+    assert start.workers
+    cold = method(nights[1])
+    warm = method(replace(nights[1], start=start))
+    assert warm.iterations < cold.iterations
+    differ = warm.posteriors.argmax(axis=1) != cold.posteriors.argmax(axis=1)
+    assert differ.mean() < 0.005
+    assert margin(cold.posteriors)[differ].max(initial=0.0) < 0.1

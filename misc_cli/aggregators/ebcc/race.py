@@ -19,7 +19,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion.em import TINY, crowd_rows, expected_counts, vote_fractions
+from misc_cli.aggregators.confusion.em import (
+    TINY,
+    crowd_rows,
+    expected_counts,
+    first_posteriors,
+    vote_fractions,
+)
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.aggregators.ebcc.sweep import (
     Beliefs,
@@ -56,13 +62,28 @@ PLATEAU_GAIN = 0.01
 def aggregate(method: EnhancedBcc, labels: Labels, on_iteration: OnIteration) -> Aggregation:
     """The best of all restarts, wave by wave."""
     start, priors = _before(method, labels)
-    best: Restart | None = None
-    for first in range(0, method.restarts, WAVE):
+    warm = _where_it_ended(labels)
+    best = None if warm is None else _race(method, labels, priors, [warm], None, on_iteration)
+    for first in range(0, method.restarts if warm is None else 0, WAVE):
         numbers = range(first, min(first + WAVE, method.restarts))
         starts = [start_of(labels, priors, start, method.seed, number) for number in numbers]
         best = _race(method, labels, priors, starts, best, on_iteration)
     assert best is not None
     return _ended(method, labels, priors, best)
+
+
+def _where_it_ended(labels: Labels) -> Restart | None:
+    """The winner of an earlier race, for today's workers: the only start that is then needed."""
+    start = labels.start
+    if start is None or "counts" not in start.workers:
+        return None
+    return Restart(
+        0,
+        first_posteriors(labels),
+        start.shared["classes"].astype(np.intp),
+        start.shared["subtype_sizes"],
+        start.workers["counts"],
+    )
 
 
 def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
@@ -165,6 +186,11 @@ def _aggregation(labels: Labels, priors: Priors, run: Restart, stopped: str) -> 
         stopped={"ebcc": stopped},
         objective=run.elbo,
         predictor=Forecast(labels, beliefs, expected, run),
+        own_workers={"counts": run.counts},
+        own_shared={
+            "classes": run.classes.astype(np.float64),
+            "subtype_sizes": run.subtype_sizes,
+        },
     )
 
 

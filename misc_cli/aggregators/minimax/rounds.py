@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import EstimatePrior, prior_rule, vote_fractions
+from misc_cli.aggregators.confusion.em import EstimatePrior, first_posteriors, prior_rule
 from misc_cli.aggregators.minimax.forecast import Forecast
 from misc_cli.aggregators.minimax.method import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import State, crowd_step, item_step, recentred, worker_step
@@ -105,7 +105,8 @@ def _fit(
         return Step(state, change, objective, posteriors=state.posteriors)
 
     start = _start(labels, structure, prior_of)
-    if method.center == "crowd":
+    warm = labels.start is not None and "parameters" in labels.start.workers
+    if method.center == "crowd" and not warm:
         crowd = crowd_step(labels.votes, structure, start, weights.worker_ridge)
         start = replace(start, crowd=crowd)
     solution = iterate(
@@ -120,7 +121,10 @@ def _fit(
 
 
 def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> State:
-    """Vote fractions, and parameters that change nothing."""
+    """Vote fractions and parameters that change nothing, or where an earlier fit ended.
+
+    Items start anew in either case: most of them have all they need in one step.
+    """
     n_workers, n_items = labels.n_workers, labels.n_items
     memory.require(
         8 * structure.zeros(1).size * (n_items + 3 * n_workers),
@@ -128,11 +132,15 @@ def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> Sta
         "classes",
         "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
     )
-    posteriors = vote_fractions(labels)
+    posteriors = first_posteriors(labels, prior_of)
+    crowd, workers = structure.zeros(1), structure.zeros(n_workers)
+    if labels.start is not None and "parameters" in labels.start.workers:
+        crowd = labels.start.shared["crowd"]
+        workers = np.moveaxis(labels.start.workers["parameters"], 0, 1).copy()
     return State(
         posteriors,
-        structure.zeros(1),
-        structure.zeros(n_workers),
+        crowd,
+        workers,
         structure.zeros(n_items),
         prior_of(posteriors.sum(axis=0)),
     )
@@ -150,6 +158,8 @@ def _aggregation(structure: Structure, solution: Solution[State], stage: str) ->
         objective=solution.objective,
         predictor=forecast,
         item_details={"difficulty": forecast.difficulty()},
+        own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},
+        own_shared={"crowd": end.crowd},
     )
 
 

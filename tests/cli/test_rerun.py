@@ -1,0 +1,93 @@
+"""`misc rerun`: a recorded run, byte for byte, or what is missing for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+
+LINES = (
+    (Path(__file__).parent.parent.parent / "sample_data" / "answers.csv")
+    .read_text()
+    .splitlines(keepends=True)
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "1.csv").write_text("".join(LINES[:1500]))
+    (tmp_path / "exports" / "2.csv").write_text(LINES[0] + "".join(LINES[1500:1600]))
+    return tmp_path
+
+
+def aggregate(*words: str) -> bytes:
+    assert run(["aggregate", "exports/", "-o", "labels.csv", "--quiet", *words]) == 0
+    return Path("labels.csv").read_bytes()
+
+
+def test_the_same_bytes_whatever_the_settings_are_now(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "misc.toml").write_text(
+        'seed = 5\n[aggregate]\naggregator = "ebcc"\nrestarts = 2\nprobabilities = true\n'
+    )
+    order = ["--class-order", "fox,dog,cat,bird", "--fail-if", "items>100000"]
+    recorded = aggregate(*order, "--workers", "workers.csv")
+    (folder / "misc.toml").write_text("seed = 6\n")
+    (folder / "exports" / "3.csv").write_text(LINES[0] + "".join(LINES[1600:]))  # came later
+    Path("workers.csv").unlink()
+    monkeypatch.setenv("MISC_AGGREGATOR", "mv")
+    capfd.readouterr()
+    assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 0
+    assert "byte for byte" in capfd.readouterr().err
+    assert Path("again.csv").read_bytes() == recorded
+    assert Path("labels.csv").read_bytes() == recorded
+    assert not Path("workers.csv").exists()
+    assert run(["rerun", "labels.run.json"]) == 0
+    assert capfd.readouterr().out.encode() == recorded
+
+
+def test_says_which_input_changed_or_is_gone(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    aggregate("--aggregator", "mv")
+    (folder / "exports" / "1.csv").write_text("".join(LINES[:1400]))
+    (folder / "exports" / "2.csv").unlink()
+    assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 2
+    said = capfd.readouterr().err
+    assert "exports/1.csv has changed" in said
+    assert "exports/2.csv is gone" in said
+    assert not Path("again.csv").exists()
+    Path("other.json").write_text(json.dumps({"misc": "1"}))
+    assert run(["rerun", "other.json"]) == 2
+    assert "no record that can be repeated" in capfd.readouterr().err
+
+
+def test_a_stateful_run_is_repeated_from_the_state_it_had(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--aggregator", "ds-em", "--state", "state"]
+    more = folder / "exports" / "2.csv"
+    aggregate(*words)
+    more.write_text(LINES[0] + "".join(LINES[1500:1700]))
+    recorded = aggregate(*words)
+    state = {path.name: path.read_bytes() for path in (folder / "state").iterdir()}
+    capfd.readouterr()
+    assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 0
+    assert "byte for byte" in capfd.readouterr().err
+    assert Path("again.csv").read_bytes() == recorded
+    assert {path.name: path.read_bytes() for path in (folder / "state").iterdir()} == state
+    record = Path("labels.run.json").read_bytes()
+    inputs = more.read_bytes()
+    for size in (1750, 1800):
+        more.write_text(LINES[0] + "".join(LINES[1500:size]))
+        aggregate(*words)
+    more.write_bytes(inputs)
+    Path("old.run.json").write_bytes(record)
+    assert run(["rerun", "old.run.json"]) == 2
+    assert "the state that it started from is gone" in capfd.readouterr().err
