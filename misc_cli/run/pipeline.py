@@ -43,7 +43,7 @@ def run(request: Request) -> Outcome:
     with watch.stage("compare"):
         pairs = compare_pairs(labels.votes)
         # a night that remembers goes on with what it remembers: all answers
-        once = methods.automatic and request.fitter is None
+        once = methods.automatic and request.fitter in (None, fit)
         counted = once_per_copy(labels, pairs) if once else labels
     with watch.stage("fit"), thread_limit(settings.threads):
         found = (request.fitter or fit)(counted, methods, recorder, recorder.judged)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from misc_cli.__main__ import run
 from misc_cli.core.decide import decide
 from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.alike import compare_pairs
@@ -42,3 +44,16 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
 def test_without_copies_nothing_changes() -> None:
     labels = labels_of(simulate(CROWD))
     assert once_per_copy(labels, compare_pairs(labels.votes)) is labels
+
+
+def test_the_command_line_counts_them_once_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    crowd = simulate(Simulation(workers=20, items=150, mix={"honest": 1.0}, seed=2))
+    labels = with_copies(crowd, int(np.bincount(crowd.worker).argmax()), 2)
+    matrix = labels.votes.block(labels.votes.blocks[0]).tocoo()
+    answers = tmp_path / "answers.csv"
+    lines = [f"w{w // 4},i{i},c{w % 4}" for i, w in zip(*matrix.coords, strict=True)]
+    answers.write_text("\n".join(["worker,item,label", *lines]))
+    assert run(["aggregate", str(answers), "-o", str(tmp_path / "labels.csv")]) == 0
+    assert "2 workers give the answers of another once more" in capfd.readouterr().err
