@@ -2,8 +2,9 @@
 
 Three accounts of one person outvote two honest workers, and whoever agrees with itself looks like
 an expert. So before anything is fitted, groups of copies (evaluate/alike.py: likeness from 0.9)
-keep one answer per item, that of the member with the most answers; afterwards every member is
-judged by all of its own answers. A method that the user names gets all answers as they are.
+keep one answer per item, that of the member with the most answers, if that is at least one answer
+in twenty of all; afterwards every member is judged by all of its own answers. A method that the
+user names gets all answers as they are.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from misc_cli.evaluate.alike import Pairs
 
 NAMES_SHOWN = 3
 SHRINKAGE = 0.5  # as in ds-em
+# Of all answers; fewer change no label for the better, and can tip a choice that hangs by a thread
+# (zencrowd_us, where one pair gave the same 95 answers of 11,000).
+LEAST_SHARE = 0.05
 
 
 def once_per_copy(labels: Labels, pairs: Pairs) -> Labels:
@@ -41,6 +45,8 @@ def once_per_copy(labels: Labels, pairs: Pairs) -> Labels:
     sorted_place = np.sort(place, kind="stable")
     kept = np.ones(len(worker), dtype=bool)
     kept[order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)]] = False
+    if (~kept).sum() < LEAST_SHARE * len(kept):
+        return labels
     _warn(labels, group, answers)
     pointers = np.append(0, np.cumsum(kept))[matrix.indptr].astype(matrix.indptr.dtype)
     fewer = sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
