@@ -18,6 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from torture import moments, mutants, option_tries, places
 from torture.harness import Tally, load
 
+from misc_cli.core.parallel import thread_limit
+from misc_cli.select.processes import Deadline, run_all
+
 Section = Callable[[], Tally]
 SIZES = ("quick", "minutes", "full")
 
@@ -49,14 +52,21 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="sections by name")
     given = parser.parse_args()
     load()
-    done: list[Tally] = []
-    for name, section in sections(given.size).items():
-        if given.only and name not in given.only:
-            continue
+    chosen = sections(given.size)
+    names = [name for name in chosen if not given.only or name in given.only]
+
+    def tally_of(name: str) -> Tally:
         started = time.monotonic()
-        tally = section()
+        with thread_limit(2):
+            tally = chosen[name]()
         tally.seconds = time.monotonic() - started
-        done.append(tally)
+        return tally
+
+    done: list[Tally] = []
+    with thread_limit(2):
+        found = run_all(tally_of, names, deadline=Deadline(None), parallel=True)
+        done = list(found)
+    for name, tally in zip(names, done, strict=True):
         print(f"{name}: {tally.tries:,} tries, {len(tally.failures)} failures", file=sys.stderr)
         for failure in tally.failures[:20]:
             print(f"  {failure}", file=sys.stderr)

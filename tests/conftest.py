@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,6 +20,13 @@ from misc_cli.core.types import Answers, Codes, Labels
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+# What nohup or a job in the background ignores, processes that tests start would ignore as well. A
+# handler that does nothing ignores it for us, and is the system's default again for them.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        with suppress(ValueError):  # not in the main thread: then nothing can be done
+            signal.signal(_number, lambda *_: None)
 
 REPO = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("MISC_SHARED", REPO.parent / "shared"))

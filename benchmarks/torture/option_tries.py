@@ -9,7 +9,7 @@ from torture.harness import Tally, answers, attempt, folder
 NUMBERS = [
     *("0", "-1", "1", "2", "1e308", "1e-308", "-1e308", "nan", "inf", "-inf", "1e-300", "1e300"),
     *("2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "1" * 400, ""),
-    *("x", "0.5", "\n", "\x1b[2J", "é", "1,1,1", "1e308,1e308,1e308", "0,0,0", "auto", "1_000"),
+    *("x", "0.5", "\n", "\x1b[2J", "é", "1,1,1", "1e308,1e308,1e308", "0,0,0", "auto"),
 ]
 METHODS: dict[str, tuple[str, ...]] = {
     "mv": (),
@@ -64,6 +64,6 @@ def option_tries(share: float) -> Tally:
         Path("in.csv").write_text(answers())
         Path("loop").symlink_to("loop")
         for words in lines[::step]:
-            ended = attempt(words, seconds=30)
+            ended = attempt(words, seconds=120)
             tally.check(ended.is_allowed, f"{words}: {ended}")
     return tally

@@ -216,3 +216,21 @@ def test_what_is_written_is_on_the_disk_before_it_gets_its_name(
     monkeypatch.setattr(os, "replace", renamed)
     assert run(WORDS) == 0
     assert done == ["file"] * 4 + ["rename"] * 4 + ["folder"]
+
+
+def test_exit_codes_are_one_table(capfd: pytest.CaptureFixture[str]) -> None:
+    from misc_cli.errors import EXIT_CODES
+
+    page = (REPO / "docs" / "reliability.md").read_text()
+    assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_CODES.items())
+    assert run(["--help"]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert all(f"{code} {meaning}" in shown for code, meaning in EXIT_CODES.items())
+
+
+def test_every_json_of_a_command_has_the_schema() -> None:
+    """One function makes them all; what else calls json.dumps in cli/ prints no --json."""
+    others = {"logs.py", "reproduce_tables.py", "nightly.py"}
+    for path in (REPO / "misc_cli" / "cli").glob("*.py"):
+        if path.name not in others:
+            assert path.read_text().count("json.dumps(") == (path.name == "options.py"), path
