@@ -43,6 +43,7 @@ METRICS: dict[str, str] = {
     "classes-lost": "classes that lead the vote on some item and that no label is of",
     "effective-votes": "per item, workers who err together counted for what they add",
     "alike-pairs": "pairs of workers who err together",
+    "cut-short": "true or false: a time budget left something out",
     "warnings": "",
     "flips": "% of items in the labels that -o replaces whose label is now another",
     "new-items": "items that those labels do not have",
@@ -57,6 +58,7 @@ WITHOUT = {
 }
 # Those that compare with the files that this run replaces.
 CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
+YES_OR_NO = ("converged", "cut-short")
 PERCENTAGES = ("error", "density", "overruled", "flips", "worker-drop")
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -105,11 +107,11 @@ def parse_gate(text: str) -> Gate:
             f"--fail-if {text!r}: only {', '.join(PERCENTAGES)} are in %; "
             f"{metric} is compared with a plain number"
         )
-    if (metric == "converged") != (value in _TRUE_FALSE):
-        wanted = "true or false" if metric == "converged" else "a number"
+    if (metric in YES_OR_NO) != (value in _TRUE_FALSE):
+        wanted = "true or false" if metric in YES_OR_NO else "a number"
         raise ConfigError(f"--fail-if {text!r}: {metric} is compared with {wanted}")
     try:
-        number = _TRUE_FALSE[value] if metric == "converged" else float(value)
+        number = _TRUE_FALSE[value] if metric in YES_OR_NO else float(value)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):

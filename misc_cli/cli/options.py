@@ -17,7 +17,7 @@ from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import COUNT, SEED, Row, method_options
 from misc_cli.cli.parameters import Duration, Size
 from misc_cli.cli.parameters import Names as Names
-from misc_cli.core.parameters import DUPLICATES
+from misc_cli.core.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.run import registry
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
@@ -409,6 +409,12 @@ def methods() -> Callable[[F], F]:
             f"{aggregators}.",
         ),
         option(
+            "--fast",
+            section=part,
+            is_flag=True,
+            help=f"Do not choose: {BASELINE} alone, and no completion.",
+        ),
+        option(
             "--completer",
             section=part,
             default=DEFAULTS.completer,
@@ -491,6 +497,12 @@ def settings_from(parameters: dict[str, Any]) -> Settings:
     """Take a run's settings out of a command's parameters."""
     own = {field.name for field in fields(Settings)} - {"options"}
     chosen = {name: parameters.pop(name) for name in own if name in parameters}
+    if parameters.pop("fast", False):
+        if chosen.get("aggregator", AUTO) not in (AUTO, BASELINE):
+            raise ConfigError(
+                f"--fast is {BASELINE}: leave out --aggregator {chosen['aggregator']}"
+            )
+        chosen["aggregator"] = BASELINE
     names = [
         str(known.name)
         for known in click.get_current_context().command.params

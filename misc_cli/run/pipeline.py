@@ -27,7 +27,7 @@ from misc_cli.run.figures import figures
 from misc_cli.run.fitting import fit
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.request import Request
-from misc_cli.run.settings import Settings
+from misc_cli.run.settings import Methods, Settings
 
 
 def run(request: Request) -> Outcome:
@@ -46,13 +46,15 @@ def run(request: Request) -> Outcome:
         once = methods.automatic and request.fitter in (None, fit)
         counted = once_per_copy(labels, pairs) if once else labels
     with watch.stage("fit"), thread_limit(settings.threads):
-        found = (request.fitter or fit)(counted, methods, recorder, recorder.judged)
+        in_time = _less(methods, sum(watch.seconds.values()))
+        found = (request.fitter or fit)(counted, in_time, recorder, recorder.judged)
     aggregation = found.aggregation
     if counted is not labels:
         aggregation = judged_by_all_answers(aggregation, labels, pairs)
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
         numbers = figures(encoding, aggregation, decision, known, pairs)
+        numbers["cut-short"] = bool((found.selection or {}).get("cut_short"))
     return Outcome(
         encoding=encoding,
         aggregation=aggregation,
@@ -68,6 +70,15 @@ def run(request: Request) -> Outcome:
         compared=pairs,
         timings=watch.seconds,
     )
+
+
+def _less(methods: Methods, seconds: float) -> Methods:
+    """The same methods with a time budget, if there is one, that is so many seconds shorter."""
+    settings = methods.settings
+    if settings.time_budget is None:
+        return methods
+    left = max(settings.time_budget - seconds, 0.0)
+    return replace(methods, settings=replace(settings, time_budget=left))
 
 
 def encoded(answers: Answers, settings: Settings) -> Encoding:

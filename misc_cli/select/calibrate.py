@@ -11,6 +11,7 @@ the log-likelihood of hidden answers. Both parts rise with the evidence, so thei
 Hidden answers see only a part of the overconfidence: workers who err together confirm each other.
 Over the sets of `make accuracy` the temperature that the truth asks for is about the power
 `SHARED_ERRORS` of the one that hidden answers ask for; where the model holds, both are 1.
+Items whose class is known (gold) show all of it: they choose both numbers where there are any.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ SHARED_ERRORS = 1.5
 # Pseudo-answers per class that pull a worker's confusions towards the crowd's in these forecasts.
 MODEL_SHRINKAGE = 0.3
 VOTE_SHRINKAGE = 2.0
+# What gold items choose from; one of them that is certain and wrong must not decide alone.
+GOLD_TEMPERATURES: Floats = np.geomspace(0.3, 60.0, 25)
+GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.9, 7)
+VOTES_PRIOR_WIDTH = 0.3
+GOLD_FLOOR = 1e-6
 # A vote share understates: two to one is more than two thirds. For the forecast it is squared.
 VOTE_SHARPNESS = 0.5
 # How near, at the least, a class that the votes prefer may come to the label.
@@ -130,7 +136,24 @@ def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
     return Calibration(float(np.exp(power * peak)), float(VOTE_WEIGHTS[column]))
 
 
-def gold_rows(labels: Labels) -> Codes:
-    """Items whose class is known, (n_gold,)."""
-    gold = np.array([], dtype=np.int32) if labels.gold is None else labels.gold
-    return np.flatnonzero(gold >= 0).astype(np.int32)
+def gold_calibration(
+    posteriors: Floats, labels: Labels, gold: Codes, hidden: Calibration
+) -> Calibration:
+    """The calibration that gold items ask for, near the one that hidden answers ask for.
+
+    posteriors and labels did not know the gold items; `gold` (n_items,) has -1 elsewhere.
+    """
+    rows = np.flatnonzero(gold >= 0)
+    known, shares = posteriors[rows], vote_shares(labels)[rows]
+    right = np.arange(len(rows)), gold[rows]
+    best, most = hidden, -np.inf
+    for temperature in GOLD_TEMPERATURES:
+        softened = temper(known, temperature)
+        away = np.log(temperature / hidden.temperature) / PRIOR_WIDTH
+        for votes in GOLD_VOTE_WEIGHTS:
+            mixed = _mixed(softened, shares, votes)
+            score = float(np.log(np.maximum(mixed[right], GOLD_FLOOR)).sum())
+            score -= 0.5 * (away**2 + ((votes - hidden.votes) / VOTES_PRIOR_WIDTH) ** 2)
+            if score > most:
+                best, most = Calibration(float(temperature), float(votes)), score
+    return best

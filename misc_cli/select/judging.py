@@ -20,7 +20,12 @@ from misc_cli.core.types import (
     ignore_iteration,
     without_posteriors,
 )
-from misc_cli.select.calibrate import Calibration, best_calibration, calibration_surface
+from misc_cli.select.calibrate import (
+    Calibration,
+    best_calibration,
+    calibration_surface,
+    gold_calibration,
+)
 from misc_cli.select.choose import NO_SHARE, lead, null_score, standard_error
 from misc_cli.select.leaderboard import Score, joined
 from misc_cli.select.processes import Deadline, run_all
@@ -77,7 +82,7 @@ class Judging:
         if not quick:
             quick, slow = [slow[0]], slow[1:]
         scores = self.score(quick)
-        scores += self.race(slow, scores)
+        scores += self.race(slow, scores) if scores else []
         judged = {score.candidate.name for score in scores}
         order = {method.name: at for at, method in enumerate(methods)}
         scores.sort(key=lambda score: order[score.candidate.name])
@@ -93,8 +98,7 @@ class Judging:
         """Every candidate of every method on these folds (all, unless `numbers` says which).
 
         `initial` are posteriors per fold, `whole` is the methods' fit on all answers. At the
-        deadline methods that have not seen all folds are left out, but never the first of pure
-        ones.
+        deadline methods that have not seen all folds are left out.
         """
         numbers = range(len(self.folds)) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
@@ -109,9 +113,6 @@ class Judging:
         for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=self.big):
             done.append(trials)
             self._report(trials[0].candidate.method, len(done), len(tasks), trials[-1].seconds)
-        done += [
-            attempt(task) for task in tasks[len(done) : len(numbers) if initial is None else 0]
-        ]
         scores = []
         for at in range(len(done) // len(numbers)):
             of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
@@ -186,7 +187,12 @@ class Judging:
         more = {score.candidate.name: score for score in rest}
         return [_both(score, more.get(score.candidate.name)) for score in scores]
 
-    def fit(self, members: Sequence[Candidate], initial: Floats | None = None) -> list[Trial]:
+    def fit(
+        self,
+        members: Sequence[Candidate],
+        initial: Floats | None = None,
+        deadline: Deadline | None = None,
+    ) -> list[Trial]:
         """The chosen candidates on all answers, in order; what several complain of is said once."""
 
         def attempt(member: Candidate) -> Trial:
@@ -195,7 +201,8 @@ class Judging:
             return replace(trial, aggregation=replace(trial.aggregation, predictor=None))
 
         fitted = []
-        for trial in run_all(attempt, members, deadline=Deadline(None), parallel=self.big):
+        last = deadline or Deadline(None)
+        for trial in run_all(attempt, members, deadline=last, parallel=self.big):
             fitted.append(trial)
             self._report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
         self._publish(fitted)
@@ -229,12 +236,28 @@ class Judging:
         pairs = zip(self.folds, posteriors, strict=True)
         return np.concatenate([hard_score(kept, of, hidden) for (kept, hidden), of in pairs])
 
-    def calibration(self, posteriors: Sequence[Floats]) -> Calibration:
-        """The calibration of posteriors that are given per fold."""
+    def calibration(
+        self, posteriors: Sequence[Floats], members: Sequence[Candidate], shares: Sequence[float]
+    ) -> Calibration:
+        """The calibration of the weighted mean of these members, given its posteriors per fold.
+
+        Where items are known, fits that did not know them are judged by them.
+        """
         pairs = zip(self.folds, posteriors, strict=True)
-        return best_calibration(
+        by_hidden = best_calibration(
             [calibration_surface(kept, of, hidden) for (kept, hidden), of in pairs]
         )
+        gold = self.labels.gold
+        if gold is None or not (gold >= 0).any():
+            return by_hidden
+        unaware = replace(self.labels, gold=None)
+
+        def attempt(member: Candidate) -> Floats:
+            return try_method(member.method, unaware, None)[-1].posteriors
+
+        fitted = list(run_all(attempt, members, deadline=Deadline(None), parallel=self.big))
+        mean: Floats = np.average(fitted, axis=0, weights=shares)
+        return gold_calibration(mean, unaware, gold, by_hidden)
 
     def _report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"

@@ -46,6 +46,10 @@ from misc_cli.select.leaderboard import (
 from misc_cli.select.processes import Deadline
 from misc_cli.select.trial import SHRINKAGE, Candidate, Method
 
+# Of a time budget, judging may take the first part; what was chosen is fitted in the rest, which
+# takes a fraction of the judging. Without a judgement, a fit must be done by the second.
+JUDGING_SHARE = 0.6
+FITTING_SHARE = 0.9
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.
 MIN_ANSWERS = 1_000
 
@@ -86,10 +90,14 @@ def search(
     if there are none); `fallback` breaks ties where the null is not beaten; `insist` takes the best
     completion whatever is said of it.
     """
+    deadline, last = (
+        Deadline(None if time_budget is None else share * time_budget)
+        for share in (JUDGING_SHARE, FITTING_SHARE)
+    )
     work = Judging(
         labels,
         seed=seed,
-        deadline=Deadline(time_budget),
+        deadline=deadline,
         on_iteration=on_iteration,
         lighten=lighten,
     )
@@ -97,12 +105,15 @@ def search(
     if not work.folds or too_few:
         return _unjudged(work, list(few) or [pure[0]], calibrate)
     scores, left_out = work.pure(pure)
+    if not scores:
+        return _hurried(work, pure, last)
     chosen, unbeaten = _chosen(work, scores)
     reasons: dict[str, Any] = {
         "null": {"score": round(float(work.null.mean()), 6), "beaten": not unbeaten},
         "pure": pure_table(scores, work.null, work.workers, chosen),
         "completed": [],
         "fallback": None,
+        "cut_short": False,
     }
     kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
     shares = [chosen[score.candidate.name] for score in kept]
@@ -128,7 +139,8 @@ def search(
     else:
         candidates = [score.candidate for score in kept]
         if calibrate and any(member.method.calibratable for member in candidates):
-            calibration = work.calibration(work.mean_posteriors(kept, shares))
+            per_fold = work.mean_posteriors(kept, shares)
+            calibration = work.calibration(per_fold, candidates, shares)
         fitted = work.refit(kept)
     found = [trial.aggregation for trial in fitted]
     result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
@@ -136,6 +148,7 @@ def search(
     warn_of_time(left_out)
     reasons["chosen"] = [candidate.name for candidate in candidates]
     reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
+    reasons["cut_short"] = bool(left_out)
     reasons["why"] = why(reasons, left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
     return Found(result, candidates, scores, calibration, reasons, bool(left_out))
@@ -162,8 +175,7 @@ def warn_of_time(left_out: Sequence[str]) -> None:
 def _warn_of_the_null(fallback: Method) -> None:
     warnings.warn(
         "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items, and the votes decide, with {fallback.name} where they tie; if no "
-        "answer means something, as with labelling functions, try --missing informative",
+        f"say little of items, and the votes decide, with {fallback.name} where they tie",
         MiscWarning,
         stacklevel=4,
     )
@@ -194,7 +206,8 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
     shares = [1.0 / len(candidates)] * len(candidates)
     calibration = None
     if work.folds and calibrate and any(method.calibratable for method in methods):
-        calibration = work.calibration(work.mean_posteriors(work.score(methods), shares))
+        per_fold = work.mean_posteriors(work.score(methods), shares)
+        calibration = work.calibration(per_fold, candidates, shares)
     fitted = [trial.aggregation for trial in work.fit(candidates)]
     result = mean_of(work.labels, fitted, shares, calibration=calibration)
     selection = {
@@ -204,6 +217,24 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
         "methods": parameters(methods),
     }
     return Found(result, candidates, [], calibration, selection)
+
+
+def _hurried(work: Judging, pure: Sequence[Method], last: Deadline) -> Found:
+    """The first method as it is, or the votes if there is no time even for that."""
+    votes = [method for method in pure if method.name == "mv"]
+    candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
+    fitted = work.fit(candidates, deadline=last) or work.fit(candidates[:1])
+    taken = fitted[-1].candidate
+    warn_of_time(["choosing and calibrating"])
+    selection = {
+        "chosen": [taken.name],
+        "weights": {taken.name: 1.0},
+        "why": f"there was no time to judge methods: {taken.name} as it is",
+        "methods": parameters([taken.method]),
+        "cut_short": True,
+    }
+    result = mean_of(work.labels, [fitted[-1].aggregation], [1.0])
+    return Found(result, [taken], [], None, selection, True)
 
 
 def calibration_of(
@@ -222,7 +253,7 @@ def calibration_of(
         return None
     many = labels.votes.n_votes >= MANY_ANSWERS
     scores = work.score([method], whole=whole if many else None)
-    return work.calibration(scores[-1].posteriors)
+    return work.calibration(scores[-1].posteriors, [scores[-1].candidate], [1.0])
 
 
 def mean_of(

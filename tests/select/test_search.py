@@ -198,35 +198,67 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     assert expected_error(found[0].aggregation.posteriors, truth) < 0.2
 
 
-@pytest.mark.parametrize("after", [0, 1, 2, 4])
-def test_a_time_budget_ends_the_search_with_a_result(
+class Expiring(Deadline):
+    """Passes once it was asked so many times."""
+
+    after = 0
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = None
+        self.asked = 0 if seconds else -1_000
+
+    @property
+    def passed(self) -> bool:
+        self.asked += 1
+        return self.asked > self.after
+
+
+@pytest.mark.parametrize("after", [0, 1, 5])
+def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
     after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whenever it passes, the first method has seen all folds."""
-
-    class Expiring(Deadline):
-        def __init__(self, seconds: float | None) -> None:
-            self.end = None
-            self.asked = 0 if seconds else -1_000
-
-        @property
-        def passed(self) -> bool:
-            self.asked += 1
-            return self.asked > after
-
+    monkeypatch.setattr(Expiring, "after", after)
     monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
-    monkeypatch.setattr("misc_cli.select.compare.Deadline", Expiring)
     labels, _ = simulated()
     methods = [method("ds-em"), method("mv")]
+    with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
+        found = search(labels, methods, time_budget=60.0)
+    assert found.selection["chosen"] == [["mv"], ["mv"], ["ds-em"]][[0, 1, 5].index(after)]
+    assert found.cut_short
+    assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
+
+
+def test_a_time_budget_leaves_out_what_has_not_seen_all_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The result is that of a search without what was left out."""
+    labels, _ = simulated()
+    methods = [method("ds-em"), method("mv")]
+    alone = search(labels, methods[:1])
+    monkeypatch.setattr(Expiring, "after", 15)
+    monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
+    monkeypatch.setattr("misc_cli.select.compare.Deadline", Expiring)
     with pytest.warns(MiscWarning, match="the time budget left no time for mv"):
         found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
     assert found.selection["why"].endswith("there was no time for mv")
-    assert found.cut_short
-    assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
+    assert found.aggregation.posteriors.tobytes() == alone.aggregation.posteriors.tobytes()
     with pytest.warns(MiscWarning, match="no time for mv"):
         standings = compare(labels, methods, time_budget=60.0)
     assert [standing.method for standing in standings] == ["ds-em", "null"]
+
+
+def test_gold_items_calibrate_by_fits_that_did_not_know_them(dataset: Load) -> None:
+    """Workers on `bm` err together: hidden answers cannot show how often, fifty known items do."""
+    labels, truth = dataset("bm")
+    gold = np.where(np.arange(labels.n_items) % 20 == 0, truth, -1).astype(np.int32)
+    judged = np.flatnonzero(gold < 0)
+    errors = []
+    for known in (None, gold):
+        posteriors = search(replace(labels, gold=known), [method("ds-em")]).aggregation.posteriors
+        right = posteriors.argmax(axis=1) == truth
+        errors.append(calibration_error(posteriors.max(axis=1)[judged], right[judged]))
+    assert errors[1] < 0.6 * errors[0]
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
