@@ -34,6 +34,7 @@ SHARED_ERRORS = 1.5
 # Pseudo-answers per class that pull a worker's confusions towards the crowd's in these forecasts.
 MODEL_SHRINKAGE = 0.3
 VOTE_SHRINKAGE = 2.0
+MANY_SHRINKAGE = 10.0  # where there are so many that noise would be taken for overconfidence
 # What gold items choose from; one of them that is certain and wrong must not decide alone.
 GOLD_TEMPERATURES: Floats = np.geomspace(0.3, 60.0, 25)
 GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.9, 7)
@@ -96,11 +97,20 @@ def _mixed(softened: Floats, shares: Floats, weight: float) -> Floats:
     return mixed
 
 
-def calibration_surface(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
+def calibration_surface(
+    labels: Labels, posteriors: Floats, hidden: Triplets, *, many: bool = False
+) -> Floats:
     """Summed log score of hidden answers at every (TEMPERATURES, VOTE_WEIGHTS).
 
-    labels and posteriors are of what was kept. Mixing posteriors mixes their forecasts.
+    labels and posteriors are of what was kept. Mixing posteriors mixes their forecasts. Of `many`
+    answers the votes have no weight: there they would make up for nothing but noisy confusions.
     """
+    if many:
+        said = _forecast(labels, posteriors, MANY_SHRINKAGE, hidden)[1]
+        known = posteriors[hidden.items]
+        column = [np.einsum("pc,pc->p", temper(known, at), said) for at in TEMPERATURES]
+        alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
+        return alone
     shares = temper(vote_shares(labels), VOTE_SHARPNESS)
     by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
     of_items = posteriors[hidden.items]

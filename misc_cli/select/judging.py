@@ -244,8 +244,9 @@ class Judging:
         Where items are known, fits that did not know them are judged by them.
         """
         pairs = zip(self.folds, posteriors, strict=True)
+        many = self.labels.votes.n_votes >= MANY_ANSWERS
         by_hidden = best_calibration(
-            [calibration_surface(kept, of, hidden) for (kept, hidden), of in pairs]
+            [calibration_surface(kept, of, hidden, many=many) for (kept, hidden), of in pairs]
         )
         gold = self.labels.gold
         if gold is None or not (gold >= 0).any():
