@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import each, nightly, options, reporting, scaled, since
+from misc_cli.cli import chosen, each, nightly, options, reporting, scaled, since
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
@@ -36,6 +36,13 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
 @options.methods()
+@options.option(
+    "--as-chosen",
+    section="Method",
+    metavar="RUN.JSON",
+    help="The methods, weights and calibration that this earlier run chose, without choosing "
+    "again: the same answers give the same bytes.",
+)
 @options.reading()
 @options.option(
     "-o",
@@ -188,6 +195,10 @@ def _run(
     from misc_cli.run.tables import label_columns, worker_columns
 
     fitter = nightly.fitter(tonight, parameters, job.methods.settings.aggregator)
+    if parameters["as_chosen"] is not None:
+        if tonight is not None or parameters["workers_prior"] is not None:
+            raise ConfigError("--as-chosen repeats a run; --state, --workers-prior change it")
+        fitter = chosen.fitter_of(parameters["as_chosen"])
     earlier = since.read_earlier(parameters["changes"], gates, places)
     materials = job.read(with_times="report" in places)
     if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
@@ -263,7 +274,8 @@ def _write(
 
     def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
         command = [redact(word) for word in sys.argv[1:]]
-        return {**done.manifest(command, outputs, warnings), **again}
+        repeat = chosen.repeating(command, outcome.members, places)
+        return {**done.manifest(command, outputs, warnings), "repeat": repeat, **again}
 
     def write_report(stream: BinaryIO) -> None:
         hidden = parameters["anonymize_workers"]

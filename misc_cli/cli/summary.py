@@ -27,11 +27,12 @@ def summary(
     `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
     """
     from misc_cli.run.manifest import peak_memory
+    from misc_cli.run.naming import method_in_words
 
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels
     rows = [
-        ("method", f"{_method(outcome)}, preset {outcome.methods.settings.preset}"),
+        ("method", method_in_words(outcome)),
         (
             "answers",
             f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
@@ -140,15 +141,6 @@ def _ending(outcome: Outcome) -> str:
         if reason in _STOPS
     ]
     return f"NOT converged {after} ({'; '.join(open_ends)})"
-
-
-def _method(outcome: Outcome) -> str:
-    """What made the labels, by name."""
-    if outcome.selection is not None:
-        chosen = outcome.selection["chosen"]
-        return str(chosen[0]) if len(chosen) == 1 else f"mean of {', '.join(chosen)}"
-    names = outcome.methods.names
-    return " + ".join(names[kind] for kind in ("completer", "aggregator") if kind in names)
 
 
 def _count(number: float, noun: str) -> str:

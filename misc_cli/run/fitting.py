@@ -8,9 +8,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.parameters import AUTO, flag
-from misc_cli.core.types import Aggregation, Labels, Lighten, OnIteration, without_posteriors
+from misc_cli.core.types import (
+    Aggregation,
+    Aggregator,
+    Labels,
+    Lighten,
+    OnIteration,
+    without_posteriors,
+)
 from misc_cli.errors import MiscWarning
-from misc_cli.loop.settings import LOOP_OPTIONS, Loop
+from misc_cli.loop.settings import FINALS, LOOP_OPTIONS, Loop
 from misc_cli.run import registry
 from misc_cli.run.settings import (
     BASELINE,
@@ -22,7 +29,7 @@ from misc_cli.run.settings import (
 if TYPE_CHECKING:
     from misc_cli.loop.driver import Mixture
     from misc_cli.select.calibrate import Calibration
-    from misc_cli.select.trial import Candidate
+    from misc_cli.select.trial import Candidate, Method
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,11 @@ def fit(
     `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in.
     """
     if methods.automatic:
-        return _searched(labels, methods, on_iteration, lighten)
+        rank = _rank_of_named(methods)
+        completed = [] if rank is None else _ranks_to_try(labels, methods)
+        if rank is None or completed:
+            return _searched(labels, methods, completed, on_iteration, lighten)
+        methods = _by_rule_of_thumb(labels, methods, rank)
     found = fit_named(labels, methods, on_iteration)
     return _calibrated(found, labels, methods) if methods.settings.calibrate else found
 
@@ -63,6 +74,48 @@ def _rank_of_named(methods: Methods) -> str | None:
     if methods.settings.completer in (None, NO_COMPLETER, AUTO):
         return None
     return next(flag(name) for name in RANK_OPTIONS if name in methods.resolved["completer"])
+
+
+def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
+    """What hidden answers can choose of a completer that was asked for: its rank, its last step."""
+    from misc_cli.run import plan
+    from misc_cli.select.search import MIN_ANSWERS
+
+    if labels.votes.n_votes < MIN_ANSWERS:
+        return []
+    return plan.completions(
+        labels,
+        methods.names["completer"],
+        methods.completer,
+        _builds_on(methods),
+        methods.loop,
+        methods.settings.preset,
+        finals=FINALS,
+    )
+
+
+def _builds_on(methods: Methods) -> Aggregator:
+    """What fills the first slice: the aggregator, or the baseline where that is to be chosen."""
+    if methods.aggregator is not None:
+        named: Aggregator = methods.aggregator
+        return named
+    baseline: Aggregator = registry.create("aggregator", BASELINE, methods.settings.preset)
+    return baseline
+
+
+def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
+    """A completer that was asked for is used, also where hidden answers cannot choose its rank."""
+    from misc_cli.select.search import MIN_ANSWERS
+
+    few = labels.votes.n_votes < MIN_ANSWERS
+    why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
+    warnings.warn(
+        f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it",
+        MiscWarning,
+        stacklevel=3,
+    )
+    names = {"aggregator": BASELINE, **methods.names}
+    return replace(methods, names=names, aggregator=_builds_on(methods))
 
 
 def mean_of_members(
@@ -84,6 +137,25 @@ def mean_of_members(
     )
     softened = None if calibration is None else asdict(calibration)
     return Fit(aggregation, selection=selection, calibration=softened)
+
+
+def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
+    """How to fit what an earlier run chose, as its run.json (`where`) has it."""
+    from misc_cli.run.members import fit_members, rebuilt
+    from misc_cli.select.calibrate import Calibration
+
+    members = [rebuilt(entry) for entry in facts["members"]]
+    softened = facts.get("calibration")
+    calibration = None if softened is None else Calibration(**softened)
+    kept = ("chosen", "weights", "fallback", "methods")
+    selection = {key: facts["selection"][key] for key in kept if key in facts["selection"]}
+    selection["why"] = f"{where} says so: {facts['selection']['why']}"
+
+    def fit(labels: Labels, methods: Methods, on_iteration: OnIteration, lighten: Lighten) -> Fit:
+        fitted = fit_members(members, {member.name: labels for member in members}, on_iteration)
+        return replace(mean_of_members(labels, fitted, calibration, selection), members=members)
+
+    return fit
 
 
 def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
@@ -133,10 +205,11 @@ def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -
 def _searched(
     labels: Labels,
     methods: Methods,
+    completed: list[Method],
     on_iteration: OnIteration,
     lighten: Lighten,
 ) -> Fit:
-    from misc_cli.loop.driver import check_memory
+    """The automatic choice; `completed` are the candidates of a completer that was asked for."""
     from misc_cli.run import plan
     from misc_cli.select.search import search
     from misc_cli.select.trial import Method
@@ -147,40 +220,34 @@ def _searched(
     if methods.aggregator is None:
         pure = plan.roster(labels, preset, methods.roster_options, seed)
         few = [method for method in pure if method.name in plan.FEW]
-        final = registry.create("aggregator", BASELINE, preset)
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
-        final = methods.aggregator
-    rank = _rank_of_named(methods)
-    completed: list[Method] = []
-    if methods.completer is not None:
-        name = methods.names["completer"]
-        most = plan.MAX_TRIED_CELLS if rank is None else plan.MAX_COMPLETED_CELLS
+    insist = bool(completed)
+    if methods.completer is not None and not insist:
         completed = plan.completions(
-            labels, name, methods.completer, final, methods.loop, preset, most
+            labels,
+            methods.names["completer"],
+            methods.completer,
+            _builds_on(methods),
+            methods.loop,
+            preset,
+            plan.MAX_TRIED_CELLS,
         )
-        if rank is not None and not completed:
-            check_memory(labels, methods.completer, Loop(**methods.loop))
     found = search(
         labels,
         pure,
         completed,
         few=few,
         fallback=plan.fallback(preset, seed),
-        insist=rank is not None,
+        insist=insist,
         calibrate=settings.calibrate,
         seed=seed,
         time_budget=settings.time_budget,
         on_iteration=on_iteration,
         lighten=lighten,
     )
-    if rank is not None and not any(member.passes for member in found.members):
-        reason = found.selection["why"] if completed else "the answers are too many to try it on"
-        warnings.warn(
-            f"--completer {settings.completer} is not used: {reason}; give {rank}",
-            MiscWarning,
-            stacklevel=3,
-        )
+    if insist:
+        _warn_of_better_without(settings.completer, found.selection)
     calibration = None if found.calibration is None else asdict(found.calibration)
     return Fit(
         found.aggregation,
@@ -188,3 +255,17 @@ def _searched(
         calibration=calibration,
         members=found.members,
     )
+
+
+def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any]) -> None:
+    """For a completer that was asked for: it is used, but hidden answers may advise against it."""
+    from misc_cli.select.choose import SIGNIFICANT
+
+    ahead = max((row["lead"] for row in selection["completed"] if row["chosen"]), default=0.0)
+    if ahead <= -SIGNIFICANT:
+        warnings.warn(
+            f"hidden answers advise against --completer {completer}: without it they are forecast "
+            f"better, by {-ahead:.1f} standard errors; --completer auto would decline it",
+            MiscWarning,
+            stacklevel=4,
+        )

@@ -17,6 +17,8 @@ import numpy as np
 
 from misc_cli.core.parallel import threads
 from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
+from misc_cli.run.members import described
+from misc_cli.run.naming import method_in_words
 from misc_cli.version import SCHEMA, __version__
 
 if TYPE_CHECKING:
@@ -53,7 +55,9 @@ def manifest(
             "time_budget": settings.time_budget,
             "threads": settings.threads or threads(),
         },
+        "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
+        "members": [described(member) for member in outcome.members],
         "inputs": [asdict(source) for source in inputs],
         "known": {name: asdict(source) for name, source in known.items()},
         "counts": {

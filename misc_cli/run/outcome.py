@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from misc_cli.evaluate.alike import Pairs
     from misc_cli.loop.driver import Mixture
     from misc_cli.run.verdicts import Verdicts
+    from misc_cli.select.trial import Candidate
 
 Figure = float | int | bool | None
 
@@ -28,7 +29,8 @@ class Outcome:
     `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
     `calibration` what posteriors were softened by; `mixture` the loop's own result;
-    `figures` the numbers --fail-if can judge; `compared` the workers two by two.
+    `members` the methods that a choice took; `figures` the numbers --fail-if can judge;
+    `compared` the workers two by two.
     """
 
     encoding: Encoding
@@ -43,6 +45,7 @@ class Outcome:
     calibration: Mapping[str, float] | None = None
     mixture: Mixture | None = None
     compared: Pairs | None = None
+    members: Sequence[Candidate] = ()
     timings: dict[str, float] = field(default_factory=dict)
 
     @property

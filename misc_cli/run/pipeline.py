@@ -66,6 +66,7 @@ def run(request: Request) -> Outcome:
         loop=found.loop,
         selection=found.selection,
         calibration=found.calibration,
+        members=found.members,
         mixture=found.mixture,
         compared=pairs,
         timings=watch.seconds,

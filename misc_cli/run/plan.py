@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
@@ -120,26 +121,30 @@ def completions(
     loop: Mapping[str, Any],
     preset: str = Settings.preset,
     max_cells: int = MAX_COMPLETED_CELLS,
+    finals: Sequence[str] = (FINAL,),
 ) -> list[Method]:
-    """One method per rank of a completer; each is judged after several numbers of passes.
+    """One method per rank and last step of a completer; each is judged after several passes.
 
-    `loop` holds what is given of its parameters; the methods were made under `preset`.
+    `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
+    that is given is the only one.
     """
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     if shape[0] * shape[1] > max_cells:
         return []
     rank_field = next(name for name in RANK_OPTIONS if hasattr(completer, name))
     ranks: Sequence[Any] = tucker_ranks(shape) if rank_field == "ranks" else CP_RANKS
-    looped = Loop(**{"final": FINAL, **loop})
+    lasts = [loop["final"]] if "final" in loop else finals
     judged_after = () if "passes" in loop else PASSES
     methods = []
-    for rank in ranks:
+    for rank, last in product(ranks, lasts):
+        looped = Loop(**{**loop, "final": last})
         sized = replace(completer, **{rank_field: rank})
         try:
             check_memory(labels, sized, looped)
         except ConfigError:  # nobody asked for this rank: the others may fit
             continue
-        methods.append(Method(_name(name, rank), aggregator, sized, looped, judged_after, preset))
+        called = _name(name, rank) if len(lasts) == 1 else f"{_name(name, rank)} {last}"
+        methods.append(Method(called, aggregator, sized, looped, judged_after, preset))
     return methods
 
 

@@ -138,6 +138,7 @@ def build(settings: Settings) -> Methods:
         for kind, name in names.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
+    _refuse_unused_aggregator(settings, shares["loop"], search)
     if "start" in shares["loop"]:
         starter = shares["loop"]["start"]
         shares["loop"]["start"], parameters = _with_seed(starter, settings)
@@ -156,6 +157,17 @@ def build(settings: Settings) -> Methods:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
+
+
+def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], search: bool) -> None:
+    """With another method's start and the answers judged last, an aggregator would do nothing."""
+    last = {**Loop.presets.get(settings.preset, {}), **loop}.get("final", Loop.final)
+    named = settings.aggregator not in (AUTO, loop.get("start"))
+    if "start" in loop and named and last == "answers" and not (search and "final" not in loop):
+        raise ConfigError(
+            f"--aggregator {settings.aggregator} would not be used: --start fills the first slice "
+            "and the last step judges the answers; leave it away, or say --final completed"
+        )
 
 
 def _with_seed(aggregator: str, settings: Settings) -> tuple[Any, dict[str, Any]]:

@@ -119,8 +119,11 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
 def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
     """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
     rows = reasons["completed"]
-    if any(row["chosen"] for row in rows):
-        best = rows[0]
+    chosen = [row for row in rows if row["chosen"]]
+    if chosen and chosen[0]["lead"] < SIGNIFICANT:
+        return f"{chosen[0]['candidate']} forecasts hidden answers best of what was asked for"
+    if chosen:
+        best = chosen[0]
         return (
             "completed labels forecast hidden answers better than the mean of the others "
             f"({best['candidate']}: ahead by {best['lead']} standard errors)"

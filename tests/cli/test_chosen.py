@@ -1,0 +1,93 @@
+"""A named completer is used; a choice can be repeated without choosing; every word is true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.__main__ import run
+from tests.conftest import REPO
+
+SAMPLE = str(REPO / "sample_data" / "answers.csv")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def facts(name: str = "labels.run.json") -> dict[str, object]:
+    found: dict[str, object] = json.loads(Path(name).read_text())
+    return found
+
+
+def start(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """As a process would be started: run.json records the words."""
+    monkeypatch.setattr("sys.argv", ["misc", *words])
+    return run(words)
+
+
+@pytest.mark.parametrize("completer", ["tucker", "tenals", "lrtc"])
+def test_a_named_completer_is_used(
+    completer: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["aggregate", SAMPLE, "--completer", completer, "--aggregator", "ds-em"]
+    fast = ["--passes", "2"] if completer != "lrtc" else ["--passes", "1"]
+    assert start([*words, *fast, "-o", "labels.csv", "--verbose"], monkeypatch) == 0
+    said = capfd.readouterr().err
+    assert f"{completer} started by ds-em, last step: " in said
+    assert str(facts()["method"]).startswith(f"{completer} started by ds-em")
+    assert "not used" not in said
+
+
+def test_with_few_answers_a_named_completer_gets_the_rule_of_thumb(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    few = "\n".join(Path(SAMPLE).read_text().splitlines()[:400])
+    Path("few.csv").write_text(few + "\n")
+    words = ["few.csv", "--completer", "tucker", "--aggregator", "ds-em", "-o", "labels.csv"]
+    assert run(["aggregate", *words, "--verbose"]) == 0
+    said = capfd.readouterr().err
+    assert "cannot choose --ranks: the rule of thumb does" in said
+    assert "tucker started by ds-em, last step: answers" in said
+
+
+@pytest.mark.parametrize(
+    "method",
+    [[], ["--completer", "tucker", "--aggregator", "mv", "--passes", "2"]],
+    ids=["automatic", "ranks chosen"],
+)
+def test_a_choice_is_repeated_without_choosing_byte_for_byte(
+    method: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert start(["aggregate", SAMPLE, *method, "-o", "labels.csv"], monkeypatch) == 0
+    before, repeat = Path("labels.csv").read_bytes(), facts()["repeat"]
+    assert isinstance(repeat, list)
+    assert "--as-chosen" in repeat
+    Path("labels.csv").unlink()
+    assert start([str(word) for word in repeat], monkeypatch) == 0
+    assert Path("labels.csv").read_bytes() == before
+    again = facts()
+    assert "completed" not in dict(again["selection"])  # type: ignore[call-overload]
+
+
+def test_a_run_of_named_methods_is_repeated_by_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["aggregate", SAMPLE, "--aggregator", "mv", "-o", "labels.csv"]
+    assert start(words, monkeypatch) == 0
+    assert facts()["repeat"] == words
+    assert run(["aggregate", SAMPLE, "--as-chosen", "labels.run.json"]) == 2
+    assert "that run chose nothing" in capfd.readouterr().err
+    Path("odd.json").write_text("[1, 2]")
+    assert run(["aggregate", SAMPLE, "--as-chosen", "odd.json"]) == 2
+    assert "not the run.json of a run" in capfd.readouterr().err
+
+
+def test_an_aggregator_that_nothing_would_use_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--completer", "tucker", "--ranks", "3,6,4", "--start", "ds-mf", "--aggregator", "mv"]
+    assert run(["aggregate", SAMPLE, *words]) == 2
+    assert "--aggregator mv would not be used" in capfd.readouterr().err
+    assert run(["aggregate", SAMPLE, *words, "--final", "completed", "-o", "labels.csv"]) == 0
