@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import class_prior, max_iter, shrinkage, tol
+from misc_cli.aggregators.shared import class_prior, max_iter, missing, shrinkage, tol
 from misc_cli.core.engines.on_engines import OnEngines
 from misc_cli.core.iteration import OnIteration
 from misc_cli.core.parameters import Checked
@@ -31,6 +31,7 @@ class DawidSkene(Checked, OnEngines):
 
     class_prior: str = class_prior()
     shrinkage: float = shrinkage()
+    missing: str = missing()
     tol: float = tol()
     max_iter: int = max_iter()
 
@@ -38,6 +39,11 @@ class DawidSkene(Checked, OnEngines):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }
+
+    @property
+    def calibratable(self) -> bool:
+        """Not where an answer that is hidden would look like one that was withheld on purpose."""
+        return self.missing == "ignored"
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
@@ -55,6 +61,7 @@ class DawidSkene(Checked, OnEngines):
             engine,
             estimate,
             class_prior=self.class_prior,
+            missing=self.missing,
             stage="ds-em",
             tol=self.tol,
             max_iter=self.max_iter,

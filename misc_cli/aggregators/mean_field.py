@@ -15,6 +15,7 @@ from misc_cli.aggregators.shared import (
     class_prior,
     diagonal,
     max_iter,
+    missing,
     off_diagonal,
     shrinkage,
     tol,
@@ -42,6 +43,7 @@ class MeanField(Checked, OnEngines):
     shrinkage: float = shrinkage()
     diagonal: float = diagonal(0.1)
     off_diagonal: float = off_diagonal(0.01)
+    missing: str = missing()
     tol: float = tol()
     max_iter: int = max_iter()
 
@@ -55,6 +57,11 @@ class MeanField(Checked, OnEngines):
         }
     }
 
+    @property
+    def calibratable(self) -> bool:
+        """Not where an answer that is hidden would look like one that was withheld on purpose."""
+        return self.missing == "ignored"
+
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
@@ -64,7 +71,8 @@ class MeanField(Checked, OnEngines):
         from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
 
         n_classes = engine.n_classes
-        prior = np.full((n_classes, n_classes), self.off_diagonal)
+        said = n_classes + (self.missing == "informative")  # no answer is one more label
+        prior = np.full((n_classes, said), self.off_diagonal)
         np.fill_diagonal(prior, self.diagonal)
 
         def estimate(counts: Floats) -> Model:
@@ -89,6 +97,7 @@ class MeanField(Checked, OnEngines):
             engine,
             estimate,
             class_prior=self.class_prior,
+            missing=self.missing,
             stage="ds-mf",
             tol=self.tol,
             max_iter=self.max_iter,

@@ -24,6 +24,11 @@ def off_diagonal(default: float) -> Any:
     return parameter(default, "Pseudo-answers on every other class.", WEIGHT)
 
 
+def missing() -> Any:
+    text = "No answer says nothing, or is a label that was said (workers who abstain on purpose)."
+    return parameter("ignored", text, choices=("ignored", "informative"))
+
+
 def tol(default: float = 1e-3) -> Any:
     text = "Stop when posteriors move less than this; 0 runs all iterations."
     return parameter(default, text, WEIGHT)

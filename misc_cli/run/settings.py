@@ -6,7 +6,7 @@ No numeric imports: the command line reads its defaults from here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from misc_cli.core.parameters import (
@@ -108,6 +108,8 @@ def build(settings: Settings) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
+    if given.get("missing") == "informative":
+        settings, given = _with_silence(settings, given)
     own = parameters_of(Settings)
     check({name: getattr(settings, name) for name in own}, own)
     check(given, parameters_of(Loop))
@@ -157,6 +159,24 @@ def build(settings: Settings) -> Methods:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
+
+
+def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """--missing informative: the baseline unless another is named, and a uniform class prior.
+
+    Functions that label one class each speak up at different rates, which says nothing of how
+    common the classes are.
+    """
+    if settings.completer not in (None, NO_COMPLETER):
+        raise ConfigError(
+            f"--missing informative takes no answer as it is; --completer {settings.completer} "
+            "would fill it in: leave one of them out"
+        )
+    if settings.duplicates == "all":
+        raise ConfigError("--missing informative needs one answer at most; not --duplicates all")
+    if settings.aggregator == AUTO:
+        settings = replace(settings, aggregator=BASELINE)
+    return settings, {"missing": "informative", "class_prior": "uniform", **given}
 
 
 def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], search: bool) -> None:

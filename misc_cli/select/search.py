@@ -175,7 +175,8 @@ def warn_of_time(left_out: Sequence[str]) -> None:
 def _warn_of_the_null(fallback: Method) -> None:
     warnings.warn(
         "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items, and the votes decide, with {fallback.name} where they tie",
+        f"say little of items, and the votes decide, with {fallback.name} where they tie; if "
+        "workers abstain on purpose, as labelling functions do, try --missing informative",
         MiscWarning,
         stacklevel=4,
     )

@@ -39,6 +39,8 @@ LOSS = 1.0
 class Model:
     """An M-step's outcome: E[log π] for the next E-step and π itself, (n_workers, K, K) each.
 
+    Where no answer is a label that was said, both have it as one more column, the last.
+
     `penalty` is what the log-likelihood must lose to be the objective that the steps raise; None
     where no such objective is known.
     """
@@ -77,6 +79,13 @@ class Sums:
         """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
         n_classes = self.counts.shape[1]
         return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
+
+    @property
+    def with_silence(self) -> Floats:
+        """The same with one more column: Σ_i T_ic over the items i that w gave no answer to."""
+        answered = self.by_worker
+        silent = np.maximum(self.class_sizes - answered.sum(axis=2), 0.0)
+        return np.concatenate([answered, silent[:, :, None]], axis=2)
 
 
 @dataclass(frozen=True)
@@ -193,8 +202,16 @@ class Expectation:
 
     @classmethod
     def of(cls, model: Model, class_prior: Floats) -> Expectation:
-        by_answer = np.ascontiguousarray(model.log_confusions.transpose(0, 2, 1))
-        return cls(by_answer.reshape(-1, len(class_prior)), np.log(class_prior))
+        n_classes = len(class_prior)
+        logs, log_prior = model.log_confusions, np.log(class_prior)
+        if logs.shape[2] > n_classes:
+            # Π_w over all workers: as if all were silent, and per answer what it changes. So the
+            # silent cells, most of workers × items, are never visited.
+            silent = logs[:, :, n_classes]
+            logs = logs[:, :, :n_classes] - silent[:, :, None]
+            log_prior = log_prior + silent.sum(axis=0)
+        by_answer = np.ascontiguousarray(logs.transpose(0, 2, 1))
+        return cls(by_answer.reshape(-1, n_classes), log_prior)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         matrix = block.matrix
@@ -220,6 +237,7 @@ def fit(
     estimate: Estimate,
     *,
     class_prior: str,
+    missing: str = "ignored",
     stage: str,
     tol: float,
     max_iter: int,
@@ -228,12 +246,18 @@ def fit(
 ) -> Fitted:
     """EM: `estimate` is the M-step, the E-step is the same for all.
 
-    It begins at vote fractions, or with an E-step of the confusions that `start` has.
+    It begins at vote fractions, or with an E-step of the confusions that `start` has. With
+    `missing` "informative" no answer is one more label that a worker may say, never a class.
     """
     prior_of = prior_rule(class_prior)
     pseudo = None if start is None else start.pseudo_counts
+    informative = missing == "informative"
+    if informative and start is not None:
+        raise ConfigError("--missing informative knows no earlier run: it cannot go on from one")
 
     def maximise(sums: Sums) -> Model:
+        if informative:
+            return estimate(sums.with_silence)
         return estimate(sums.by_worker if pseudo is None else sums.by_worker + pseudo)
 
     def step(state: State) -> Step[State]:
@@ -259,8 +283,11 @@ def fit(
     )
     end = solution.state
     model = end.model if end.model is not None else maximise(end.sums)
+    confusions = model.confusions
+    if informative:  # what a worker says if it says anything
+        confusions = normalise_rows(confusions[:, :, :-1])
     return Fitted(
-        confusions=model.confusions,
+        confusions=confusions,
         class_prior=end.class_prior,
         iterations=solution.iterations,
         stopped={stage: solution.stopped},
