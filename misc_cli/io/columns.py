@@ -8,6 +8,7 @@ an error, because a guess between `annotator` and `rater` would be a coin toss.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.io import languages
 
 ROLES = ("worker", "item", "label")
 
@@ -27,6 +29,7 @@ annotator performer rater labeler labeller coder judge contributor turker review
 annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
 userid user username createdby participant participantid respondent respondentid prolificpid
 annotatorname workername annotatoremail workeremail sessionid
+email emailaddress
 """
 _ITEMS = """
 item
@@ -36,6 +39,8 @@ textid tweetid postid commentid reviewid pairid queryid
 task question example object document doc image unit instance sample picture photo
 inputhash hitid assignmenttaskid
 text sentence tweet comment url file filename imagename imageurl imagefile
+utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
+utterance clip video audio passage paragraph snippet article abstract
 """
 _LABELS = """
 label
@@ -53,7 +58,11 @@ def _tiers(text: str) -> list[set[str]]:
     return [set(line.split()) for line in text.strip().splitlines()]
 
 
-SYNONYMS = {"worker": _tiers(_WORKERS), "item": _tiers(_ITEMS), "label": _tiers(_LABELS)}
+SYNONYMS = {
+    "worker": [*_tiers(_WORKERS), *languages.WORKERS],
+    "item": [*_tiers(_ITEMS), *languages.ITEMS],
+    "label": [*_tiers(_LABELS), *languages.LABELS],
+}
 
 
 def _named_by(given: str | None) -> set[str]:
@@ -65,8 +74,8 @@ def truth_synonyms(item: str | None = None, label: str | None = None) -> dict[st
     """Names in a file of known labels, where `item` and `label` are what the answers call them."""
     items, labels = (_named_by(name) for name in (item, label))
     return {
-        "item": [items, *_tiers(_ITEMS), {"id"}],
-        "label": [*_tiers(_TRUE_LABELS), labels, *_tiers(_LABELS)],
+        "item": [items, *SYNONYMS["item"], {"id"}],
+        "label": [*_tiers(_TRUE_LABELS), labels, *SYNONYMS["label"]],
     }
 
 
@@ -119,7 +128,18 @@ def flag(role: str) -> str:
 
 # Columns about the answer, the worker or the tool, by a word of their name; never the answer.
 ABOUT = {
-    *("time", "date", "timestamp", "duration", "seconds", "created", "updated", "submitted", "at"),
+    *(
+        "time",
+        "date",
+        "timestamp",
+        "ts",
+        "duration",
+        "seconds",
+        "created",
+        "updated",
+        "submitted",
+        "at",
+    ),
     *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
     *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
     *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
@@ -128,7 +148,9 @@ ABOUT = {
     *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
 }
 _TOOLS_OWN = {
-    *("timestamp", "emailaddress", "email", "id", "createdat", "updatedat", "leadtime", "status"),
+    *languages.TIMES,
+    *languages.EMAILS,
+    *("id", "createdat", "updatedat", "leadtime", "status"),
     *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
     *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
 }
@@ -161,6 +183,9 @@ def is_position(given: str) -> bool:
 
 
 def normalise(name: str) -> str:
+    """Without case and punctuation; an accent is one whether it is a letter's part or its own."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)
     return re.sub(r"[\s_\-.:]+", "", name).lower()
 
 

@@ -13,6 +13,7 @@ from misc_cli.errors import InputError
 from misc_cli.io.columns import NUMBERED_WORKER, SYNONYMS, find_roles, listing, normalise
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.kinds import kind_of_values
+from misc_cli.io.languages import EMAILS, TIMES
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import (
@@ -56,10 +57,11 @@ _THINGS = {
     ),
 }
 _WORKERS = {
-    *("email", "emailaddress", "name", "yourname", "fullname", "responseid", "respondentid"),
+    *EMAILS,
+    *("name", "yourname", "fullname", "responseid", "respondentid"),
     *("prolificpid", "prolificid", "yourid", "participantnumber", "nickname", "initials", "id"),
 }
-_TIMES = {"timestamp", "submittedat", "startdate", "enddate", "starttime", "completiontime", "date"}
+_TIMES = {*TIMES, "submittedat", "startdate", "enddate", "starttime", "completiontime", "date"}
 
 
 def item_columns(document: Document) -> Columns:

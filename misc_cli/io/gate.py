@@ -24,8 +24,10 @@ from misc_cli.io.kinds import (
     is_number,
     kind_of,
 )
+from misc_cli.io.languages import EMAILS
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import Question
+from misc_cli.io.regions import several_regions
 from misc_cli.io.repeats import share_of_conflicts, tells_apart
 
 FEW = 10  # answers: fewer prove nothing
@@ -43,7 +45,7 @@ _WHAT = {
     JSON: "JSON",
     OTHER: "something without classes",
 }
-_WEAK_WORKERS = {"user", "userid", "username", "createdby", "sessionid", "name", "email"}
+_WEAK_WORKERS = {"user", "userid", "username", "createdby", "sessionid", "name", *EMAILS}
 
 
 def no_classes(question: Question, kind: str, seen: str = "") -> str:
@@ -77,8 +79,10 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         *_abstentions(question, options),
     ]
     if options.duplicates is None:  # who has a rule for repeats knows of them
-        found += _repeats(question, document)
-    return [*found, *_lonely(question, document)]
+        found += [*_regions(question, document), *_repeats(question, document)]
+    if options.worker_from is None:
+        found += _lonely(question, document)
+    return found
 
 
 def _names(column: Any) -> list[str]:
@@ -153,6 +157,17 @@ def _abstentions(question: Question, options: ReadOptions) -> Iterable[str]:
         yield (
             "-1 may be a class or no answer; say --no-answer -1 if nobody answered there, "
             "or --allow-odd if it is a class"
+        )
+
+
+def _regions(question: Question, document: Document) -> Iterable[str]:
+    """A row for each box or span: its label says nothing about the item as a whole."""
+    places, n_pairs, n_several = several_regions(question, document)
+    if n_several:
+        yield (
+            f"{n_several:,} of {n_pairs:,} times a worker gives one item labels at several places "
+            f"({_some(places)}): each row labels a box or a span, not the item; name the column "
+            f"that tells regions apart with --item-col, or {ALLOW}"
         )
 
 

@@ -68,8 +68,8 @@ def _by_looks(first: list[str], second: list[str]) -> tuple[bool, str] | None:
     """Whether the item comes before the worker, if their names tell."""
     said_first = _most(_WORKER, first) - _most(_ITEM, first)
     said_second = _most(_WORKER, second) - _most(_ITEM, second)
-    if said_first == said_second:
-        return None
+    if said_first == said_second or not first or not second:
+        return None  # an empty column tells nothing
     swapped = said_second > said_first
     who, what = (second[0], first[0]) if swapped else (first[0], second[0])
     return swapped, f"{who!r} looks like a worker beside {what!r}"

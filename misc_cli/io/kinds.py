@@ -180,12 +180,17 @@ def _separator(values: Sequence[str]) -> str | None:
         split = [[part.strip() for part in value.split(separator)] for value in compounds]
         uses = Counter(part for parts in split for part in set(parts))
         uses.update(value for value in values if separator not in value)
-        again = sum(all(part and uses[part] > 1 for part in parts) for parts in split)
+        again = sum(_is_set(parts) and all(uses[part] > 1 for part in parts) for parts in split)
         if 2 * again >= len(compounds) and len(uses) < len(values) + 2 and len(compounds) > 1:
             return separator
         if again == len(compounds) == 1 and all(uses[part] > 1 for part in split[0]):
             return separator
     return None
+
+
+def _is_set(parts: Sequence[str]) -> bool:
+    """Options chosen together: none is empty and none comes twice."""
+    return all(parts) and len(set(parts)) == len(parts)
 
 
 def _is_free_text(values: Sequence[str], n_answers: int) -> bool:

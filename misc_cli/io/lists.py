@@ -112,7 +112,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
         if len(records) != 1:
             break
         (outer,) = records
-        table = _as_table(outer)
+        table = _as_table(outer) or _by_key(outer)
         if table is not None:
             return table
         lists = [value for value in outer.values() if _is_objects(value) and len(value) > 1]
@@ -140,6 +140,26 @@ def _as_table(outer: Record) -> list[Record] | None:
     if any(isinstance(inner, dict | list) for value in values for inner in value.values()):
         return None
     return [{name: value[key] for name, value in outer.items()} for key in keys]
+
+
+def _by_key(outer: Record) -> list[Record] | None:
+    """Objects of one form, each under a key: {"post 1": {"annotators": […]}, "post 2": {…}}.
+
+    The key is the item where each object holds several answers; else it only counts the answers.
+    """
+    values = list(outer.values())
+    if len(values) < 2 or not all(isinstance(value, dict) and value for value in values):
+        return None
+    keys = set(values[0]).intersection(*values)
+    lists = [key for key in keys if all(isinstance(value[key], list) for value in values)]
+    roles = find_roles(sorted(map(singular, keys)))
+    if not roles["worker"] and not any(_is_objects(values[0][key]) for key in lists):
+        return None
+    if not lists:
+        return values if roles["worker"] and roles["label"] else None
+    if roles["item"] or "id" in keys:
+        return values
+    return [{"item_id": key, **value} for key, value in outer.items()]
 
 
 def _is_objects(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,6 +55,23 @@ _BAD_FLAGS = (
     *("rejected", "cancelled", "canceled", "wascancelled", "skipped", "tainted", "deleted"),
     *("isdeleted", "discarded", "isspam", "ignored", "isskipped", "isrejected", "iscancelled"),
 )
+# Ids of the answer, the worker or the tool, not of what is judged.
+_NOT_ITEMS = {
+    *("annotation", "assignment", "answer", "response", "label", "class", "category", "session"),
+    *(
+        "batch",
+        "job",
+        "project",
+        "worker",
+        "user",
+        "annotator",
+        "rater",
+        "team",
+        "group",
+        "country",
+    ),
+    *("campaign", "account", "device", "record", "row", "submission", "judgment", "vote", "rating"),
+}
 _GOLD = {"gold", "goldlabel", "truth", "groundtruth", "truelabel", "goldanswer", "correctlabel"}
 
 
@@ -106,7 +124,7 @@ def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], li
     if nobody:
         found["worker"] = []
     if not found["item"]:
-        found["item"] = _bare_id(document)
+        found["item"] = _bare_id(document) or _other_id(document, found["worker"])
     if options.item_col is None:
         found["item"] = _not_the_question(document, found)
     rest = [n for n in names if n not in found["worker"] and n not in found["item"]]
@@ -156,6 +174,27 @@ def _bare_id(document: Document) -> list[str]:
     """A column `id`, if it is the item's: it comes again, so it does not count the answers."""
     names = [name for name in document.names if normalise(name) in ("id", "uid", "key")]
     return [n for n in names if len(set(document.sampled(n))) < len(document.sampled(n))][:1]
+
+
+def _other_id(document: Document, workers: Sequence[str]) -> list[str]:
+    """The only column left that is called some id (site_id), if workers share its values.
+
+    It is the item's if at least half its values come from several workers, no worker repeats one
+    in more than a fifth of the rows, and it is not about the worker.
+    """
+    if len(workers) != 1:
+        return []
+    found = [n for n in document.names if "id" in words_of(n) and not words_of(n) & _NOT_ITEMS]
+    if len(found) != 1 or found[0] in workers or document.names.count(found[0]) > 1:
+        return []
+    places = document.position(workers[0]), document.position(found[0])
+    pairs = [
+        tuple(row[at] for at in places) for row in document.table.sample if len(row) > max(places)
+    ]
+    shared = Counter(what for _, what in set(pairs))
+    is_shared = 2 * sum(n > 1 for n in shared.values()) >= len(shared) > 1
+    is_once = len(set(pairs)) >= 0.8 * len(pairs)
+    return found if is_shared and is_once else []
 
 
 def _not_the_question(document: Document, found: dict[str, list[str]]) -> list[str]:

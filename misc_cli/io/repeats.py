@@ -12,16 +12,19 @@ from misc_cli.io.document import Document
 FIRST_ITEMS = 500  # only their answers are looked at: a long file costs no more than a short one
 
 
-def share_of_conflicts(worker: Any, item: Any, label: Any) -> tuple[int, int]:
-    """Pairs of worker and item among the first items, and how many have more than one label."""
+def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
+    """Pairs of worker and item among the first items, and how many differ in what stands beside."""
     items = np.asarray(item.indices)
     rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 100]
     if not len(rows):
         return 0, 0
     workers = np.asarray(worker.indices)[rows].astype(np.int64)
     pairs = workers * FIRST_ITEMS + items[rows]
-    votes = pairs * (len(label.dictionary) + 1) + np.asarray(label.indices)[rows]
-    _, first = np.unique(votes, return_index=True)
+    keys = pairs
+    for column in beside:
+        _, places = np.unique(keys, return_inverse=True)
+        keys = places * (len(column.dictionary) + 1) + np.asarray(column.indices)[rows]
+    _, first = np.unique(keys, return_index=True)
     _, counts = np.unique(pairs[first], return_counts=True)
     return len(counts), int((counts > 1).sum())
 

@@ -267,7 +267,7 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         ),
         ("id,label_1,label_2\na,x,y\nb,y,x\nc,x,x\nd,y,y\ne,x,y\n", "label_1, label_2.*--wide"),
         (
-            "bearbeiter,bild,antwort\nw1,i1,ja\nw2,i1,nein\n",
+            "tekijä,kuva,vastaus\nw1,i1,ja\nw2,i1,ei\n",
             "no worker, item and label column among",
         ),
         (

@@ -50,7 +50,11 @@ READERS: dict[str, Entry] = {
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
     "google-forms": Entry(
-        "google_forms", ("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal")
+        "google_forms",
+        (
+            *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
+            *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
+        ),
     ),
     "snorkel": Entry("snorkel", ("lf_", "LF_")),
     "wrench": Entry("wrench", ("weak_labels", "0")),

@@ -15,12 +15,12 @@ from misc_cli.io import forms
 from misc_cli.io.columns import SYNONYMS, find_roles, listing, normalise
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.kinds import CHOICE, CHOICES, NUMBER, kind_of_values
+from misc_cli.io.languages import EMAILS, TIMES
 from misc_cli.io.melt import LABEL, is_unique, melt
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, by_kind
 from misc_cli.io.readers.common import is_remark
 
-_TIMES = {"timestamp", "zeitstempel", "horodateur", "marcatemporal", "informazionicronologiche"}
 _PEOPLE = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
 _OWN = {"score", "punkte", "punktzahl"}
@@ -28,7 +28,7 @@ _OWN = {"score", "punkte", "punktzahl"}
 
 def detect(document: Document) -> Match | None:
     names = document.names
-    if document.table.header is False or normalise(names[0]) not in _TIMES:
+    if document.table.header is False or normalise(names[0]) not in TIMES:
         return None
     times = document.sampled(names[0])
     if not times or not all(map(_WHEN.fullmatch, times)) or forms.item_columns(document):
@@ -53,7 +53,7 @@ def _groups(document: Document) -> list[list[str]]:
 
 
 def _is_asked(document: Document, name: str) -> bool:
-    if _PEOPLE.search(name) or is_remark(name) or normalise(name) in _OWN:
+    if _is_people(name) or is_remark(name) or normalise(name) in _OWN:
         return False
     cells = document.sampled(name)
     return kind_of_values(sorted(set(cells)), len(cells)).name in (CHOICE, CHOICES, NUMBER)
@@ -85,11 +85,15 @@ def read(document: Document, options: ReadOptions) -> Reading:
     return Reading(questions, notes=notes)
 
 
+def _is_people(name: str) -> bool:
+    return normalise(name) in EMAILS or bool(_PEOPLE.search(name))
+
+
 def _respondent(document: Document, taken: Sequence[str]) -> str | None:
     """The column that names whoever answered, if it names everybody and nobody twice."""
     for name in document.names[1:]:
         full = len(document.sampled(name)) == len(document.table.sample)
-        if name not in taken and _PEOPLE.search(name) and full and is_unique(document, name):
+        if name not in taken and _is_people(name) and full and is_unique(document, name):
             return name
     return None
 
