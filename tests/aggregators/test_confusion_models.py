@@ -84,6 +84,19 @@ def test_first_iteration_of_one_coin_by_hand() -> None:
     np.testing.assert_allclose(found.posteriors, expected, atol=1e-12)
 
 
+def test_first_iteration_of_ds_mf_by_hand() -> None:
+    """Expected answers [true, said], a prior row, and two answers of the crowd's mean row each.
+
+    a and b: [2/3, 0], [1/3, 1]; c: [0, 2/3], [0, 4/3]; together [4/3, 2/3], [2/3, 10/3].
+    """
+    found = registry.create("aggregator", "ds-mf", tol=0.0, max_iter=1)(small())
+    crowd = np.array([[2 / 3, 1 / 3], [1 / 6, 5 / 6]])
+    for worker, own in enumerate([[[2 / 3, 0], [1 / 3, 1]]] * 2 + [[[0, 2 / 3], [0, 4 / 3]]]):
+        rows = own + np.array([[0.1, 0.01], [0.01, 0.1]]) + 2.0 * crowd
+        rows /= rows.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(found.confusions[worker], rows, atol=1e-12)
+
+
 def test_ds_em_iterates_as_crowd_kit_does() -> None:
     """Conventions aligned: estimated prior, no shrinkage, a fixed number of iterations."""
     reference = pytest.importorskip("crowdkit.aggregation", reason="make test-peers installs it")

@@ -308,6 +308,20 @@ def test_centred_on_the_crowd_the_objective_still_rises_and_thin_workers_are_lik
     assert distances[thinnest] < np.median(distances)
 
 
+def test_what_workers_share_is_the_crowds() -> None:
+    """Moved there, it is penalised once: the penalty is least where Σ_w copies_w α_w = crowd."""
+    matrix = np.random.default_rng(2).integers(0, 3, (30, 4)).astype(np.uint8)
+    weights = np.array([1.0, 3.0, 1.0, 2.0])
+    merged = DenseVotes(matrix, 3, weights)
+    for votes, copies in ((simulated().votes, np.ones(6)), (merged, weights)):
+        labels = dataclasses.replace(simulated(), votes=votes)
+        found = MinimaxEntropy(max_iter=3, tol=0.0)(labels)
+        workers, crowd = found.own_workers["parameters"], found.own_shared["crowd"]
+        shared = np.tensordot(copies, workers, axes=1)
+        assert np.abs(shared).max() > 0.01
+        np.testing.assert_allclose(shared, crowd[:, 0], atol=1e-9)
+
+
 def test_automatic_regularization_is_the_best_forecaster_and_says_so() -> None:
     labels = simulated(n_workers=8, n_items=60)
     seen: list[Iteration] = []

@@ -43,20 +43,26 @@ def entries(completed: LowRankPlusSparse) -> Floats:
 
 def dense_silrtc(
     tensor: Floats, mask: Mask, rho: float, weights: tuple[float, ...], n_iterations: int
-) -> Floats:
-    """Liu et al.'s Algorithm 1 with whole arrays and LAPACK's SVD; returns Σ α_n M_n."""
+) -> tuple[Floats, float]:
+    """Liu et al.'s Algorithm 1 with whole arrays and LAPACK's SVD: Σ α_n M_n and what is minimised.
+
+    That is eq. 12, Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²), at the last M_n and the X before them.
+    """
     x = tensor * mask
-    smoothed = x
+    smoothed, objective = x, 0.0
     for _ in range(n_iterations):
-        smoothed = np.zeros_like(x)
+        smoothed, objective = np.zeros_like(x), 0.0
         for mode, weight in enumerate(weights):
             front = np.moveaxis(x, mode, 0)
             left, values, right = np.linalg.svd(front.reshape(len(front), -1), full_matrices=False)
-            low_rank = (left * np.maximum(values - 1 / rho, 0)) @ right
+            kept = np.maximum(values - 1 / rho, 0)
+            low_rank = (left * kept) @ right
             share = weight / sum(weights)
+            distance = np.square(front.reshape(low_rank.shape) - low_rank).sum()
+            objective += share * (kept.sum() + rho / 2 * distance)
             smoothed += share * np.moveaxis(low_rank.reshape(front.shape), 0, mode)
         x = np.where(mask, tensor, smoothed)
-    return smoothed
+    return smoothed, objective
 
 
 def random_tensor(by_fibre: bool) -> tuple[Observed, LowRankPlusSparse]:
@@ -117,9 +123,11 @@ def test_equals_a_dense_implementation(which: str, weights: tuple[float, float, 
     shown = votes.any(axis=2, keepdims=True) if which == "fibres" else votes > 0
     mask = np.broadcast_to(shown, votes.shape).copy()
     mask[-1] = True
-    expected = dense_silrtc(votes, mask, 0.5, weights, 400)
+    expected, objective = dense_silrtc(votes, mask, 0.5, weights, 400)
     completer = LRTC(weights, 0.5, observed=which, completer_tol=1e-10, completer_max_iter=2000)
-    completion = completer(tensor)
+    lines: list[Iteration] = []
+    completion = completer(tensor, lines.append)
+    assert lines[-1].objective == pytest.approx(objective, rel=1e-6)
     np.testing.assert_allclose(entries(completion.tensor), expected, atol=1e-3)
     np.testing.assert_allclose(completion.slice, expected[-1], atol=1e-3)
 

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from misc_cli.aggregators.confusion.em import expected_counts
 from misc_cli.aggregators.confusion.with_prior import judge_answers
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
 from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core import memory
-from misc_cli.core.types import Iteration, Labels
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import (
+    Iteration,
+    Labels,
+    OnIteration,
+    ignore_iteration,
+)
+from misc_cli.core.votes import DenseVotes
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.loop.driver import aggregate_pass, mix, start, trajectory
@@ -117,6 +127,14 @@ def test_the_last_step_is_one_step_of_dawid_skene_with_the_slice_as_prior() -> N
     np.testing.assert_allclose(doubtful.posteriors.sum(axis=1), 1.0)
 
 
+def test_a_class_that_the_slice_rules_out_keeps_a_hundredth() -> None:
+    """Of an item that nobody answered only the prior is known."""
+    labels = Labels(votes_of([[1, 2, 0], [1, 2, 0]], 2), None, None, None)
+    beliefs = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -0.2]])
+    found = judge_answers(labels, beliefs, ignore_iteration)
+    np.testing.assert_allclose(found.posteriors[2], [1 / 1.01, 0.01 / 1.01])
+
+
 @pytest.mark.parametrize("final", ["answers", "completed"])
 @pytest.mark.parametrize("aggregator", ["mv", "one-coin", "ds-em", "ds-mf"])
 def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
@@ -126,8 +144,10 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
     method = registry.create("aggregator", aggregator)
     found = mix(labels, Tucker((3, 6, 3)), method, Loop(final=final)).aggregation
     np.testing.assert_allclose(found.posteriors.sum(axis=1), 1.0)
-    assert found.confusions.shape == (labels.n_workers, 3, 3)
-    np.testing.assert_allclose(found.confusions.sum(axis=2), 1.0)
+    # of their own answers, each row with half an answer of the crowd's
+    counts = expected_counts(labels, found.posteriors)
+    rows = counts + 0.5 * counts.sum(axis=0) / counts.sum(axis=(0, 2))[:, None]
+    np.testing.assert_allclose(found.confusions, rows / rows.sum(axis=2, keepdims=True), rtol=1e-9)
 
 
 def test_another_aggregator_can_fill_the_first_slice() -> None:
@@ -162,6 +182,29 @@ def test_gold_stays_known_in_slice_and_posteriors(final: str) -> None:
         np.testing.assert_array_equal(rows[[3, 8]], np.eye(3)[[2, 0]])
 
 
+def test_gold_stands_in_the_completed_matrix_where_the_slice_does() -> None:
+    """Against what was completed, and in no other cell."""
+    labels, completer = small_labels(), Tucker((1, 1, 1))  # too coarse to keep gold by itself
+    majority = registry.create("aggregator", "mv")
+    seen: list[Labels] = []
+
+    def observed(labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Any:
+        seen.append(labels)
+        return majority(labels, on_iteration)
+
+    gold = np.full(labels.n_items, -1, dtype=np.int32)
+    gold[:20] = (majority(labels).posteriors[:20].argmax(axis=1) + 1) % 3
+    known = replace(labels, gold=gold)
+    found = mix(known, completer, observed, Loop(passes=1, final="completed"))
+    assert found.completion is not None
+    votes = seen[-1].votes
+    assert isinstance(votes, DenseVotes)
+    expected = found.completion.label_rows(slice(0, labels.n_items), None)
+    assert (expected[:20, -1] != gold[:20]).any()
+    expected[:20, -1] = gold[:20]
+    np.testing.assert_array_equal(votes.label_matrix, expected)
+
+
 @pytest.mark.parametrize(("final", "stage"), [("answers", "answers"), ("completed", "ds-em")])
 def test_diagnostics_say_stage_pass_and_what_moved(final: str, stage: str) -> None:
     lines: list[Iteration] = []
@@ -190,6 +233,19 @@ def test_stops_when_the_slice_stops_evolving() -> None:
     assert found.passes == 1
     assert found.aggregation.stopped == {"pass": "tolerance"}
     assert found.aggregation.posteriors.argmax(axis=1).tolist() == [0, 1, 0, 1]
+
+
+def test_a_slice_that_still_moves_by_a_few_thousandths_is_not_settled() -> None:
+    """Grown by 1, 0.2 and 0.015 per cent it goes on; by 0.007 per cent it has stopped."""
+    growth = iter((1e-2, 2e-3, 1.5e-4, 7e-5, 0.0))
+
+    def grow(tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration) -> Any:
+        grown = tensor.slice * (1.0 + next(growth))
+        return SimpleNamespace(slice=grown)
+
+    found = mix(small_labels(), grow, registry.create("aggregator", "mv"), Loop(passes=5))
+    assert found.passes == 4
+    assert found.aggregation.stopped == {"pass": "tolerance"}
 
 
 def test_workers_of_one_direction_merge_exactly() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from misc_cli import aggregate
 from misc_cli.__main__ import run
-from misc_cli.core.solver import joined_stops
+from misc_cli.core.solver import FIXED, Step, iterate, joined_stops
+from misc_cli.core.types import ignore_iteration
 from misc_cli.errors import ConvergenceWarning
 
 
@@ -54,11 +55,36 @@ def test_what_stopped_each_loop(
     assert result.figures["converged"] == result.converged
 
 
+def test_a_tolerance_of_zero_runs_all_iterations_of_a_loop_that_stands_still() -> None:
+    """And that is no convergence: nobody asked whether it moves."""
+    end = iterate(
+        lambda count: Step(count + 1, change=0.0),
+        0,
+        stage="count",
+        tol=0.0,
+        max_iter=5,
+        on_iteration=ignore_iteration,
+    )
+    assert (end.state, end.iterations, end.stopped) == (5, 5, FIXED)
+    assert not end.converged
+
+
 def test_of_several_loops_of_a_stage_the_worst_counts() -> None:
     """So a mean of methods has converged only if all of them have."""
     both = joined_stops({"ds-em": "tolerance"}, {"ds-em": "limit"}, {"ebcc": "tolerance"})
     assert both == {"ds-em": "limit", "ebcc": "tolerance"}
     assert joined_stops({"pass": "fixed"}, {"pass": "tolerance"}) == {"pass": "fixed"}
+
+
+def test_a_mean_of_methods_has_not_converged_if_one_of_them_has_not(answers: pd.DataFrame) -> None:
+    """So few answers get a mean of two iterations of ds-em, one-coin and mv: one has a limit."""
+    result = aggregate(answers, tol=1e-9)
+    assert len(result.outcome.members) == 3
+    assert result.converged
+    with pytest.warns(ConvergenceWarning, match="one-coin did not converge"):
+        result = aggregate(answers, max_iter=1)
+    assert result.outcome.aggregation.stopped == {"one-coin": "limit"}
+    assert not result.converged
 
 
 def test_a_gate_trips_when_the_outer_loop_did_not_converge(
