@@ -84,6 +84,13 @@ def test_the_containers_limit_counts(
         lambda path, *words: line if str(path) == "/proc/self/cgroup" else read_text(path, *words),
     )
     assert list(memory._container_bytes(root)) == [750, 600]
+    find = memory._container_bytes
+    monkeypatch.setattr(memory, "_container_bytes", lambda: find(root))
+    assert memory.available_bytes() == 600
+    with pytest.raises(ConfigError, match="GiB are free; do less"):
+        memory.require(601, "this", "do less")
+    monkeypatch.setattr(memory, "_process_bytes", lambda: iter([500]))
+    assert memory.available_bytes() == 500
 
 
 def test_a_damaged_memory_of_cells_is_said(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ def test_text_stays_text(tmp_path: Path) -> None:
         "A1XYAAAAAA,201,?\nA2ZQAAAAAA,201,1\nA3BAAAAAAA,202,0\n",
         "#1,i1,cat\n#2,i1,dog\n#1,i2,cat\n",  # no comments: they have as many columns
         "#1,i1,cat\nw2,i1,dog\nw1,i2,cat\n",
+        "w1,i1,a very big cat\nw2,i1,a very old dog\nw1,i2,a very big cat\n",  # as many words
     ],
 )
 def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:

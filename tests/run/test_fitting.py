@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -11,11 +11,14 @@ import pytest
 from misc_cli.core import memory
 from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
+from misc_cli.loop.settings import Loop
 from misc_cli.run.diagnostics import strict
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import run
 from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
+from misc_cli.select.search import calibration_of
+from misc_cli.select.trial import Method
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
@@ -69,6 +72,19 @@ def test_majority_vote_and_completed_labels_stay_raw() -> None:
     raw = [alone, declined, completed, single]
     assert [outcome.calibration for outcome in raw] == [None] * 4
     assert fitted(**settled).calibration is not None
+
+
+def test_a_completed_run_is_calibrated_after_the_passes_that_it_made() -> None:
+    """Not after those it was allowed: it stopped when its slice did."""
+    found = fitted(aggregator="ds-em", completer="tucker", ranks=(2, 3, 3), passes=60)
+    assert found.loop is not None
+    assert 3 < found.loop["passes"] < 60
+    aggregator, completer = found.methods.aggregator, found.methods.completer
+    method = Method("ds-em", aggregator, completer, Loop(passes=found.loop["passes"]))
+    expected = calibration_of(method, found.labels)
+    assert expected is not None
+    assert found.calibration == asdict(expected)
+    assert calibration_of(replace(method, loop=Loop(passes=60)), found.labels) != expected
 
 
 def test_few_answers_take_the_options_that_many_take() -> None:

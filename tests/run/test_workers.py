@@ -11,7 +11,7 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.core.decide import decide
-from misc_cli.core.types import Codes
+from misc_cli.core.types import Aggregation, Codes
 from misc_cli.evaluate.alike import compare_pairs
 from misc_cli.run import evidence, registry
 from misc_cli.run.evidence import gather
@@ -27,7 +27,7 @@ from misc_cli.run.verdicts import (
 )
 from misc_cli.run.workers import report_workers
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
-from tests.crowds import labels_of
+from tests.crowds import labels_from, labels_of
 
 MIX = {
     "experts": 0.05,
@@ -97,6 +97,23 @@ def test_the_interval_holds_the_accuracy() -> None:
         width = report.high - report.low
         assert width[few & known].min() > width[many].max()
     assert 0.9 <= inside / total <= 0.99
+
+
+def test_a_rare_class_counts_rarely_in_the_accuracy() -> None:
+    """Right on 9 of 10 of a class that nearly all items are of, on 2 of 10 of the other."""
+    worker, item = np.zeros(100, dtype=np.int32), np.arange(100, dtype=np.int32)
+    labels = labels_from(worker, item, np.zeros(100, dtype=np.int32), (100, 1, 2))
+    posteriors = np.tile([1.0, 0.0], (100, 1))
+    confusions = np.array([[[0.9, 0.1], [0.8, 0.2]]])
+    found = {}
+    for share in (0.5, 0.99):
+        prior = np.array([share, 1.0 - share])
+        fitted = Aggregation(posteriors, confusions, prior, iterations=1)
+        found[share] = report_workers(labels, fitted, decide(posteriors))
+        assert found[share].accuracy == pytest.approx([0.9 * share + 0.2 * (1.0 - share)])
+    # it answered nothing of the other class: that matters where half of all items are of it
+    width = {share: float((report.high - report.low)[0]) for share, report in found.items()}
+    assert width[0.99] < 0.2 < 0.4 < width[0.5]
 
 
 def test_verdicts_are_said_in_words() -> None:

@@ -38,6 +38,7 @@ from misc_cli.select.search import calibration_of, search
 from misc_cli.select.trial import Method
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 from tests.conftest import PAPER_SIX, Load
+from tests.crowds import labels_from
 
 
 def simulated(**settings: float) -> tuple[Labels, Codes]:
@@ -259,6 +260,47 @@ def test_gold_items_calibrate_by_fits_that_did_not_know_them(dataset: Load) -> N
         right = posteriors.argmax(axis=1) == truth
         errors.append(calibration_error(posteriors.max(axis=1)[judged], right[judged]))
     assert errors[1] < 0.6 * errors[0]
+
+
+def test_gold_stays_with_its_items() -> None:
+    """In every fold; and known items that the fit has right sharpen, those it has wrong soften."""
+    labels, _ = simulated()
+    top = method("ds-em").aggregator(labels).posteriors.argmax(axis=1).astype(np.int32)
+    known = np.arange(labels.n_items) % 5 == 0
+    temperatures = []
+    for classes in (top, (top + 1) % 3):
+        gold = np.where(known, classes, -1).astype(np.int32)
+        with_gold = replace(labels, gold=gold)
+        for kept, _ in folds(with_gold, 2, 0.1, seed=0):
+            np.testing.assert_array_equal(kept.gold, gold)
+        found = calibration_of(method("ds-em"), with_gold)
+        assert found is not None
+        temperatures.append(found.temperature)
+    without = calibration_of(method("ds-em"), labels)
+    assert without is not None
+    assert temperatures[0] < without.temperature < temperatures[1]
+
+
+@pytest.mark.filterwarnings("ignore:ds-mf did not converge")
+def test_where_answers_say_nothing_of_items_the_vote_shares_count() -> None:
+    """Answers at random: no method beats the null, so nothing is completed or calibrated."""
+    rng = np.random.default_rng(0)
+    worker = np.concatenate([rng.permutation(20)[:5] for _ in range(400)])
+    item = np.repeat(np.arange(400, dtype=np.int32), 5)
+    label = rng.integers(0, 3, len(item), dtype=np.int32)
+    labels = labels_from(worker, item, label, (400, 20, 3))
+    pure = [method("ds-em"), method("mv")]
+    completer = registry.create("completer", "tucker")
+    completed = plan.completions(labels, "tucker", completer, pure[0].aggregator, {"passes": 1})
+    fallback = plan.fallback("robust", 0)
+    with pytest.warns(MiscWarning, match="the votes decide"):
+        found = search(labels, pure, completed[:1], fallback=fallback)
+    assert not found.selection["null"]["beaten"]
+    assert found.selection["completed"] == []
+    assert found.calibration is None
+    joint = vote_shares(labels) * fallback.aggregator(labels).posteriors
+    joint /= joint.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.aggregation.posteriors, joint, atol=1e-12)
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
