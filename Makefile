@@ -14,10 +14,13 @@ BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -
 
 .PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 
-demo: $(DEMO)/ready ## one label per item from the sample, with an error because the truth is known
+demo: $(DEMO)/ready ## one label per item from the sample; then the same crowd pure and completed, side by side
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
 		-o $(DEMO)/labels.csv --workers $(DEMO)/workers.csv --verbose
 	@echo && echo "$(DEMO)/labels.csv:" && head -n 6 $(DEMO)/labels.csv
+	@echo && echo "A crowd of four groups that share their confusions: pure and completed, with their errors"
+	$(DEMO)/bin/misc compare sample_data/groups.csv --truth sample_data/groups-truth.csv \
+		--completers none,tucker --aggregators mv,ds-em
 
 test: $(DEV)/ready ## the core: needs nothing but Python
 	$(DEV)/bin/python -m pytest -n 2 --ignore tests/extras
@@ -47,6 +50,9 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 	$(DEV)/bin/misc simulate --workers 60 --items 500 --class-names bird,cat,dog,fox \
 		--answers-per-item 3.6 --accuracy 0.7 --seed 2019 \
 		-o sample_data/answers.csv --truth sample_data/truth.csv
+	$(DEV)/bin/misc simulate --workers 120 --items 600 --classes 5 --groups 4 --mix experts=1,honest=3 \
+		--answers-per-item 6 --accuracy 0.4 --seed 2019 \
+		-o sample_data/groups.csv --truth sample_data/groups-truth.csv
 
 bench: $(BENCH)/ready ## beside the peers up to 10 million answers
 	$(BENCH)/bin/python benchmarks/run.py

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,3 +65,23 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
     assert "--trust X" in said
     trusting = ["--aggregator", "first-says", "--no-calibrate"]
     assert misc(str(answers), *trusting, "--trust", "0.9").splitlines()[1] == "1,x,0.9"
+
+
+def code_of(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+GUIDES = sorted([*DOCS.glob("guide-*.md"), DOCS / "api.md"])
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_the_guides_commands_run(page: Path, tmp_path: Path) -> None:
+    shutil.copytree(REPO / "sample_data", tmp_path / "sample_data")
+    environment = {**os.environ, "PYTHONPATH": str(REPO)}
+    misc = f'misc() {{ "{sys.executable}" -m misc_cli "$@"; }}'
+    for block in code_of(page, "sh"):
+        script = f"set -e; {misc}; {block}"
+        subprocess.run(["bash", "-c", script], check=True, cwd=tmp_path, env=environment)
+    for block in code_of(page, "python"):
+        words = [sys.executable, "-W", "error", "-c", block]
+        subprocess.run(words, check=True, cwd=tmp_path, env=environment)

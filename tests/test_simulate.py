@@ -94,10 +94,27 @@ def test_impossible_settings_name_the_flag(settings: dict[str, float], message: 
 
 
 def test_sample_data_is_what_make_sample_writes(tmp_path: Path) -> None:
+    """The commands of its README, which are those of the Makefile."""
     sample = Path(__file__).resolve().parent.parent / "sample_data"
-    readme = (sample / "README.md").read_text()
-    command = readme.partition("    misc ")[2].partition("\n\n")[0].replace("\\\n", " ").split()
-    words = [word.replace("sample_data", str(tmp_path)) for word in command]
-    subprocess.run([sys.executable, "-m", "misc_cli", *words], check=True, cwd=sample.parent)
-    for name in ("answers.csv", "truth.csv"):
-        assert (tmp_path / name).read_bytes() == (sample / name).read_bytes()
+    makefile = (sample.parent / "Makefile").read_text()
+    readme = (sample / "README.md").read_text().replace("\\\n", " ")
+    commands = [
+        line.split() for line in readme.splitlines() if line.startswith("    misc simulate")
+    ]
+    assert len(commands) == 2
+    for command in commands:
+        for word in command:
+            assert word in makefile
+        words = [word.replace("sample_data", str(tmp_path)) for word in command[1:]]
+        subprocess.run([sys.executable, "-m", "misc_cli", *words], check=True, cwd=sample.parent)
+    for path in sample.glob("*.csv"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_members_of_a_group_share_their_confusions() -> None:
+    crowd = simulate(Simulation(workers=90, items=500, classes=4, groups=3, mix={"honest": 1}))
+    assert len(np.unique(crowd.confusions, axis=0)) == 3
+    sizes = np.unique(crowd.confusions, axis=0, return_counts=True)[1]
+    assert sizes.tolist() == [30, 30, 30]
+    with pytest.raises(ConfigError, match="--groups"):
+        Simulation(workers=5, groups=6)

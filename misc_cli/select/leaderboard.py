@@ -126,7 +126,7 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
         best = chosen[0]
         return (
             "completed labels forecast hidden answers better than the mean of the others "
-            f"({best['candidate']}: ahead by {best['lead']} standard errors)"
+            f"({best['candidate']}: ahead by {best['lead']:.1f} standard errors)"
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
     if reasons["fallback"]:
@@ -143,6 +143,11 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
     if not completed or not rows:
         return pure
     best = max(row["lead"] for row in rows)
-    if best >= SIGNIFICANT:
-        return f"{pure}; completion is ahead of them by luck or by less than it costs"
-    return f"{pure}; completion is no better (ahead by {best} standard errors)"
+    if best < 0.0:
+        return f"{pure}; completion forecasts them worse, by {-best:.1f} standard errors"
+    if best < SIGNIFICANT:
+        return (
+            f"{pure}; completion is ahead by {best:.1f} standard errors, which may be chance "
+            f"({SIGNIFICANT:.0f} are asked for)"
+        )
+    return f"{pure}; completion was ahead on the first hidden answers, but not on all of them"
