@@ -32,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "report": {*BELOW_LOOP, "evaluate", "run", "io"},
     "saving": {"core", "run", "io"},
     "estimators": {"api"},
+    "aggregate": {"api"},
     "paper": {*BELOW_LOOP, "evaluate", "loop", "select", "run", "io"},
     "api": {*BELOW_LOOP, "evaluate", "loop", "select", "run", "io", "report", "saving"},
     "cli": {
@@ -203,6 +204,7 @@ def test_a_public_name_is_its_function_however_it_is_imported() -> None:
         "assert misc_cli.aggregate.__name__ == 'aggregate'\n"
         "from misc_cli import aggregate as a, read_answers, Result\n"
         "assert callable(a) and a is misc_cli.aggregate\n"
+        "import misc_cli.aggregate as b; assert b is a and misc_cli.aggregate is a\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=PACKAGE.parent)
 
