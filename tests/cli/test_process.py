@@ -98,7 +98,10 @@ def test_a_closed_pipe_ends_the_run_quietly(answers: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [*MISC, "aggregate", "answers.csv"], stdout=write, stderr=subprocess.PIPE, check=False
+        [*MISC, "aggregate", "answers.csv", "--aggregator", "mv"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -135,7 +138,10 @@ def test_a_defect_says_how_to_see_more(answers: Path) -> None:
 def test_a_full_disk_is_said_in_one_line(answers: Path, words: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*MISC, "aggregate", "answers.csv", *words], stdout=full, stderr=-1, check=False
+            [*MISC, "aggregate", "answers.csv", "--aggregator", "mv", *words],
+            stdout=full,
+            stderr=-1,
+            check=False,
         )
     assert done.returncode == 2
     assert f"{words[1] if words else 'output'}: No space left".encode() in done.stderr
