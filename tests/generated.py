@@ -39,7 +39,13 @@ def commands() -> str:
 
 
 def _help(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, terminal_width=100, max_content_width=100)
+    context = click.Context(
+        command,
+        info_name=path,
+        terminal_width=100,
+        max_content_width=100,
+        help_option_names=["-h", "--help"],  # as every command has them from `misc`
+    )
     lines = [line.rstrip() for line in command.get_help(context).splitlines()]
     text = "\n".join(lines)
     return f"## {path}\n\n```text\n{text}\n```\n"
