@@ -7,9 +7,11 @@ another.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -54,6 +56,35 @@ def _end(number: int, _: FrameType | None) -> None:
     global _received
     _received = number
     raise Ended(number)
+
+
+@contextmanager
+def bounded(seconds: float, give_up: Callable[[], None]) -> Iterator[None]:
+    """After a signal the way out may take so long; then `give_up` is called and the process ends.
+
+    For blocks that use a library which may wait forever for threads or processes of its own. The
+    thread is started beforehand and only looks: a handler must not take locks.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while _received is None:
+            if over.wait(0.5):
+                return
+        time.sleep(seconds)
+        code, word = ENDINGS[_received]
+        try:
+            give_up()
+            os.write(2, f"misc: {word}\n".encode())
+        finally:
+            os._exit(code)
+
+    threading.Thread(target=watch, name="misc-way-out", daemon=True).start()
+    try:
+        yield
+    finally:
+        if _received is None:
+            over.set()
 
 
 @contextmanager

@@ -55,6 +55,8 @@ def prepare_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     elif isinstance(sys.stderr, io.TextIOWrapper) and _is_real(sys.stderr):
         sys.stderr = _wrapped(sys.stderr, _Forgiving)
+        # With PYTHONUNBUFFERED it was not line-buffered, because it had no buffer at all.
+        sys.stderr.reconfigure(line_buffering=True)
 
 
 def _is_real(stream: io.TextIOWrapper) -> bool:

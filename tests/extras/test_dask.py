@@ -209,20 +209,41 @@ def _posteriors_here(method: Any) -> dict[str, Any]:
     return {"items": labels.items.to_pylist(), POSTERIORS: found.posteriors, "changes": changes}
 
 
-def test_an_interrupt_leaves_no_process_and_no_output() -> None:
+@pytest.mark.parametrize("moment", ["at the start", "while reading", "in the sweeps"])
+def test_an_interrupt_leaves_no_process_and_no_output(moment: str, tmp_path: Path) -> None:
     words = ("--engine", "dask", "--aggregator", "ds-em", "--tol", "0", "--max-iter", "100000")
     command = [sys.executable, "-m", "misc_cli", "aggregate", "answers.csv", *words]
-    process = subprocess.Popen(
-        [*command, "--no-calibrate", "-v", "-o", "labels.csv"], stderr=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    while "dashboard" not in process.stderr.readline():
-        assert process.poll() is None
-    time.sleep(3)
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert children
-    os.kill(process.pid, signal.SIGINT)
-    assert process.wait(60) == 130
-    _until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
-    process.stderr.close()
-    assert sorted(path.name for path in Path().iterdir()) == ["answers.csv"]
+    told = tmp_path / "told.txt"
+    with told.open("w") as stderr:
+        process = subprocess.Popen(
+            [*command, "--no-calibrate", "-v", "-o", "labels.csv"], stderr=stderr
+        )
+    children: list[Any] = []
+
+    def started() -> bool:
+        assert process.poll() is None, told.read_text()
+        children[:] = psutil.Process(process.pid).children(recursive=True)
+        return bool(children) and (moment == "at the start" or "dashboard" in told.read_text())
+
+    try:
+        _until(started)
+        time.sleep({"at the start": 0, "while reading": 0.1, "in the sweeps": 3}[moment])
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(30) == 130
+        _until(lambda: not any(map(_runs, children)), seconds=20)
+        lines = told.read_text().splitlines()
+        assert lines[-1] == "misc: interrupted"
+        assert all(line.startswith("misc: ") for line in lines), lines
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "told.txt"]
+    finally:
+        for left in filter(_runs, children):
+            left.kill()
+        process.kill()
+        process.wait()
+
+
+def _runs(process: Any) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != "zombie")
+    except psutil.NoSuchProcess:
+        return False

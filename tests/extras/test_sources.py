@@ -64,7 +64,9 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     run = {"cwd": folder, "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"}, **who}
     process = None
     try:
-        subprocess.run([initdb, *map(str, arguments)], check=True, capture_output=True, **run)
+        subprocess.run(
+            [initdb, *map(str, arguments)], check=True, capture_output=True, timeout=60, **run
+        )
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
