@@ -2,7 +2,9 @@
 
 warnings   one line each, always, unless --quiet
 summary    on a terminal, or with --verbose
-progress   on a terminal, once a run has lasted long enough to make one wonder
+cost       before an automatic choice that takes a while; on a terminal, or with --verbose
+progress   on a terminal, once a run has lasted long enough to make one wonder; with --verbose
+           elsewhere a line every ten seconds
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import logs
+from misc_cli.core.iteration import COST
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from misc_cli.core.types import Iteration
 
 PATIENCE_SECONDS = 0.4
-REFRESH_SECONDS = 0.1
+WORTH_TELLING_SECONDS = 3.0
 
 Row = tuple[str, str]
 
@@ -37,7 +40,8 @@ class Console:
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self._progress = _Progress() if self.terminal and not self.quiet else None
+        self.pace = logs.Pace()
+        self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
 
     def warn(self, text: str) -> None:
         """Say it once, and keep it for run.json."""
@@ -86,8 +90,22 @@ class Console:
     def on_iteration(self, iteration: Iteration) -> None:
         if self.log is not None:
             self.log.on_iteration(iteration)
+        if iteration.stage == COST and self.pace.choice is None:
+            self._announce(iteration)
+        self.pace.hear(iteration)
         if self._progress is not None:
-            self._progress.show(iteration)
+            self._progress.show()
+
+    def _announce(self, iteration: Iteration) -> None:
+        """What a choice will take, where that is worth a thought."""
+        seconds, fast, most = (iteration.extra.get(key) for key in ("seconds", "fast", "most"))
+        assert isinstance(seconds, float)
+        if isinstance(most, float | int):
+            seconds = min(seconds, most)
+        if seconds <= WORTH_TELLING_SECONDS:
+            return
+        shorter = isinstance(fast, float) and fast < seconds / 2
+        self.note(f"about {seconds:.0f} s" + (f"; --fast takes {fast:.0f} s" if shorter else ""))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -104,10 +122,18 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
+            heart = logs.Heart(self._beat)
+            if self.verbose and not self.quiet and not self.terminal:
+                heart.start()
             try:
                 yield
             finally:
+                heart.stop()
                 self.settle()
+
+    def _beat(self) -> None:
+        if self.pace.latest is not None or self.pace.choice is not None:
+            self._say(f"misc: {describe(self.pace)}", "")
 
     def settle(self) -> None:
         """Take the live line away, before anything else is written to the terminal."""
@@ -178,33 +204,45 @@ def print_tables(tables: Sequence[Table]) -> None:
 class _Progress:
     """One line that says where the run is; nothing at all for a run that is over at once."""
 
-    def __init__(self) -> None:
-        self.started = time.monotonic()
-        self.shown = 0.0
+    def __init__(self, pace: logs.Pace) -> None:
+        self.pace = pace
         self.status: Any = None
 
-    def show(self, iteration: Iteration) -> None:
-        now = time.monotonic()
-        if now - self.started < PATIENCE_SECONDS or now - self.shown < REFRESH_SECONDS:
+    def show(self) -> None:
+        """Put the line there if it is time; from then on it keeps itself up to date."""
+        wait = time.monotonic() - self.pace.born < PATIENCE_SECONDS
+        if self.status is not None or (wait and not self._long):
             return
-        self.shown = now
-        text = self._describe(iteration, now - self.started)
-        if self.status is None:
-            console = _rich()
-            if console.is_dumb_terminal:
-                return
-            self.status = console.status(text, spinner="dots")
-            self.status.start()
-        self.status.update(text)
+        console = _rich()
+        if console.is_dumb_terminal:
+            return
+        self.status = console.status(self, spinner="dots")
+        self.status.start()
+
+    @property
+    def _long(self) -> bool:
+        return (self.pace.seconds_left or 0.0) > WORTH_TELLING_SECONDS
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(describe(self.pace))
 
     def close(self) -> None:
         if self.status is not None:
             self.status.stop()
             self.status = None
 
-    @staticmethod
-    def _describe(iteration: Iteration, seconds: float) -> str:
-        parts = [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
+
+def describe(pace: logs.Pace) -> str:
+    """Where a run is, in a line: what is tried, how many of how many, the time spent and left."""
+    parts = []
+    iteration, choice = pace.latest, pace.choice
+    trying = None if choice is None else choice.extra["trying"]
+    if choice is not None and trying:
+        parts += [f"tried {choice.iteration} of {choice.extra['of']}", f"now {trying}"]
+    elif iteration is not None:
+        parts += [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
         of = iteration.extra.get("of")
         if of is None:
             parts.append(f"{iteration.stage} iteration {iteration.iteration}")
@@ -213,8 +251,13 @@ class _Progress:
             parts.append(str(iteration.extra.get("candidate", "")))
         if iteration.change is not None:
             parts.append(f"change {iteration.change:.2g}")
-        parts.append(f"{seconds:.0f} s")
-        return printable(" · ".join(parts))
+    parts.append(f"{time.monotonic() - pace.born:.0f} s")
+    left = pace.seconds_left
+    if left is not None and left >= 1.0:
+        parts.append(f"about {left:.0f} s left")
+    elif trying:
+        parts.append("longer than expected" if left == 0.0 else "about 1 s left")
+    return printable(" · ".join(parts))
 
 
 _console: Any = None

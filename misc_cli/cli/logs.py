@@ -1,6 +1,7 @@
 """A log for machines and for those who look next morning: one line per event, text or JSON.
 
 start      the command as it was called
+cost       what an automatic choice is expected to take, before it starts
 stage      a new part of the run
 heartbeat  every ten seconds: stage, done, of, seconds_left (null where nobody can know)
 warning    as it comes
@@ -18,11 +19,12 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from misc_cli.core.iteration import COST
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,6 +36,70 @@ BEAT_SECONDS = 10.0
 current: Log | None = None
 
 
+class Pace:
+    """Where a run is, and what is left of it by the pace so far."""
+
+    def __init__(self) -> None:
+        self.born = self.started = time.monotonic()
+        self.stage: str | None = None
+        self.since = self.started
+        self.latest: Iteration | None = None
+        self.heard = self.started
+        self.choice: Iteration | None = None  # how far an automatic choice is
+
+    def hear(self, iteration: Iteration) -> bool:
+        """Take note of where the run is; whether that is a new stage."""
+        self.heard = time.monotonic()
+        if iteration.stage == COST:
+            if self.choice is None:
+                self.started = self.heard
+            self.choice = iteration
+            return False
+        self.latest = iteration
+        if iteration.stage == self.stage:
+            return False
+        self.stage, self.since = iteration.stage, self.heard
+        return True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """None where nobody can know.
+
+        Of an automatic choice the counted work says it: at first as it was announced, and the more
+        of it is done, the more by how long that took. Of another stage the number of its steps.
+        """
+        now = time.monotonic()
+        if self.choice is not None:
+            announced, share = (float(self.choice.extra[key] or 0) for key in ("seconds", "share"))
+            spent = self.heard - self.started
+            left = (1.0 - share) * (spent + (1.0 - share) * announced)
+            return max(round(left - (now - self.heard), 1), 0.0)
+        if self.latest is None:
+            return None
+        done, of = self.latest.iteration, self.latest.extra.get("of")
+        if not isinstance(of, int) or not done:
+            return None
+        return round((now - self.since) / done * (of - done), 1)
+
+
+class Heart:
+    """Calls a function every ten seconds, from a thread of its own, until it is stopped."""
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self.beat = beat
+        self._stop = Event()
+
+    def start(self) -> None:
+        def pulse() -> None:
+            while not self._stop.wait(BEAT_SECONDS):
+                self.beat()
+
+        Thread(target=pulse, name="heartbeat", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
 class Log:
     """Where events go: the file of this descriptor, in this format."""
 
@@ -41,10 +107,8 @@ class Log:
         self.descriptor = descriptor
         self.style = style
         self.is_stderr = is_stderr
-        self.stage: str | None = None
-        self.since = time.monotonic()
-        self.latest: Iteration | None = None
-        self._stop = Event()
+        self.pace = Pace()
+        self.heart = Heart(self.beat)
 
     def event(self, event: str, level: str = "info", **fields: Any) -> None:
         """One line; a full disk or a closed pipe never decides the outcome of a run."""
@@ -64,30 +128,22 @@ class Log:
             os.write(self.descriptor, f"{line}\n".encode("utf-8", "replace"))
 
     def on_iteration(self, iteration: Iteration) -> None:
-        self.latest = iteration
-        if iteration.stage != self.stage:
-            self.stage, self.since = iteration.stage, time.monotonic()
+        if iteration.stage == COST and self.pace.choice is None:
+            extra = iteration.extra
+            self.event("cost", seconds=extra["seconds"], fast_seconds=extra["fast"])
+        if self.pace.hear(iteration):
             self.event("stage", stage=iteration.stage)
 
     def beat(self) -> None:
-        """Where the run is; what is left of a stage follows from its pace so far."""
-        done = of = left = None
-        if self.latest is not None:
-            done, of = self.latest.iteration, self.latest.extra.get("of")
-            if isinstance(of, int) and done:
-                spent = time.monotonic() - self.since
-                left = round(spent / done * (of - done), 1)
-        self.event("heartbeat", stage=self.stage, done=done, of=of, seconds_left=left)
-
-    def start(self) -> None:
-        def pulse() -> None:
-            while not self._stop.wait(BEAT_SECONDS):
-                self.beat()
-
-        Thread(target=pulse, name="heartbeat", daemon=True).start()
-
-    def stop(self) -> None:
-        self._stop.set()
+        """Where the run is."""
+        latest = self.pace.latest
+        self.event(
+            "heartbeat",
+            stage=self.pace.stage,
+            done=None if latest is None else latest.iteration,
+            of=None if latest is None else latest.extra.get("of"),
+            seconds_left=self.pace.seconds_left,
+        )
 
 
 def _word(value: Any) -> str:
@@ -109,11 +165,11 @@ def writing(command: Sequence[str], style: str | None, file: str | None) -> Iter
     current = log = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
     try:
         log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
-        log.start()
+        log.heart.start()
         yield
         current = None  # after an error the log still hears what the error is
     finally:
-        log.stop()
+        log.heart.stop()
 
 
 def _open(file: str | None) -> int:

@@ -471,7 +471,8 @@ def talking() -> Callable[[F], F]:
             "--verbose",
             section=part,
             is_flag=True,
-            help="The summary also where stderr is no terminal; tracebacks of defects.",
+            help="The summary, the expected time and every ten seconds where the run is, also if "
+            "stderr is no terminal; tracebacks of defects.",
         ),
         option(
             "--log-format",

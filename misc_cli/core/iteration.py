@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from misc_cli.core.votes import Floats
 
 
+# The stage that tells what an automatic choice will cost, before it starts, and after each trial
+# how much of that is done: for who watches, never part of a run's record.
+COST = "cost"
+
+
 @dataclass(frozen=True)
 class Iteration:
     """One line of diagnostics; `posteriors` is a reference for observers and is never written."""

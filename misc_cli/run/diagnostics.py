@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from misc_cli.core.iteration import COST
 from misc_cli.core.types import Codes, Iteration, OnIteration, ignore_iteration
 from misc_cli.evaluate.metrics import expected_error
 
@@ -29,6 +30,9 @@ class Recorder:
         return replace(iteration, posteriors=None, extra=extra)
 
     def __call__(self, iteration: Iteration) -> None:
+        if iteration.stage == COST:
+            self.forward(iteration)
+            return
         self.records.append(
             {
                 "stage": iteration.stage,

@@ -210,7 +210,7 @@ def _searched(
     lighten: Lighten,
 ) -> Fit:
     """The automatic choice; `completed` are the candidates of a completer that was asked for."""
-    from misc_cli.run import plan
+    from misc_cli.run import cost, plan
     from misc_cli.select.search import search
     from misc_cli.select.trial import Method
 
@@ -233,6 +233,10 @@ def _searched(
             preset,
             plan.MAX_TRIED_CELLS,
         )
+    fast = None
+    if methods.aggregator is None:
+        fast = cost.fast_seconds(labels, Method(BASELINE, _builds_on(methods)))
+    expected = cost.counted(labels, pure, completed, insist=insist)
     found = search(
         labels,
         pure,
@@ -243,7 +247,7 @@ def _searched(
         calibrate=settings.calibrate,
         seed=seed,
         time_budget=settings.time_budget,
-        on_iteration=on_iteration,
+        on_iteration=cost.Counting(expected, on_iteration, fast=fast, most=settings.time_budget),
         lighten=lighten,
     )
     if insist:
