@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +33,12 @@ from misc_cli.select.calibrate import (
     temper,
     vote_shares,
 )
-from misc_cli.select.choose import lead, null_score, weights
+from misc_cli.select.choose import SIGNIFICANT, lead, null_score, weights
 from misc_cli.select.compare import compare
+from misc_cli.select.leaderboard import Score
 from misc_cli.select.processes import Deadline
-from misc_cli.select.search import calibration_of, search
-from misc_cli.select.trial import Method
+from misc_cli.select.search import _voters, calibration_of, search
+from misc_cli.select.trial import Candidate, Method
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 from tests.conftest import PAPER_SIX, Load
 from tests.crowds import labels_from
@@ -90,6 +93,20 @@ def test_a_lead_is_counted_in_standard_errors_of_workers() -> None:
     repeated = lead(np.repeat(ahead, 10), np.repeat(behind, 10), np.repeat(workers, 10))
     assert repeated == pytest.approx(alone)
     assert lead(behind, behind, workers) == 0.0
+
+
+@pytest.mark.parametrize(("errors", "insist"), [(0.9, False), (1.1, False), (0.9, True)])
+def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float, insist: bool) -> None:
+    """Ahead of the pure result by so many times what is significant, on all folds."""
+    random = np.random.default_rng(0)
+    pure, noise = random.normal(size=(2, 40))
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    ahead = pure + noise + errors * SIGNIFICANT / np.sqrt(40)
+    tucker = Candidate(method("ds-em"), passes=1)
+    score = Score(tucker, {"hard": ahead}, seconds=0.0, posteriors=[np.empty((0, 3))])
+    work: Any = SimpleNamespace(folds=[None], workers=np.arange(40, dtype=np.int32))
+    assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
+    assert _voters(work, [score], pure, insist) == ([score] if errors > 1 or insist else [])
 
 
 def test_methods_count_by_their_share_of_the_best_lead() -> None:
