@@ -11,7 +11,6 @@ import click
 from misc_cli.cli import options
 from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
-from misc_cli.core.parameters import DUPLICATES
 from misc_cli.run import registry
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
@@ -92,10 +91,11 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     leader's, is its share. Truth, if given, is only reported.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.core.encode import encode, encode_truth
+    from misc_cli.core.encode import encode_truth
     from misc_cli.core.parallel import thread_limit
     from misc_cli.io.read import read_answer_columns, read_known
     from misc_cli.io.write import TABLES, check_writable
+    from misc_cli.run.pipeline import encoded
     from misc_cli.select.compare import compare
 
     console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
@@ -105,15 +105,11 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     known = [parameters["truth"]] if parameters["truth"] else []
     check_writable(places, [*answers, *known])
     reading = options.read_options_from(parameters)
-    order = parameters["class_order"]
     with console.watching(), thread_limit(parameters["threads"]):
         columns = options.with_workers(read_answer_columns(answers, reading)).answers
-        encoding = encode(
-            columns,
-            duplicates=parameters["duplicates"] or DUPLICATES[0],
-            class_order=None if order is None else list(order),
-        )
-        labels = encoding.labels
+        # warns of what `aggregate` warns of
+        rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
+        labels = encoded(columns, rules).labels
         truth = None
         if known:
             truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)

@@ -93,3 +93,14 @@ def test_known_items_are_never_asked_again() -> None:
     words = ["--aggregator", "ds-em", "--gold", "truth.csv", "-o", "asked.csv"]
     assert run(["queue", "answers.csv", *words]) == 0
     assert Path("asked.csv").read_text().splitlines()[1:] == []
+
+
+def test_it_warns_of_what_aggregate_warns_of(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"w{w},i{i},{'ab'[(i * w) % 2]}" for i in range(40) for w in range(4)]
+    place = tmp_path / "answers.csv"
+    place.write_text("worker,item,label\n" + "\n".join([*rows, "w0,i0,b"]) + "\n")
+    words = ["--completers", "none", "--aggregators", "mv,one-coin"]
+    assert run(["compare", str(place), *words]) == 0
+    assert "a worker gave an item more than one label" in capfd.readouterr().err
