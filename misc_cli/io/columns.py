@@ -39,8 +39,8 @@ textid tweetid postid commentid reviewid pairid queryid
 task question example object document doc image unit instance sample picture photo
 inputhash hitid assignmenttaskid
 text sentence tweet comment url file filename imagename imageurl imagefile
-utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
-utterance clip video audio passage paragraph snippet article abstract
+stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
+stimulus utterance clip video audio passage paragraph snippet article abstract
 """
 _LABELS = """
 label

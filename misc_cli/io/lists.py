@@ -155,9 +155,11 @@ def _by_key(outer: Record) -> list[Record] | None:
     roles = find_roles(sorted(map(singular, keys)))
     if not roles["worker"] and not any(_is_objects(values[0][key]) for key in lists):
         return None
-    if not lists:
-        return values if roles["worker"] and roles["label"] else None
-    if roles["item"] or "id" in keys:
+    several = lists or not find_roles(sorted(keys))["worker"]  # annotators, not annotator
+    if not several:
+        return values if roles["label"] else None
+    named = find_roles(sorted(keys), {"item": SYNONYMS["item"][:4]})["item"]  # not by its text
+    if named or "id" in keys:
         return values
     return [{"item_id": key, **value} for key, value in outer.items()]
 

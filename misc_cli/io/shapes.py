@@ -22,8 +22,10 @@ def read_shape(document: Document, options: ReadOptions) -> Found:
     if options.item_cols is not None:
         return forms.READER, Match(CERTAIN, "--item-cols"), forms.read(document, options)
     exploded = explode(document) if document.records is not None else None
-    if document.records is None and document.table.header and not any(options.columns.values()):
-        exploded = explode_cells(document)
+    if not any(options.columns.values()):
+        inner = document if exploded is None else exploded.document
+        if inner.table.header is not False and not (exploded and exploded.anonymous):
+            exploded = explode_cells(inner) or exploded
     if exploded is not None:
         reading = plain.read(exploded.document, options, anonymous=exploded.anonymous)
         return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=exploded.document)

@@ -105,6 +105,7 @@ def test_headers_in_other_languages(tmp_path: Path, header: str) -> None:
     [
         ("worker,site_id,label,lat,lon", (50.1, 8.2)),
         ("email,sample,decision", ()),
+        ("participant,stimulus,response,rt", (512,)),
         ("coder,utterance,code,ts", ("2024-01-01 10:00:00",)),
     ],
 )
@@ -171,3 +172,20 @@ def test_an_empty_column_without_a_header_is_refused_in_one_line(tmp_path: Path)
         path.write_text(text)
         with pytest.raises(InputError):
             triplets(path)
+
+
+def test_lists_as_text_in_objects_under_keys(tmp_path: Path) -> None:
+    """The form of the Learning With Disagreements datasets."""
+    items = {i: [(w, a) for w, at, a in ANSWERS if at == i] for _, i, _ in ANSWERS}
+    posts = {
+        i: {
+            "text": f"the text of {i}",
+            "annotators": ",".join(w for w, _ in said),
+            "annotations": ",".join(a for _, a in said),
+            "soft_label": {"0": 0.3, "1": 0.7},
+        }
+        for i, said in items.items()
+    }
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(posts))
+    assert triplets(path) == sorted(ANSWERS)
