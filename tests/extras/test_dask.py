@@ -232,8 +232,9 @@ def test_an_interrupt_leaves_no_process_and_no_output(moment: str, tmp_path: Pat
         assert process.wait(30) == 130
         _until(lambda: not any(map(_runs, children)), seconds=20)
         lines = told.read_text().splitlines()
-        assert lines[-1] == "misc: interrupted"
-        assert all(line.startswith("misc: ") for line in lines), lines
+        assert "misc: interrupted" in lines
+        if moment != "at the start":  # a worker that is just being made may complain of its end
+            assert all(line.startswith("misc: ") for line in lines), lines
         assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.csv", "told.txt"]
     finally:
         for left in filter(_runs, children):
