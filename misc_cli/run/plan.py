@@ -80,7 +80,7 @@ def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -
 
 
 def fallback(preset: str, seed: int) -> Method:
-    """What breaks ties where no method forecasts better than the null."""
+    """What is weighed with the votes where no method forecasts better than the null."""
     return _made(FALLBACK.aggregator, FALLBACK, preset, {}, seed)[0]
 
 

@@ -132,7 +132,8 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
     if reasons["fallback"]:
         pure = (
             "no method forecasts hidden answers better than the workers' own label shares, so they "
-            f"say nothing of items: the votes decide, and {reasons['fallback']} breaks their ties"
+            "say nothing of items: an item's vote shares count, times what "
+            f"{reasons['fallback']} makes of it"
         )
     elif len(kept) == 1:
         pure = f"{kept[0]} forecasts hidden answers best"

@@ -3,7 +3,7 @@
 1. Every pure method forecasts hidden answers: the quick ones all of them; a slow one stops as soon
    as it cannot come near the best of those. The mean of their posteriors, each weighted by its
    share of the best lead over the null, is the pure result. If no lead is above the null's own
-   luck, hidden answers say nothing of items, and the votes decide.
+   luck, hidden answers say nothing of items, and the vote shares count.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
    by the labels it would write, against those of the pure result. If the best is significantly
    ahead, all candidates that cannot be told apart from it vote.
@@ -87,8 +87,8 @@ def search(
     """The best we know how to give of these methods.
 
     `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
-    if there are none); `fallback` breaks ties where the null is not beaten; `insist` takes the best
-    completion whatever is said of it.
+    if there are none); `fallback` is weighed with the votes where the null is not beaten; `insist`
+    takes the best completion whatever is said of it.
     """
     deadline, last = (
         Deadline(None if time_budget is None else share * time_budget)
@@ -175,8 +175,8 @@ def warn_of_time(left_out: Sequence[str]) -> None:
 def _warn_of_the_null(fallback: Method) -> None:
     warnings.warn(
         "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items, and the votes decide, with {fallback.name} where they tie; if "
-        "workers abstain on purpose, as labelling functions do, try --missing informative",
+        f"say little of items; an item's vote shares count, times what {fallback.name} makes of it; "
+        "if workers abstain on purpose, as labelling functions do, try --missing informative",
         MiscWarning,
         stacklevel=4,
     )
@@ -267,7 +267,7 @@ def mean_of(
 ) -> Aggregation:
     """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
 
-    `by_votes` makes that the prior of vote shares instead: it breaks their ties.
+    `by_votes` multiplies that with the vote shares.
     """
     posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
     if by_votes:

@@ -310,7 +310,7 @@ def test_where_answers_say_nothing_of_items_the_vote_shares_count() -> None:
     completer = registry.create("completer", "tucker")
     completed = plan.completions(labels, "tucker", completer, pure[0].aggregator, {"passes": 1})
     fallback = plan.fallback("robust", 0)
-    with pytest.warns(MiscWarning, match="the votes decide"):
+    with pytest.warns(MiscWarning, match="vote shares count"):
         found = search(labels, pure, completed[:1], fallback=fallback)
     assert not found.selection["null"]["beaten"]
     assert found.selection["completed"] == []
