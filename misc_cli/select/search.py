@@ -175,7 +175,7 @@ def warn_of_time(left_out: Sequence[str]) -> None:
 def _warn_of_the_null(fallback: Method) -> None:
     warnings.warn(
         "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items; an item's vote shares count, times what {fallback.name} makes of it; "
+        f"say little of items; vote shares count, times what {fallback.name} makes of an item; "
         "if workers abstain on purpose, as labelling functions do, try --missing informative",
         MiscWarning,
         stacklevel=4,
