@@ -94,7 +94,7 @@ def counted(
     labels: Labels, pure: Sequence[Method], completed: Sequence[Method], *, insist: bool = False
 ) -> Cost:
     """The work of a choice among these; a slow method may be given up earlier."""
-    size = _size(labels)
+    size = size_of(labels)
     n_folds = _n_folds(size)
     many = size.answers >= MANY_ANSWERS
 
@@ -118,7 +118,7 @@ def counted(
 
 def fast_seconds(labels: Labels, baseline: Method) -> float:
     """What --fast takes: the baseline on all answers, and on the folds that calibrate it."""
-    size = _size(labels)
+    size = size_of(labels)
     return AT_LEAST + (1 + _n_folds(size)) * seconds_of(baseline, size)
 
 
@@ -129,7 +129,8 @@ def _n_folds(size: Size) -> int:
     return min(wanted, math.ceil(max(size.answers - size.items, 0) / hidden))
 
 
-def _size(labels: Labels) -> Size:
+def size_of(labels: Labels) -> Size:
+    """What the work on these labels is counted by."""
     return Size(labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
 
 

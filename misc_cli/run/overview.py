@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from misc_cli.core.encode import encode
-from misc_cli.core.types import Answers
+from misc_cli.core.types import Answers, Labels
 from misc_cli.evaluate.agreement import krippendorff_alpha, pairwise_agreement
+from misc_cli.run import plan, registry
+from misc_cli.run.cost import AT_LEAST, counted, seconds_of, size_of
+from misc_cli.run.settings import Settings
+from misc_cli.select.trial import Method
 
 
 def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
@@ -40,7 +44,21 @@ def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
         "alpha": _finite(krippendorff_alpha(votes)),
         "agreement": _finite(pairwise_agreement(votes)),
         "one_label_workers": [names[at] for at in np.flatnonzero(monotone)] if names else [],
+        "seconds": _seconds(labels),
     }
+
+
+def _seconds(labels: Labels) -> dict[str, float]:
+    """About what each method takes, calibration left out; and the automatic choice."""
+    preset = Settings.preset
+    methods = [
+        Method(name, registry.create("aggregator", name, preset))
+        for name in registry.own_names("aggregator")
+        if labels.ordered or name != "mmce-o"
+    ]
+    each = {method.name: AT_LEAST + seconds_of(method, size_of(labels)) for method in methods}
+    each["auto"] = counted(labels, plan.roster(labels, preset, {}, 0), []).seconds
+    return {name: round(seconds, 1) for name, seconds in each.items()}
 
 
 def _spread(counts: Any) -> dict[str, float]:

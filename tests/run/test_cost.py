@@ -44,7 +44,7 @@ def test_every_trial_is_counted_and_the_record_stays_as_it_was() -> None:
     slow = [line.extra["trying"] for line in costs if line.extra["trying"] == "ebcc, mmce-c"]
     assert slow, "after the quick ones, those that are tried now are named"
     assert all(record["stage"] != COST and "share" not in record for record in recorder.records)
-    assert cost._n_folds(cost._size(labels)) == len(Judging(labels).folds)
+    assert cost._n_folds(cost.size_of(labels)) == len(Judging(labels).folds)
 
 
 def test_more_work_costs_more_and_fast_costs_less() -> None:
