@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -100,7 +101,8 @@ def _plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     found = {"aggregator": points, "completer": {}}
     monkeypatch.setattr(registry, "_plugins", found.__getitem__)
-    monkeypatch.setattr(aggregate.command, "params", list(aggregate.command.params))
+    own = [copy.copy(parameter) for parameter in aggregate.command.params]  # their help changes
+    monkeypatch.setattr(aggregate.command, "params", own)
     monkeypatch.setattr(aggregate.command, "plugins", [])
     method_options.cache_clear()
 
