@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
+from misc_cli.core.draw import Draw, Positions, fold_draws, item_keys, without
+from misc_cli.core.parallel import map_in_order
 from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.core.votes import SparseVotes
 
@@ -18,6 +20,9 @@ HIDDEN_SHARE = 0.1
 ENOUGH_HIDDEN = 30_000
 MOST_FOLDS = 10
 MOST_HIDDEN = 50_000  # in one fold
+# From so many on, what is hidden follows from names (core/draw.py), so that every engine hides the
+# same; fewer are drawn by their order, which takes all of them in one memory.
+DRAWN_BY_NAME = 1_000_000
 FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything else
 
 
@@ -59,34 +64,49 @@ def folds(
     """
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
-    answers = answers_of(votes)
     # a start that these answers taught would know the hidden ones
     labels = replace(labels, start=None if labels.start is None else labels.start.prior_only)
+    answers = answers_of(votes)
+    draw = _by_name if votes.n_votes >= DRAWN_BY_NAME else _by_order
+    for chosen in draw(labels, answers, n_folds, max(1, round(fraction * len(answers))), seed):
+        if len(chosen) == 0:
+            return
+        kept = SparseVotes(without(votes.matrix, chosen), votes.n_workers, votes.n_classes)
+        yield replace(labels, votes=kept), answers.take(chosen)
+
+
+def _by_order(
+    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
+) -> Iterator[Positions]:
+    """Shuffled: positions among the answers, fold by fold."""
     rng = np.random.default_rng(seed)
     # rank the answers at random within their item; the first of each item stays
     order = np.lexsort((rng.random(len(answers)), answers.items))
     keep_one = np.zeros(len(answers), dtype=bool)
-    starts = votes.matrix.indptr[:-1][np.diff(votes.matrix.indptr) > 0]
+    starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
     keep_one[order[starts]] = True
     candidates = np.flatnonzero(~keep_one)
     rng.shuffle(candidates)
-    size = max(1, round(fraction * len(answers)))
     for fold in range(n_folds):
-        chosen = np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
-        if len(chosen) == 0:
-            return
-        yield replace(labels, votes=_without(votes, chosen)), answers.take(chosen)
+        yield np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
 
 
-def _without(votes: SparseVotes, rows: npt.NDArray[np.intp]) -> SparseVotes:
-    data = np.ones(votes.n_votes, dtype=bool)
-    data[rows] = False
-    gone = np.concatenate([[0], np.cumsum(~data)])
-    pointers = votes.matrix.indptr - gone[votes.matrix.indptr].astype(votes.matrix.indptr.dtype)
-    kept = sp.csr_array(
-        (votes.matrix.data[data], votes.matrix.indices[data], pointers), shape=votes.matrix.shape
-    )
-    return SparseVotes(kept, votes.n_workers, votes.n_classes)
+def _by_name(
+    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
+) -> Iterator[Positions]:
+    """As every engine draws: positions among the answers, fold by fold."""
+    votes = labels.votes
+    firsts = np.cumsum([0, *(votes.block(rows).nnz for rows in votes.blocks)])
+
+    def drawn(at: int, draw: Draw) -> Positions:
+        rows = votes.blocks[at]
+        keys = item_keys(labels.items.slice(rows.start, rows.stop - rows.start))
+        positions: Positions = firsts[at] + draw.hidden(votes.block(rows), votes.n_classes, keys)
+        return positions
+
+    for draw in fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed):
+        of_blocks = map_in_order(partial(drawn, draw=draw), list(range(len(votes.blocks))))
+        yield np.concatenate(list(of_blocks))
 
 
 def log_score(forecast: Floats, hidden: Triplets) -> Floats:

@@ -55,11 +55,16 @@ class Calibration:
 
     def __call__(self, posteriors: Floats, labels: Labels) -> Floats:
         """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain."""
+        shares = vote_shares(labels) if self.votes > 0.0 else None
+        return self.soften(posteriors, shares, labels.gold)
+
+    def soften(self, posteriors: Floats, shares: Floats | None, gold: Codes | None) -> Floats:
+        """The same of some items, given their vote shares (None: they have no weight)."""
         softened = temper(posteriors, self.temperature)
-        if self.votes > 0.0:
-            softened = _mixed(softened, vote_shares(labels), self.votes)
-        if labels.gold is not None:
-            clamp(softened, labels.gold)
+        if shares is not None:
+            softened = _mixed(softened, shares, self.votes)
+        if gold is not None:
+            clamp(softened, gold)
         return softened
 
 
@@ -75,8 +80,12 @@ def temper(posteriors: Floats, temperature: float) -> Floats:
 def vote_shares(labels: Labels) -> Floats:
     """Each class's share of an item's votes with one more vote for all alike, (n_items, K)."""
     votes = labels.votes
-    shares = np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
-    shares += 1.0 / votes.n_classes
+    return shares_of(np.concatenate([votes.class_totals(rows) for rows in votes.blocks]))
+
+
+def shares_of(totals: Floats) -> Floats:
+    """Vote shares from the votes that each class has on an item, (n, n_classes) both."""
+    shares = totals + 1.0 / totals.shape[1]
     normalised: Floats = shares / shares.sum(axis=1, keepdims=True)
     return normalised
 
@@ -107,10 +116,7 @@ def calibration_surface(
     """
     if many:
         said = _forecast(labels, posteriors, MANY_SHRINKAGE, hidden)[1]
-        known = posteriors[hidden.items]
-        column = [np.einsum("pc,pc->p", temper(known, at), said) for at in TEMPERATURES]
-        alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
-        return alone
+        return surface_of_many(posteriors[hidden.items], said)
     shares = temper(vote_shares(labels), VOTE_SHARPNESS)
     by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
     of_items = posteriors[hidden.items]
@@ -121,6 +127,15 @@ def calibration_surface(
         mixed = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
         surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
     return surface
+
+
+def surface_of_many(of_items: Floats, said: Floats) -> Floats:
+    """The same, given the hidden answers' items' posteriors and how likely each class makes them,
+    (n_hidden, n_classes) both: the votes have no weight.
+    """
+    column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+    alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
+    return alone
 
 
 def _forecast(
@@ -154,8 +169,14 @@ def gold_calibration(
     posteriors and labels did not know the gold items; `gold` (n_items,) has -1 elsewhere.
     """
     rows = np.flatnonzero(gold >= 0)
-    known, shares = posteriors[rows], vote_shares(labels)[rows]
-    right = np.arange(len(rows)), gold[rows]
+    return calibration_of_known(posteriors[rows], vote_shares(labels)[rows], gold[rows], hidden)
+
+
+def calibration_of_known(
+    known: Floats, shares: Floats, classes: Codes, hidden: Calibration
+) -> Calibration:
+    """The same, given only the gold items: posteriors, vote shares (n, n_classes), classes."""
+    right = np.arange(len(classes)), classes
     best, most = hidden, -np.inf
     for temperature in GOLD_TEMPERATURES:
         softened = temper(known, temperature)

@@ -8,8 +8,10 @@ best lead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from misc_cli.core.holdout import Triplets, answers_of, log_score
 from misc_cli.core.types import Codes, Floats, Labels
@@ -54,9 +56,13 @@ def null_score(kept: Labels, hidden: Triplets) -> Floats:
     answers = answers_of(kept.votes)
     cells = answers.workers.astype(np.int64) * kept.n_classes + answers.classes
     counts = np.bincount(cells, minlength=kept.n_workers * kept.n_classes)
-    said = counts.reshape(kept.n_workers, kept.n_classes)[hidden.workers].astype(np.float64)
-    crowd = np.bincount(answers.classes, minlength=kept.n_classes) / len(answers)
-    said += NULL_SHRINKAGE * crowd
+    return null_score_of(counts.reshape(kept.n_workers, kept.n_classes), hidden)
+
+
+def null_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """The same, given how often each worker said each class, (n_workers, n_classes)."""
+    said = counts[hidden.workers].astype(np.float64)
+    said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
     return log_score(said / said.sum(axis=1, keepdims=True), hidden)
 
 

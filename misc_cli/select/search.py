@@ -25,6 +25,7 @@ from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import (
     Aggregation,
+    Codes,
     Floats,
     Labels,
     Lighten,
@@ -107,16 +108,8 @@ def search(
     scores, left_out = work.pure(pure)
     if not scores:
         return _hurried(work, pure, last)
-    chosen, unbeaten = _chosen(work, scores)
-    reasons: dict[str, Any] = {
-        "null": {"score": round(float(work.null.mean()), 6), "beaten": not unbeaten},
-        "pure": pure_table(scores, work.null, work.workers, chosen),
-        "completed": [],
-        "fallback": None,
-        "cut_short": False,
-    }
-    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
-    shares = [chosen[score.candidate.name] for score in kept]
+    kept, shares, reasons = weighed(scores, work.null, work.workers, len(work.folds))
+    unbeaten = not reasons["null"]["beaten"]
     voters: list[Score] = []
     if completed and (insist or not unbeaten):
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
@@ -134,7 +127,7 @@ def search(
     elif unbeaten and fallback is not None and len(pure) > 1:
         by_votes = True
         candidates, shares = [Candidate(fallback)], [1.0]
-        _warn_of_the_null(fallback)
+        warn_of_the_null(fallback)
         fitted = work.fit(candidates)
     else:
         candidates = [score.candidate for score in kept]
@@ -146,23 +139,47 @@ def search(
     result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
     reasons["fallback"] = fallback.name if by_votes and fallback is not None else None
     warn_of_time(left_out)
-    reasons["chosen"] = [candidate.name for candidate in candidates]
-    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
-    reasons["cut_short"] = bool(left_out)
-    reasons["why"] = why(reasons, left_out, bool(completed))
+    conclude(reasons, candidates, shares, left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
     return Found(result, candidates, scores, calibration, reasons, bool(left_out))
 
 
-def _chosen(work: Judging, scores: Sequence[Score]) -> tuple[dict[str, float], bool]:
-    """Each method's weight by name, and whether the null is unbeaten (then the best has all)."""
-    whole = [score for score in scores if score.n_folds == len(work.folds)]
-    leads = [float((score.best - work.null).mean()) for score in whole]
+def weighed(
+    scores: Sequence[Score], null: Floats, workers: Codes, n_folds: int
+) -> tuple[list[Score], list[float], dict[str, Any]]:
+    """The pure methods that count, their weights, and the reasons so far.
+
+    If the null is unbeaten, the best has all the weight. `null` and `workers` as in `Judging`.
+    """
+    whole = [score for score in scores if score.n_folds == n_folds]
+    leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
-    if lead(best.best, work.null, work.workers) < SIGNIFICANT:
-        return {best.candidate.name: 1.0}, True
-    found = zip(whole, weights(leads), strict=True)
-    return {score.candidate.name: weight for score, weight in found}, False
+    beaten = lead(best.best, null, workers) >= SIGNIFICANT
+    found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
+    chosen = {score.candidate.name: weight for score, weight in found}
+    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
+    reasons: dict[str, Any] = {
+        "null": {"score": round(float(null.mean()), 6), "beaten": beaten},
+        "pure": pure_table(scores, null, workers, chosen),
+        "completed": [],
+        "fallback": None,
+        "cut_short": False,
+    }
+    return kept, [chosen[score.candidate.name] for score in kept], reasons
+
+
+def conclude(
+    reasons: dict[str, Any],
+    members: Sequence[Candidate],
+    shares: Sequence[float],
+    left_out: Sequence[str] = (),
+    completed: bool = False,
+) -> None:
+    """Add to the reasons what came of them."""
+    reasons["chosen"] = [candidate.name for candidate in members]
+    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
+    reasons["cut_short"] = bool(left_out)
+    reasons["why"] = why(reasons, left_out, completed)
 
 
 def warn_of_time(left_out: Sequence[str]) -> None:
@@ -172,7 +189,7 @@ def warn_of_time(left_out: Sequence[str]) -> None:
         warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
 
 
-def _warn_of_the_null(fallback: Method) -> None:
+def warn_of_the_null(fallback: Method) -> None:
     warnings.warn(
         "no method forecasts hidden answers better than each worker's own label shares: answers "
         f"say little of items; vote shares count, times what {fallback.name} makes of an item; "

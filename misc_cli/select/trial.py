@@ -200,7 +200,11 @@ def _views(labels: Labels, found: Aggregation, hidden: Triplets) -> dict[str, Fl
 def soft_scores(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
     """Log score of each hidden answer at every temperature, (len(TEMPERATURES), n_hidden)."""
     said = confusions_of(labels, posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
-    of_items = posteriors[hidden.items]
+    return tempered_scores(posteriors[hidden.items], said)
+
+
+def tempered_scores(of_items: Floats, said: Floats) -> Floats:
+    """The same, given the items' posteriors and how likely each class makes the answer, (n, K)."""
     return np.stack(
         [
             np.log(np.maximum(np.einsum("pc,pc->p", temper(of_items, at), said), FLOOR))

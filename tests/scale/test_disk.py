@@ -14,7 +14,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.core.engines.parts import item_hashes, split
+from misc_cli.core.draw import name_hashes
+from misc_cli.core.engines.parts import split
 from misc_cli.core.types import Answers
 from misc_cli.io import stream
 from misc_cli.scale.labels import TableLabels, merged
@@ -130,9 +131,9 @@ def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
 
 def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     names = pa.array([f"i{number}" for number in range(100_000)] + ["", "é", "ee"])
-    hashes = item_hashes(names)
+    hashes = name_hashes(names)
     assert len(set(hashes.tolist())) == len(names)
-    assert item_hashes(names[50:60]).tolist() == hashes[50:60].tolist()
+    assert name_hashes(names[50:60]).tolist() == hashes[50:60].tolist()
     share = np.bincount((hashes % 16).astype(int))
     assert share.min() > 0.95 * share.mean()
 

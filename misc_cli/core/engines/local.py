@@ -17,7 +17,7 @@ from misc_cli.core.engines.protocol import (
     add_up,
 )
 from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Floats, Labels
+from misc_cli.core.types import Floats, Labels, Names
 from misc_cli.core.votes import Rows, Votes
 
 # (name, shape, dtype) → an array for the rows of that name
@@ -30,6 +30,11 @@ class VotesBlock:
 
     votes: Votes
     rows: Rows
+    names: Names = None
+
+    @property
+    def items(self) -> Names:
+        return self.names.slice(self.rows.start, self.rows.stop - self.rows.start)
 
     @property
     def matrix(self) -> sp.csr_array:
@@ -44,22 +49,27 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) ->
 
 
 class LocalEngine:
-    """`rows` are those there are at the start, (n_items, ...) each; `allocate` makes new ones."""
+    """`rows` are those there are at the start, (n_items, ...) each; `allocate` makes new ones.
+
+    `items` are the items' names, for kernels that ask for them.
+    """
 
     def __init__(
         self,
         votes: Votes,
         rows: Mapping[str, Array] | None = None,
         allocate: Allocate = in_memory,
+        items: Names = None,
     ) -> None:
-        self.votes = votes
+        self.votes, self.items = votes, items
         self._arrays = dict(rows or {})
         self._allocate = allocate
         self._lock = Lock()
 
     @classmethod
     def of(cls, labels: Labels) -> LocalEngine:
-        return cls(labels.votes, {} if labels.gold is None else {GOLD: labels.gold})
+        known = {} if labels.gold is None else {GOLD: labels.gold}
+        return cls(labels.votes, known, items=labels.items)
 
     @property
     def n_items(self) -> int:
@@ -82,7 +92,7 @@ class LocalEngine:
 
         def walk(rows: Rows) -> Sums:
             views = {name: array[rows] for name, array in before.items()}
-            new, sums = kernel(VotesBlock(votes, rows), views)
+            new, sums = kernel(VotesBlock(votes, rows, self.items), views)
             for name, values in new.items():
                 self._array(name, values)[rows] = values
             return sums

@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from misc_cli.core.draw import name_hashes
 from misc_cli.core.encode import encode, encode_gold, order_classes
 from misc_cli.core.engines.local import Allocate, LocalEngine, in_memory
 from misc_cli.core.engines.protocol import GOLD, Kernel, Sums, add_up
@@ -25,7 +25,6 @@ from misc_cli.core.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.core.votes import SparseVotes, Votes
 from misc_cli.errors import InputError
 
-Hashes = npt.NDArray[np.uint64]
 COLUMNS = ("worker", "item", "label")
 # Answers that are encoded at a time: some 100 bytes each at the peak.
 PART_ANSWERS = 4_000_000
@@ -73,28 +72,6 @@ def _sorted_union(vocabularies: Iterable[Names]) -> Names:
     return names.take(pc.sort_indices(names))
 
 
-def item_hashes(names: Names) -> Hashes:
-    """A number for each text that is the same in every process, without an object per text."""
-    text = names.cast(pa.large_string())
-    if len(text) == 0:
-        return np.zeros(0, dtype=np.uint64)
-    _, offsets, content = text.buffers()
-    edges = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
-    data = np.frombuffer(content or b"", dtype=np.uint8)[edges[0] : edges[-1]]
-    edges = edges - edges[0]
-    lengths = np.diff(edges)
-    # Σ (byte + 1) · odd^(position + 1), in 64 bits; then the bits are mixed (Stafford's variant 13)
-    with np.errstate(over="ignore"):
-        powers = np.cumprod(np.full(int(lengths.max()) + 1, 0x9E3779B97F4A7C15, dtype=np.uint64))
-        positions = np.arange(len(data)) - np.repeat(edges[:-1], lengths)
-        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[positions]
-        running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        mixed = running[edges[1:]] - running[edges[:-1]]
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-        return np.asarray(mixed ^ (mixed >> np.uint64(31)))
-
-
 def split(answers: Answers, n_parts: int, salt: int = 0) -> list[Any]:
     """One arrow table (worker, item, label; dictionaries) per part, rows in their order.
 
@@ -105,7 +82,7 @@ def split(answers: Answers, n_parts: int, salt: int = 0) -> list[Any]:
     if n_parts == 1:
         return [table]
     item = columns[1]
-    hashes = item_hashes(pc.utf8_trim_whitespace(item.dictionary))
+    hashes = name_hashes(pc.utf8_trim_whitespace(item.dictionary))
     with np.errstate(over="ignore"):
         hashes = (hashes + np.uint64(salt)) * np.uint64(0xD6E8FEB86659FD93)
     of_name = ((hashes >> np.uint64(32)) % np.uint64(n_parts)).astype(np.uint16)
@@ -217,7 +194,7 @@ def part_of(
     if gold is not None:
         codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
         known = {GOLD: codes}
-    return Part(labels.items, LocalEngine(votes, known, allocate))
+    return Part(labels.items, LocalEngine(votes, known, allocate, labels.items))
 
 
 class PartsEngine:

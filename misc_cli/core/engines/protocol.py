@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.core.start import Start
-from misc_cli.core.types import Aggregation, Floats, OnIteration
+from misc_cli.core.types import Aggregation, Floats, Names, OnIteration
 from misc_cli.errors import MiscError
 
 Array = npt.NDArray[Any]
@@ -38,6 +38,10 @@ GOLD = "gold"
 
 class Block(Protocol):
     """The votes on a block of items."""
+
+    @property
+    def items(self) -> Names:
+        """The items' names, (n_block_items,); not all engines of a test have them."""
 
     @property
     def matrix(self) -> sp.csr_array:
