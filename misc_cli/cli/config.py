@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from misc_cli.cli.nearest import did_you_mean
+from misc_cli.cli.parameters import Tries
 from misc_cli.errors import ConfigError
 
 FILE = "misc.toml"
@@ -197,4 +198,6 @@ def _refuse_unknown(
 def _listed(parameter: click.Parameter, value: Any) -> Any:
     """One value of a flag that may be given several times needs no brackets."""
     several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-    return [value] if several and not isinstance(value, list) else value
+    kind = parameter.type
+    one = not isinstance(value, list) or (isinstance(kind, Tries) and kind.is_one(value))
+    return [value] if several and one else value

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from misc_cli.cli.parameters import NumberOr, Numbers
+from misc_cli.cli.parameters import NumberOr, Numbers, Tries
 from misc_cli.core.parameters import Number, Parameter, parameters_of
 from misc_cli.errors import ConfigError
 from misc_cli.loop.settings import Loop
@@ -45,7 +45,8 @@ class Row(NamedTuple):
 
     @property
     def help(self) -> str:
-        return f"{self.parameter.help} [default: {self.default}]".strip()
+        several = " Several: hidden answers choose." if self.parameter.several else ""
+        return f"{self.parameter.help}{several} [default: {self.default}]".strip()
 
 
 def click_type(parameter: Parameter) -> Any:
@@ -55,8 +56,11 @@ def click_type(parameter: Parameter) -> Any:
         return click.Choice(parameter.choices)
     if number is None:
         return str
+    kind = int if number.whole else float
+    if parameter.several:
+        count = parameter.length if parameter.length > 1 else None
+        return Tries(kind, *parameter.words, count=count)
     if parameter.length > 1:
-        kind = int if number.whole else float
         return Numbers(kind, *parameter.words, count=parameter.length)
     if parameter.words:
         return NumberOr(*parameter.words)

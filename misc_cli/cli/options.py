@@ -15,7 +15,7 @@ import click
 
 from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import COUNT, SEED, Row, method_options
-from misc_cli.cli.parameters import Duration, Size
+from misc_cli.cli.parameters import Duration, Size, Tries
 from misc_cli.cli.parameters import Names as Names
 from misc_cli.core.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError
@@ -168,12 +168,15 @@ def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
 
 def _shown(row: Row) -> dict[str, Any]:
     """A method's parameter as the settings of an option."""
+    kind = row.type
+    several = {"multiple": True, "callback": kind.joined} if isinstance(kind, Tries) else {}
     return {
         "section": row.section,
-        "type": row.type,
+        "type": kind,
         "metavar": row.metavar,
         "help": row.help,
         "of_method": True,
+        **several,
     }
 
 

@@ -27,6 +27,8 @@ class Numbers(ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...] | str:
+        if isinstance(value, int | float):
+            return (value,)
         if not isinstance(value, str):
             return tuple(value)
         if value in self.words:
@@ -41,6 +43,31 @@ class Numbers(ParamType):
             words = "".join(f", or {word}" for word in self.words)
             self.fail(f"{value!r} is not {count}{kind} separated by commas{words}", param, ctx)
         return numbers
+
+
+class Tries(Numbers):
+    """A flag that may be given several times, for hidden answers to choose from its values.
+
+    A value of several numbers is one word (`5,8,3`); of one number each, a word may hold several
+    (`4,6`).
+    """
+
+    def is_one(self, value: Any) -> bool:
+        """Whether a list, from a file of settings, is one value."""
+        return self.count is not None and all(isinstance(part, int | float) for part in value)
+
+    def joined(
+        self, context: click.Context, parameter: click.Parameter, words: tuple[Any, ...]
+    ) -> Any:
+        """As an option's callback: nothing, the one value, or all of them in a tuple."""
+        values: list[Any] = []
+        for word in words or ():
+            values += [word] if self.count is not None or isinstance(word, str) else word
+        different = tuple(dict.fromkeys(values))
+        alone = [value for value in different if isinstance(value, str)]
+        if alone and len(different) > 1:
+            self.fail(f"{alone[0]!r} stands alone: leave the other values out", parameter, context)
+        return different if len(different) > 1 else different[0] if different else None
 
 
 class NumberOr(ParamType):

@@ -66,7 +66,7 @@ def _in_force(
         from_where = config.origin(context, parameter, file)
         if from_where != "default":
             with options.telling_origin(context, file):
-                value = parameter.type_cast_value(context, value)
+                value = parameter.process_value(context, value)
         elif not isinstance(value, str | int | float | bool | tuple | list):
             value = None  # click's own mark for "not given"
         rows.append(
@@ -77,5 +77,6 @@ def _in_force(
 
 def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        nested = any(isinstance(part, list | tuple) for part in value)
+        return ("; " if nested else ", ").join(map(_text, value))
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

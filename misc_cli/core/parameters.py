@@ -62,6 +62,7 @@ class Parameter:
     words    words that may stand instead of a number
     unset    what None means, in the words of the help
     note     more that the help says of the default
+    several  several values may be given, for hidden answers to choose from
     """
 
     help: str = ""
@@ -72,10 +73,25 @@ class Parameter:
     metavar: str = ""
     unset: str = ""
     note: str = ""
+    several: bool = False
+
+    def values(self, given: Any) -> tuple[Any, ...]:
+        """The values that were given: the one, or those to choose from."""
+        listed = self.several and isinstance(given, tuple | list)
+        if not listed or (self.length > 1 and not all(isinstance(v, tuple | list) for v in given)):
+            return (given,)
+        return tuple(tuple(v) if isinstance(v, list) else v for v in given)
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ConfigError if the value cannot be; None counts as not given."""
         if value is None or value in self.words:
+            return
+        values = self.values(value)
+        if values != (value,):
+            if not values:
+                raise ConfigError(f"{flag(name)} {value}: give a value at least")
+            for one in values:
+                self.check(name, one)
             return
         if self.choices and value not in self.choices:
             raise ConfigError(f"{flag(name)} {value}: choose {' or '.join(self.choices)}")

@@ -34,6 +34,8 @@ class Loop:
         "Passes of the complete ⇄ slice loop at most.",
         FEW,
         note="4 or 6 where hidden answers choose the rank",
+        several=True,
+        metavar="N",
     )
     slice: str = parameter(
         "soft",

@@ -73,7 +73,8 @@ def _rank_of_named(methods: Methods) -> str | None:
     """The flag of the rank of a completer that was asked for by its name; None if none was."""
     if methods.settings.completer in (None, NO_COMPLETER, AUTO):
         return None
-    return next(flag(name) for name in RANK_OPTIONS if name in methods.resolved["completer"])
+    ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
+    return flag(next(ranks, "passes"))
 
 
 def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
@@ -91,6 +92,7 @@ def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
         methods.loop,
         methods.settings.preset,
         finals=FINALS,
+        tries=methods.tries,
     )
 
 
@@ -104,18 +106,31 @@ def _builds_on(methods: Methods) -> Aggregator:
 
 
 def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
-    """A completer that was asked for is used, also where hidden answers cannot choose its rank."""
+    """A completer that was asked for is used, also where hidden answers cannot choose its rank.
+
+    Of several ranks or passes that were given, the first counts.
+    """
     from misc_cli.select.search import MIN_ANSWERS
 
     few = labels.votes.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
-    warnings.warn(
-        f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it",
-        MiscWarning,
-        stacklevel=3,
+    several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
+    if several:
+        instead = f"{why} cannot choose from several {several}: the first counts"
+    else:
+        instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
+    warnings.warn(instead, MiscWarning, stacklevel=3)
+    first = {name: values[0] for name, values in methods.tries.items()}
+    loop = {name: value for name, value in first.items() if name in LOOP_OPTIONS}
+    own = {name: value for name, value in first.items() if name not in LOOP_OPTIONS}
+    completer: Any = methods.completer
+    return replace(
+        methods,
+        names={"aggregator": BASELINE, **methods.names},
+        aggregator=_builds_on(methods),
+        completer=replace(completer, **own),
+        loop={**methods.loop, **loop},
     )
-    names = {"aggregator": BASELINE, **methods.names}
-    return replace(methods, names=names, aggregator=_builds_on(methods))
 
 
 def mean_of_members(
@@ -232,6 +247,7 @@ def _searched(
             methods.loop,
             preset,
             plan.MAX_TRIED_CELLS,
+            tries=methods.tries,
         )
     fast = None
     if methods.aggregator is None:

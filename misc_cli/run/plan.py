@@ -122,27 +122,33 @@ def completions(
     preset: str = Settings.preset,
     max_cells: int = MAX_COMPLETED_CELLS,
     finals: Sequence[str] = (FINAL,),
+    tries: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Method]:
     """One method per rank and last step of a completer; each is judged after several passes.
 
     `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
-    that is given is the only one.
+    that is given is the only one; so are the ranks and passes of `tries`, by option.
     """
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     if shape[0] * shape[1] > max_cells:
         return []
-    rank_field = next(name for name in RANK_OPTIONS if hasattr(completer, name))
-    ranks: Sequence[Any] = tucker_ranks(shape) if rank_field == "ranks" else CP_RANKS
+    tries = tries or {}
+    rank_fields = [field for field in RANK_OPTIONS if hasattr(completer, field)]
+    asked = [tries[field] for field in rank_fields if field in tries]
+    sizes: dict[str, Sequence[Any]] = {"ranks": tucker_ranks(shape), "cp_rank": CP_RANKS}
+    ranks = asked[0] if asked else [rank for field in rank_fields for rank in sizes[field]]
     lasts = [loop["final"]] if "final" in loop else finals
-    judged_after = () if "passes" in loop else PASSES
+    judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
     methods = []
-    for rank, last in product(ranks, lasts):
+    for rank, last in product(ranks or [None], lasts):
         looped = Loop(**{**loop, "final": last})
-        sized = replace(completer, **{rank_field: rank})
+        sized = replace(completer, **dict.fromkeys(rank_fields, rank))
         try:
             check_memory(labels, sized, looped)
-        except ConfigError:  # nobody asked for this rank: the others may fit
-            continue
+        except ConfigError:
+            if asked:
+                raise
+            continue  # nobody asked for this rank: the others may fit
         called = _name(name, rank) if len(lasts) == 1 else f"{_name(name, rank)} {last}"
         methods.append(Method(called, aggregator, sized, looped, judged_after, preset))
     return methods
@@ -162,7 +168,9 @@ def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _name(completer: str, rank: int | Sequence[int]) -> str:
+def _name(completer: str, rank: int | Sequence[int] | None) -> str:
+    if rank is None:
+        return completer
     numbers = rank if isinstance(rank, Sequence) else [rank]
     return f"{completer}({','.join(map(str, numbers))})"
 

@@ -85,7 +85,7 @@ class Methods:
     `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
     fields of `Loop` that were given or that the preset sets. `aggregator` is None if it is
     to be chosen, with `roster_options` for those it is chosen from; `search_ranks` says that the
-    completer's rank is to be chosen.
+    completer's rank or passes are to be chosen, from `tries` (by option) where those were given.
     """
 
     names: dict[str, str]
@@ -95,6 +95,7 @@ class Methods:
     resolved: dict[str, dict[str, Any]]
     roster_options: dict[str, Any] = field(default_factory=dict)
     search_ranks: bool = False
+    tries: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -113,12 +114,14 @@ def build(settings: Settings) -> Methods:
     own = parameters_of(Settings)
     check({name: getattr(settings, name) for name in own}, own)
     check(given, parameters_of(Loop))
-    to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     names = _names(settings)
     for kind, name in names.items():
         registry.load(kind, name, also=(AUTO,))
     fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in names.items()}
-    search = any(
+    tries = _several(given, names)
+    to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
+    to_choose |= tries.keys()
+    search = bool(tries) or any(
         name in RANK_OPTIONS and (name in to_choose or name not in given)
         for name in fields.get("completer", {})
     )
@@ -140,6 +143,8 @@ def build(settings: Settings) -> Methods:
         for kind, name in names.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
+    for name in tries.keys() & resolved.get("completer", {}).keys():
+        resolved["completer"][name] = tries[name]
     _refuse_unused_aggregator(settings, shares["loop"], search)
     if "start" in shares["loop"]:
         starter = shares["loop"]["start"]
@@ -153,12 +158,34 @@ def build(settings: Settings) -> Methods:
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
+        tries=tries,
         settings=settings,
     )
     if settings.time_budget is not None and not methods.automatic:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
+
+
+def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
+    """The options of which several values were given, for hidden answers to choose from.
+
+    With several passes a single rank is among them too. A list of one value is that value: it is
+    put in its place.
+    """
+    if "completer" not in names:
+        return {}
+    declared = {**registry.parameters("completer", names["completer"]), **parameters_of(Loop)}
+    check(given, declared)
+    values = {
+        name: declared[name].values(value)
+        for name, value in given.items()
+        if name in declared and declared[name].several and value != AUTO
+    }
+    given |= {name: of[0] for name, of in values.items() if len(of) == 1}
+    if all(len(of) == 1 for of in values.values()):
+        return {}
+    return {name: of for name, of in values.items() if len(of) > 1 or name in RANK_OPTIONS}
 
 
 def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:

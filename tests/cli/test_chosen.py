@@ -56,8 +56,15 @@ def test_with_few_answers_a_named_completer_gets_the_rule_of_thumb(
 
 @pytest.mark.parametrize(
     "method",
-    [[], ["--completer", "tucker", "--aggregator", "mv", "--passes", "2"]],
-    ids=["automatic", "ranks chosen"],
+    [
+        [],
+        ["--completer", "tucker", "--aggregator", "mv", "--passes", "2"],
+        [
+            *("--completer", "tucker", "--aggregator", "mv"),
+            *("--ranks", "2,4,4", "--ranks", "3,6,4", "--passes", "1,2"),
+        ],
+    ],
+    ids=["automatic", "ranks chosen", "ranks and passes chosen from several"],
 )
 def test_a_choice_is_repeated_without_choosing_byte_for_byte(
     method: list[str], monkeypatch: pytest.MonkeyPatch

@@ -47,6 +47,24 @@ def test_flags_win_over_variables_over_the_file(
     assert settings_of(folder / "labels.run.json")["seed"] == 4
 
 
+def test_ranks_to_choose_from_come_from_a_file_and_from_a_variable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def shown() -> dict[str, object]:
+        assert run(["config", "show", "--json"]) == 0
+        rows = json.loads(capfd.readouterr().out)["settings"]
+        return {row["setting"]: row["value"] for row in rows if row["command"] == "aggregate"}
+
+    (folder / "misc.toml").write_text("[aggregate]\nranks = [3, 6, 4]\npasses = 2\n")
+    assert shown() == {"ranks": [3, 6, 4], "passes": 2}
+    (folder / "misc.toml").write_text(
+        "[aggregate]\nranks = [[3, 6, 4], [2, 4, 4]]\npasses = [2, 3]\n"
+    )
+    assert shown() == {"ranks": [[3, 6, 4], [2, 4, 4]], "passes": [2, 3]}
+    monkeypatch.setenv("MISC_AGGREGATE_RANKS", "5,8,3 7,10,3")
+    assert shown()["ranks"] == [[5, 8, 3], [7, 10, 3]]
+
+
 def test_show_says_where_each_setting_is_from(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

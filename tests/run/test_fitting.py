@@ -108,6 +108,50 @@ def test_a_completer_that_is_named_is_used_whatever_is_said_of_it() -> None:
     assert {member.method.loop.final for member in outcome.members} <= {"answers", "completed"}
 
 
+def tried(outcome: Outcome) -> set[tuple[object, int]]:
+    """Ranks and passes that were put before the hidden answers."""
+    assert outcome.selection is not None
+    methods = outcome.selection["methods"]
+    rows = [row["candidate"].rpartition(" × ") for row in outcome.selection["completed"]]
+    return {(methods[name]["completer"]["ranks"], int(passes)) for name, _, passes in rows}
+
+
+def test_hidden_answers_choose_from_several_ranks_and_passes() -> None:
+    named = {"completer": "tucker", "aggregator": "mv"}
+    several = fitted(**named, ranks=[(2, 4, 3), [3, 6, 3]], passes=[1, 3])
+    assert tried(several) == {((2, 4, 3), 1), ((2, 4, 3), 3), ((3, 6, 3), 1), ((3, 6, 3), 3)}
+    taken = {(member.method.completer.ranks, member.passes) for member in several.members}  # type: ignore[union-attr]
+    assert taken
+    assert taken <= tried(several)
+    assert several.methods.resolved["completer"]["ranks"] == ((2, 4, 3), (3, 6, 3))
+    of_passes = fitted(**named, ranks=(3, 6, 3), passes=[1, 3])
+    assert tried(of_passes) == {((3, 6, 3), 1), ((3, 6, 3), 3)}
+    of_ranks = fitted(**named, ranks=[(2, 4, 3), (3, 6, 3)], passes=2)
+    assert tried(of_ranks) == {((2, 4, 3), 2), ((3, 6, 3), 2)}
+
+
+def test_one_value_in_a_list_is_that_value() -> None:
+    listed = fitted(completer="tucker", ranks=[(3, 6, 3)], passes=[1])
+    plain = fitted(completer="tucker", ranks=(3, 6, 3), passes=1)
+    assert listed.selection is None
+    assert listed.aggregation.posteriors.tobytes() == plain.aggregation.posteriors.tobytes()
+
+
+def test_of_several_values_the_first_counts_where_there_are_few_answers() -> None:
+    with pytest.warns(MiscWarning, match="cannot choose from several --passes or --ranks: the fir"):
+        found = few(completer="tucker", passes=[2, 4], ranks=[(2, 4, 3), (3, 6, 3)])
+    assert found.loop is not None
+    assert (found.loop["ranks"], found.loop["settings"]["passes"]) == ((2, 4, 3), 2)
+
+
+def test_one_rank_of_several_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--ranks 99,6,3: R1 = 99 exceeds"):
+        fitted(completer="tucker", ranks=[(3, 6, 3), (99, 6, 3)])
+    for wrong in ([], [(3, 6)], [(3, 6, 3), "auto"]):
+        with pytest.raises(ConfigError, match="--ranks"):
+            fitted(completer="tucker", ranks=wrong)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

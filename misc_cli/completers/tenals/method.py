@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from misc_cli.completers.shared import completer_max_iter, completer_tol, observed
 from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import COUNT, FEW, WEIGHT, Checked, parameter
+from misc_cli.core.parameters import AUTO, COUNT, FEW, WEIGHT, Checked, parameter
 
 if TYPE_CHECKING:
     from misc_cli.completers.factors import FactorCompletion
@@ -25,7 +25,9 @@ class TenALS(Checked):
         None,
         "tenals: number of components.",
         COUNT,
-        metavar="R",
+        words=(AUTO,),
+        metavar="R|auto",
+        several=True,
         unset="hidden answers choose",
     )
     ridge: float = parameter(1.0, "tenals: weight of the factors' squares.", WEIGHT)

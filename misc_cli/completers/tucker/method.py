@@ -30,6 +30,7 @@ class Tucker(Checked):
         length=3,
         words=(AUTO,),
         metavar="R1,R2,R3|auto",
+        several=True,
         unset="hidden answers choose",
     )
     initial_rank: int | None = parameter(
