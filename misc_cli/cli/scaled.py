@@ -76,15 +76,15 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
         }
         with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
             target.check(engine)
-            outcome = job.run(engine, settings, methods, console.on_iteration, watch)
+            outcome, holder = job.run(engine, settings, methods, console.on_iteration, watch)
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
             inputs = sorted({piece.path for piece in pieces})
             record = _record(outcome, inputs, gold, console.warnings)
-            record["engine"] = {"name": engine_name, **engine.facts()}
+            record["engine"] = {"name": engine_name, **holder.facts()}
             with watch.stage("write"):
-                target.write(engine, outcome, record)
+                target.write(holder, outcome, record)
         console.summary(summary(outcome, target.places))
         refuse(tripped, outcome.figures, "done and written")
 
@@ -202,7 +202,7 @@ class _Target:
         from misc_cli.io.render import write_pieces
         from misc_cli.io.write import Output, to_stdout, write_all
         from misc_cli.run.manifest import members, write_manifest, write_records
-        from misc_cli.scale.disk import columns_of
+        from misc_cli.scale.here import columns_of
 
         digests: dict[Path, str] = {}
 

@@ -18,6 +18,8 @@ from misc_cli.core.types import (
     Codes,
     KnownLabels,
     Labels,
+    OnIteration,
+    ignore_iteration,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.alike import compare_pairs
@@ -26,28 +28,46 @@ from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.figures import figures
 from misc_cli.run.fitting import fit
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.request import Request
+from misc_cli.run.request import Fitter, Request, Stopwatch
 from misc_cli.run.settings import Methods, Settings
 
 
 def run(request: Request) -> Outcome:
     """Aggregate answers."""
-    watch, methods = request.watch, request.methods
-    settings = methods.settings
-    with watch.stage("encode"):
-        encoding = _with_gold(encoded(request.answers, settings), request.gold)
+    with request.watch.stage("encode"):
+        encoding = _with_gold(encoded(request.answers, request.methods.settings), request.gold)
         known = _known(encoding.labels, request.truth)
-    labels = encoding.labels
+    return aggregated(
+        encoding,
+        request.methods,
+        known,
+        on_iteration=request.on_iteration,
+        fitter=request.fitter,
+        watch=request.watch,
+    )
+
+
+def aggregated(
+    encoding: Encoding,
+    methods: Methods,
+    known: Codes | None = None,
+    *,
+    on_iteration: OnIteration = ignore_iteration,
+    fitter: Fitter | None = None,
+    watch: Stopwatch,
+) -> Outcome:
+    """What comes after encoding; `known` (n_items,) is truth, -1 where there is none."""
+    labels, settings = encoding.labels, methods.settings
     require_for(labels.n_items, labels.n_workers, labels.n_classes)
-    recorder = Recorder(known, request.on_iteration)
+    recorder = Recorder(known, on_iteration)
     with watch.stage("compare"):
         pairs = compare_pairs(labels.votes)
         # a night that remembers goes on with what it remembers: all answers
-        once = methods.automatic and request.fitter in (None, fit)
+        once = methods.automatic and fitter in (None, fit)
         counted = once_per_copy(labels, pairs) if once else labels
     with watch.stage("fit"), thread_limit(settings.threads):
         in_time = _less(methods, sum(watch.seconds.values()))
-        found = (request.fitter or fit)(counted, in_time, recorder, recorder.judged)
+        found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
     aggregation = found.aggregation
     if counted is not labels:
         aggregation = judged_by_all_answers(aggregation, labels, pairs)

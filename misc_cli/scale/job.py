@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,17 +11,22 @@ import numpy as np
 
 from misc_cli.core.decide import Decision
 from misc_cli.core.encode import Encoding
-from misc_cli.core.engines.parts import Counts, Vocabulary
-from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.engines.gathering import gathered_labels
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.parts import Counts, Part, PartsEngine, Vocabulary
+from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.core.parallel import thread_limit
+from misc_cli.core.parameters import AUTO
 from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.stream import Batch
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.pipeline import warn_of_conflicts, warn_of_little
+from misc_cli.run.pipeline import aggregated, warn_of_conflicts, warn_of_little
 from misc_cli.run.request import Stopwatch
-from misc_cli.run.settings import Methods, Settings
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
+from misc_cli.scale import choice
+from misc_cli.scale.here import Here
 from misc_cli.scale.labels import Judge, Verdicts
 
 # What runs on every engine; the rest is for one machine's memory.
@@ -72,21 +77,15 @@ class Elsewhere:
 def check(engine: str, settings: Settings, methods: Methods) -> None:
     """Refuse what only one machine's memory can do, and say what to do instead."""
     where = f"--engine {engine}"
-    if methods.aggregator is None:
-        raise ConfigError(f"{where} cannot choose a method; name one of {', '.join(METHODS)}")
-    if methods.completer is not None:
+    if settings.completer not in (None, NO_COMPLETER, AUTO):
         raise ConfigError(
             f"{where} has no completer: they are for --engine local; leave --completer away"
         )
-    name = methods.names["aggregator"]
+    name = methods.names.get("aggregator", BASELINE)
     if name not in METHODS:
         raise ConfigError(
             f"{where} does not run {name}, which is for --engine local; "
             f"it runs {', '.join(METHODS)}: ds-em comes closest"
-        )
-    if settings.calibrate and getattr(methods.aggregator, "calibratable", True):
-        raise ConfigError(
-            f"{where} does not calibrate confidences; say --no-calibrate to have them raw"
         )
 
 
@@ -96,8 +95,8 @@ def run(
     methods: Methods,
     on_iteration: OnIteration,
     watch: Stopwatch,
-) -> Outcome:
-    """Fit and judge; the labels stay on the engine."""
+) -> tuple[Outcome, SpreadEngine]:
+    """Fit and judge; the labels stay on the engine that comes back."""
     counts, vocabulary = engine.counts, engine.vocabulary
     votes = Elsewhere(engine.n_items, engine.n_workers, engine.n_classes, engine.n_votes)
     labels = Labels(
@@ -107,14 +106,22 @@ def run(
     warn_of_little(encoding)
     if settings.duplicates is None:
         warn_of_conflicts(counts.n_conflicts)
+    if methods.automatic and choice.few(engine):
+        here = gathered_labels(engine, vocabulary)
+        gathered = replace(encoding, labels=here)
+        outcome = aggregated(gathered, methods, on_iteration=on_iteration, watch=watch)
+        return outcome, _gathered(engine, here, outcome.aggregation.posteriors)
     recorder = Recorder(None, on_iteration)
     with thread_limit(settings.threads):
         with watch.stage("fit"):
-            fitted: Fitted = methods.aggregator.solve(engine, recorder)
+            if methods.automatic:
+                found = choice.automatic(engine, labels, methods, recorder)
+            else:
+                found = choice.named(engine, vocabulary, methods, recorder)
         with watch.stage("decide"):
             verdicts = engine.sweep(Judge())
-    nothing = np.zeros(0)
-    return Outcome(
+    fitted, nothing = found.fitted, np.zeros(0)
+    outcome = Outcome(
         encoding=encoding,
         aggregation=Aggregation(
             posteriors=np.zeros((0, engine.n_classes)),
@@ -130,8 +137,19 @@ def run(
         methods=methods,
         records=recorder.records,
         figures=_figures(encoding, fitted, verdicts),
+        selection=found.selection,
+        calibration=None if found.calibration is None else asdict(found.calibration),
+        members=found.members,
         timings=watch.seconds,
     )
+    return outcome, engine
+
+
+def _gathered(engine: SpreadEngine, labels: Labels, posteriors: Floats) -> Here:
+    """Answers that came into this process, and the posteriors that were made of them here."""
+    part = Part(labels.items, LocalEngine(labels.votes, {POSTERIORS: posteriors}))
+    facts = {**engine.facts(), "gathered": True}
+    return Here(PartsEngine([part], engine.vocabulary), engine.counts, facts)
 
 
 def _figures(encoding: Encoding, fitted: Fitted, verdicts: Verdicts) -> dict[str, Any]:

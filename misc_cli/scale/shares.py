@@ -32,7 +32,7 @@ from misc_cli.core.engines.protocol import Kernel, add_up
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import Answers, KnownLabels, Names
 from misc_cli.io.stream import Piece, batches
-from misc_cli.scale.disk import write_parts
+from misc_cli.scale.here import write_parts
 from misc_cli.scale.labels import PartLabels, merged
 
 # Machines and parts are two cuts by the same hash: the salt makes the second one independent.

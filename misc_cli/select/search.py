@@ -53,6 +53,7 @@ JUDGING_SHARE = 0.6
 FITTING_SHARE = 0.9
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.
 MIN_ANSWERS = 1_000
+ONE_ANSWER_EACH = "items with one answer each leave none to hide"
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,7 @@ def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -
 
 def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found:
     """Equal shares for all: nothing tells them apart."""
-    reason = "items with one answer each leave none to hide"
+    reason = ONE_ANSWER_EACH
     if work.folds:
         reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
     candidates = [Candidate(method) for method in methods]

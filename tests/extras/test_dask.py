@@ -19,12 +19,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.__main__ import run
+from misc_cli.core import holdout
 from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Iteration
 from misc_cli.io import stream
 from misc_cli.io.options import ReadOptions
-from misc_cli.run import registry
+from misc_cli.run import plan, registry
 from tests.scale.crowds import METHODS, Row, crowd, write_csv, write_parquet
+from tests.scale.test_choice import aggregate as aggregate_calibrated
+from tests.scale.test_choice import simulated
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 psutil = pytest.importorskip("psutil")
@@ -128,6 +131,24 @@ def test_pieces_gold_and_contradictions(cluster: Cluster, rows: list[Row]) -> No
     assert record["engine"]["workers"] == 2
     assert record["counts"]["conflicts"] > 0
     assert record["counts"] == json.loads(Path("here.run.json").read_text())["counts"]
+
+
+@pytest.mark.parametrize("words", [(), ("--aggregator", "ds-em")])
+def test_the_choice_and_the_confidences_are_those_of_memory(
+    words: tuple[str, ...], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holdout, "DRAWN_BY_NAME", 30_000)
+    monkeypatch.setattr(holdout, "ENOUGH_HIDDEN", 4_000)
+    monkeypatch.setattr(plan, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
+    monkeypatch.setattr(plan, "MAX_TRIED_CELLS", 0)
+    simulated("answers.csv")
+    there = ("--engine", "dask", "--scheduler", cluster.address)
+    (*here, sure), of_memory = aggregate_calibrated(*words, output="here.csv")
+    (*found, as_sure), of_cluster = aggregate_calibrated(*words, *there, output="there.csv")
+    assert found == here
+    np.testing.assert_allclose(as_sure, sure, atol=1e-8)
+    if not words:
+        assert of_cluster["selection"]["chosen"] == of_memory["selection"]["chosen"]
 
 
 def test_workers_write_a_folder_of_parts(cluster: Cluster) -> None:

@@ -142,11 +142,9 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     ("words", "said"),
     [
         (("--aggregator", "ebcc"), "does not run ebcc"),
-        (("--aggregator", "auto"), "name one of mv"),
         (("--aggregator", "ds-em", "--completer", "tucker"), "no completer"),
         (("--aggregator", "ds-em", "--truth", "local.csv"), "misc evaluate"),
         (("--aggregator", "ds-em", "--workers", "w.csv"), "--workers is for --engine local"),
-        (("--aggregator", "ds-em", "--calibrate"), "--no-calibrate"),
     ],
 )
 def test_what_is_for_one_machine_says_so(

@@ -1,0 +1,155 @@
+"""What an engine's answers are given to: the method that is named, or a choice; then calibration.
+
+Many answers are judged where they are. Fewer (`DRAWN_BY_NAME`) are gathered for it into this
+process, where judging is what it is without an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from misc_cli.aggregators.confusion.em import shrunk_rows
+from misc_cli.core import holdout
+from misc_cli.core.engines.gathering import gathered_labels
+from misc_cli.core.engines.parts import Vocabulary
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.solver import joined_stops
+from misc_cli.core.types import Iteration, Labels, OnIteration
+from misc_cli.run import plan
+from misc_cli.run.settings import Methods
+from misc_cli.scale.judging import Judging
+from misc_cli.scale.settle import AddMember, Settle
+from misc_cli.select.calibrate import Calibration
+from misc_cli.select.judging import MANY_ANSWERS
+from misc_cli.select.leaderboard import parameters
+from misc_cli.select.search import (
+    ONE_ANSWER_EACH,
+    calibration_of,
+    conclude,
+    warn_of_the_null,
+    weighed,
+)
+from misc_cli.select.trial import SHRINKAGE, Candidate, Method
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was fitted, and why; the posteriors to be written are the engine's."""
+
+    fitted: Fitted
+    members: Sequence[Candidate] = ()
+    calibration: Calibration | None = None
+    selection: dict[str, Any] | None = None
+
+
+def few(engine: Engine) -> bool:
+    """Whether the answers are few enough to be judged in this process's memory."""
+    return engine.n_votes < holdout.DRAWN_BY_NAME
+
+
+def named(
+    engine: Engine, vocabulary: Vocabulary, methods: Methods, on_iteration: OnIteration
+) -> Chosen:
+    """The method that is named, calibrated if that is asked for and can be."""
+    seed, aggregator = methods.settings.seed, methods.aggregator
+    method = Method(methods.names["aggregator"], aggregator)
+    calibration = None
+    if methods.settings.calibrate and method.calibratable:
+        if few(engine):
+            calibration = _calibration_here(gathered_labels(engine, vocabulary), method, seed)
+        else:
+            work = Judging(engine, [method], seed, on_iteration)
+            calibration = work.calibration([0], [method], [1.0]) if work.n_folds else None
+    fitted: Fitted = aggregator.solve(engine, on_iteration)
+    if calibration is not None:
+        engine.sweep(Settle(mean=False, by_votes=False, calibration=calibration))
+    return Chosen(fitted, calibration=calibration)
+
+
+def _calibration_here(labels: Labels, method: Method, seed: int) -> Calibration | None:
+    whole = None
+    if hasattr(method.aggregator, "again") and labels.votes.n_votes >= MANY_ANSWERS:
+        whole = method.aggregator(labels)
+    return calibration_of(method, labels, seed, whole)
+
+
+def automatic(
+    engine: Engine, counted: Labels, methods: Methods, on_iteration: OnIteration
+) -> Chosen:
+    """The choice among pure methods by many hidden answers, as `select.search` makes it.
+
+    `counted` has the engine's numbers and names, but no votes.
+    """
+    settings = methods.settings
+    if methods.aggregator is not None:
+        pure = [Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)]
+    else:
+        roster = plan.roster(counted, settings.preset, methods.roster_options, settings.seed)
+        pure = [method for method in roster if not getattr(method.aggregator, "slow", False)]
+    fallback = plan.fallback(settings.preset, settings.seed)
+    work = Judging(engine, pure, settings.seed, on_iteration)
+    if work.n_folds == 0:
+        return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
+    kept, shares, reasons = weighed(work.scores(pure), work.null, work.workers, work.n_folds)
+    by_votes = not reasons["null"]["beaten"] and len(pure) > 1
+    calibration = None
+    if by_votes:
+        warn_of_the_null(fallback)
+        members, shares = [Candidate(fallback)], [1.0]
+        reasons["fallback"] = fallback.name
+    else:
+        members = [score.candidate for score in kept]
+        chosen = [member.method for member in members]
+        if settings.calibrate and any(method.calibratable for method in chosen):
+            places = [pure.index(method) for method in chosen]
+            calibration = work.calibration(places, chosen, shares)
+    fitted = _fit(engine, members, shares, by_votes, calibration, on_iteration)
+    conclude(reasons, members, shares)
+    reasons["methods"] = parameters([*pure, fallback])
+    return Chosen(fitted, members, calibration, reasons)
+
+
+def _unjudged(engine: Engine, methods: Sequence[Method], on_iteration: OnIteration) -> Chosen:
+    """Equal shares for all: nothing tells them apart."""
+    members = [Candidate(method) for method in methods]
+    shares = [1.0 / len(members)] * len(members)
+    fitted = _fit(engine, members, shares, False, None, on_iteration)
+    selection = {
+        "chosen": [member.name for member in members],
+        "weights": {member.name: share for member, share in zip(members, shares, strict=True)},
+        "why": ONE_ANSWER_EACH,
+        "methods": parameters(methods),
+    }
+    return Chosen(fitted, members, selection=selection)
+
+
+def _fit(
+    engine: Engine,
+    members: Sequence[Candidate],
+    shares: Sequence[float],
+    by_votes: bool,
+    calibration: Calibration | None,
+    on_iteration: OnIteration,
+) -> Fitted:
+    """The members on all answers, and of their weighted mean what is written."""
+    found = []
+    for at, (member, share) in enumerate(zip(members, shares, strict=True)):
+
+        def observe(iteration: Iteration, name: str = member.name) -> None:
+            on_iteration(replace(iteration, extra={**iteration.extra, "candidate": name}))
+
+        fitted: Fitted = member.method.aggregator.solve(engine, observe)  # type: ignore[attr-defined]
+        found.append(replace(fitted, stopped={}) if member.method.brief else fitted)
+        if len(members) > 1:
+            engine.sweep(AddMember(share, at == 0))
+    settled = engine.sweep(Settle(len(members) > 1, by_votes, calibration))
+    if len(members) == 1:
+        return found[0]
+    return Fitted(
+        confusions=shrunk_rows(settled.by_worker, SHRINKAGE),
+        class_prior=settled.class_sizes / engine.n_items,
+        iterations=sum(fitted.iterations for fitted in found),
+        stopped=joined_stops(*(fitted.stopped for fitted in found)),
+    )

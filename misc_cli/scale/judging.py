@@ -1,0 +1,151 @@
+"""Methods judged by many hidden answers on any engine, as `select.judging` does in memory.
+
+The same answers are hidden (by name, core/draw.py) and the same forecasts scored. Per method and
+fold the engine gives the expected counts of the kept answers and the posteriors of the hidden
+answers' items; all else is arithmetic here.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from misc_cli.aggregators.confusion.em import shrunk_rows
+from misc_cli.core.draw import Draw, fold_draws
+from misc_cli.core.engines.hiding import Hide, Kept, Reveal, Unaware
+from misc_cli.core.engines.protocol import Engine, Fitted
+from misc_cli.core.holdout import Triplets, fold_plan, log_score
+from misc_cli.core.types import Codes, Floats, Iteration, OnIteration, ignore_iteration
+from misc_cli.scale.settle import AddMember, CountKnown, KnownItems
+from misc_cli.select.calibrate import (
+    MANY_SHRINKAGE,
+    Calibration,
+    best_calibration,
+    calibration_of_known,
+    surface_of_many,
+)
+from misc_cli.select.choose import null_score_of
+from misc_cli.select.leaderboard import Score
+from misc_cli.select.trial import SHRINKAGE, Candidate, Method, tempered_scores
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A method on one fold.
+
+    counts      (n_workers, K, K) expected, of the kept answers
+    of_items    (n_hidden, K) posteriors of the hidden answers' items
+    own         (n_hidden,) log scores of the model's own forecast
+    """
+
+    hidden: Triplets
+    counts: Floats
+    of_items: Floats
+    own: Floats
+    seconds: float
+
+    def said(self, shrinkage: float) -> Floats:
+        """How likely each class makes the hidden answers, (n_hidden, K)."""
+        return _said(self.counts, shrinkage, self.hidden)
+
+    def score(self) -> dict[str, Floats]:
+        soft = tempered_scores(self.of_items, self.said(SHRINKAGE))
+        return {"own": self.own, "soft": soft}
+
+
+def _said(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:
+    said: Floats = shrunk_rows(counts, shrinkage)[hidden.workers, :, hidden.classes]
+    return said
+
+
+class Judging:
+    """The folds of an engine's answers and every method's forecasts of them, by method and fold."""
+
+    def __init__(
+        self, engine: Engine, methods: Sequence[Method], seed: int, on_iteration: OnIteration
+    ) -> None:
+        self.engine = engine
+        n_folds, share = fold_plan(engine.n_votes)
+        size = max(1, round(share * engine.n_votes))
+        draws = fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed)
+        self.forecasts: list[list[Forecast]] = [[] for _ in methods]
+        nulls = []
+        for number, draw in enumerate(draws):
+            marked = engine.sweep(Hide(draw, engine.n_classes))
+            if marked.n_hidden == 0:
+                break
+            kept = Kept(engine, draw, marked.n_hidden)
+            for at, method in enumerate(methods):
+                forecast = _forecast(method, kept, draw)
+                self.forecasts[at].append(forecast)
+                extra: dict[str, Any] = {
+                    "candidate": method.name,
+                    "of": len(methods) * len(draws),
+                }
+                done = number * len(methods) + at + 1
+                on_iteration(Iteration("search", done, seconds=forecast.seconds, extra=extra))
+            said = marked.counts.reshape(engine.n_workers, engine.n_classes)
+            nulls.append((said, self.forecasts[0][-1].hidden))
+        self.null = np.concatenate([np.zeros(0), *(null_score_of(*fold) for fold in nulls)])
+        none: Codes = np.zeros(0, dtype=np.int32)
+        self.workers: Codes = np.concatenate([none, *(hidden.workers for _, hidden in nulls)])
+        self.n_folds = len(nulls)
+
+    def scores(self, methods: Sequence[Method]) -> list[Score]:
+        """Each method's score, as a leaderboard has it."""
+        found = []
+        for method, forecasts in zip(methods, self.forecasts, strict=True):
+            views = [forecast.score() for forecast in forecasts]
+            joined = {
+                view: np.concatenate([of_fold[view] for of_fold in views], axis=-1)
+                for view in ("own", "soft")
+            }
+            seconds = sum(forecast.seconds for forecast in forecasts)
+            posteriors = [forecast.of_items for forecast in forecasts]
+            found.append(Score(Candidate(method), joined, seconds, posteriors))
+        return found
+
+    def calibration(
+        self, places: Sequence[int], methods: Sequence[Method], shares: Sequence[float]
+    ) -> Calibration:
+        """Of the weighted mean of the methods that have these places among the forecasts."""
+        surfaces = []
+        for fold in range(self.n_folds):
+            forecasts = [self.forecasts[at][fold] for at in places]
+            counts = np.average([one.counts for one in forecasts], axis=0, weights=shares)
+            of_items = np.average([one.of_items for one in forecasts], axis=0, weights=shares)
+            said = _said(counts, MANY_SHRINKAGE, forecasts[0].hidden)
+            surfaces.append(surface_of_many(of_items, said))
+        by_hidden = best_calibration(surfaces)
+        if self.engine.sweep(CountKnown()) == 0:
+            return by_hidden
+        unaware = Unaware(self.engine)
+        for at, (method, share) in enumerate(zip(methods, shares, strict=True)):
+            _quietly(method, unaware)
+            self.engine.sweep(AddMember(share, at == 0))
+        known = self.engine.sweep(KnownItems())
+        posteriors, votes, classes = (np.concatenate(part) for part in zip(*known, strict=True))
+        return calibration_of_known(posteriors, votes, classes, by_hidden)
+
+
+def _forecast(method: Method, kept: Kept, draw: Draw) -> Forecast:
+    started = time.perf_counter()
+    fitted = _quietly(method, kept)
+    revealed = kept.engine.sweep(Reveal(draw))
+    hidden, of_items = revealed.sorted()
+    own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
+    spent = time.perf_counter() - started
+    return Forecast(hidden, revealed.by_worker, of_items, log_score(own, hidden), spent)
+
+
+def _quietly(method: Method, engine: Engine) -> Fitted:
+    """A trial: one that does not converge is scored as it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found: Fitted = method.aggregator.solve(engine, ignore_iteration)  # type: ignore[attr-defined]
+    return found
