@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import chosen, each, nightly, options, reporting, scaled, since
+from misc_cli.cli import (
+    chosen,
+    each,
+    nightly,
+    options,
+    outputs,
+    reading_options,
+    reporting,
+    scaled,
+    since,
+)
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
@@ -43,7 +53,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     help="The methods, weights and calibration that this earlier run chose, without choosing "
     "again: the same answers give the same bytes.",
 )
-@options.reading()
+@reading_options.flags()
 @options.option(
     "-o",
     "--output",
@@ -230,7 +240,7 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
     from misc_cli.saving import beside
 
     places: dict[str, Path] = {}
-    path = options.output_file(parameters["output"])
+    path = outputs.output_file(parameters["output"])
     if path is not None:
         places["labels"] = path
         if not is_special(path):

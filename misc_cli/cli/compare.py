@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs, reading_options
 from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
 from misc_cli.run import registry
@@ -73,7 +73,7 @@ misc compare answers.csv --json --time-budget 60s
 @options.option(
     "--truth", section=_WHAT, metavar="FILE", help="True labels, to report each method's error."
 )
-@options.reading()
+@reading_options.flags()
 @options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="One JSON object.")
 @options.option(
     "-o",
@@ -100,13 +100,13 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
     console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
     as_json = parameters["as_json"]
-    output = options.output_file(parameters["output"], *([] if as_json else TABLES), ".json")
+    output = outputs.output_file(parameters["output"], *([] if as_json else TABLES), ".json")
     places = [] if output is None else [output]
     known = [parameters["truth"]] if parameters["truth"] else []
     check_writable(places, [*answers, *known])
-    reading = options.read_options_from(parameters)
+    reading = reading_options.read_options_from(parameters)
     with console.watching(), thread_limit(parameters["threads"]):
-        columns = options.with_workers(read_answer_columns(answers, reading)).answers
+        columns = reading_options.with_workers(read_answer_columns(answers, reading)).answers
         # warns of what `aggregate` warns of
         rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
         labels = encoded(columns, rules).labels
@@ -163,11 +163,11 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
     from misc_cli.io.write import Output, content, write_all
 
     if as_json or (place is not None and place.suffix.lower() == ".json"):
-        data = options.json_bytes(methods=[asdict(standing) for standing in standings])
+        data = outputs.json_bytes(methods=[asdict(standing) for standing in standings])
         if place is not None:
             write_all([Output(place, content(data))])
         else:
-            options.write_stdout(data)
+            outputs.write_stdout(data)
     elif place is not None:
         rows = [asdict(standing) for standing in standings]
         table: dict[str, Any] = {

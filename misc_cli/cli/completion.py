@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_MISC_COMPLETE"
@@ -28,4 +28,4 @@ def command(context: click.Context, shell: str) -> None:
     completion = found(context.find_root().command, {}, "misc", VARIABLE)
     # not .source(): for bash that starts one to ask its version, and ours may be another machine's
     script = completion.source_template % completion.source_vars()
-    options.write_stdout(script.encode())
+    outputs.write_stdout(script.encode())

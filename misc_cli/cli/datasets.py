@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 from misc_cli.cli.nearest import Group
 
 _FROM = options.option(
@@ -50,7 +50,7 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
             }
             for name, known in datasets.registry().items()
         ]
-        options.write_stdout(options.json_bytes(datasets=entries))
+        outputs.write_stdout(outputs.json_bytes(datasets=entries))
         return
     rows = [
         (name, known.about, str(found[name] or "–"), *(f"{getattr(known, c):,}" for c in counts))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 from misc_cli.cli.gates import CHANGES, holding, parse_gate, refuse
 from misc_cli.errors import ConfigError
 
@@ -80,7 +80,7 @@ def command(
         raise ConfigError("standard input (-) can be read only once")
     if changes == "-":
         raise ConfigError("--changes -: stdout is for the summary; name a file")
-    place = options.output_file(changes) if changes is not None else None
+    place = outputs.output_file(changes) if changes is not None else None
     check_writable([] if place is None else [place], inputs)
     with Console().watching():
         tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
@@ -89,7 +89,7 @@ def command(
         columns = change_columns(found)
         write_all([Output(place, lambda stream: write_table(columns, stream, place.name))])
     if as_json:
-        options.write_stdout(options.json_bytes(**found.to_json()))
+        outputs.write_stdout(outputs.json_bytes(**found.to_json()))
     else:
         print_tables(summary(found))
     refuse(holding(gates, found.figures), found.figures, "compared")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,18 +49,18 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
     if labels == truth == "-":
         raise ConfigError("standard input (-) can be read only once")
-    place = options.output_file(output, ".json", *([] if as_json else [".txt"]))
+    place = outputs.output_file(output, ".json", *([] if as_json else [".txt"]))
     check_writable([] if place is None else [place], [labels, truth])
     with Console().watching():
         found = evaluate(read_labels(labels), read_known(truth).labels)
     if as_json or (place is not None and place.suffix.lower() == ".json"):
-        data = options.json_bytes(**found.to_json())
+        data = outputs.json_bytes(**found.to_json())
     else:
         data = plain(tables(found)).encode()
     if place is not None:
         write_all([Output(place, content(data))])
     elif as_json:
-        options.write_stdout(data)
+        outputs.write_stdout(data)
     else:
         print_tables(tables(found))
 

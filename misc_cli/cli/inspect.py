@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs, reading_options
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
@@ -26,7 +26,7 @@ SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
-@options.reading()
+@reading_options.flags()
 @options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
@@ -40,7 +40,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.io.inspection import inspect_files
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    reading = options.read_options_from(parameters)
+    reading = reading_options.read_options_from(parameters)
     with console.watching():
         files, questions = inspect_files(answers, reading)
         numbers = [_numbers(question, reading.duplicates) for question in questions]
@@ -51,7 +51,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
             for question, figures in zip(questions, numbers, strict=True)
         ]
         facts = [asdict(file) for file in files]
-        options.write_stdout(options.json_bytes(files=facts, questions=told, command=advice))
+        outputs.write_stdout(outputs.json_bytes(files=facts, questions=told, command=advice))
         return
     tables = [_file_table(file) for file in files]
     for question, figures in zip(questions, numbers, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.cli import options
+from misc_cli.cli import options, reading_options
 from misc_cli.core.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 
@@ -47,7 +47,7 @@ class Job:
         if [*sources, *known.values()].count("-") > 1:
             raise ConfigError("standard input (-) can be read only once")
         methods = build(options.settings_from(parameters))
-        return cls(sources, methods, options.read_options_from(parameters), known, carried)
+        return cls(sources, methods, reading_options.read_options_from(parameters), known, carried)
 
     @property
     def files(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs, reading_options
 from misc_cli.cli.job import Job
 
 _OUTPUT = "Output"
@@ -31,7 +31,7 @@ misc queue answers.csv --budget 50 --aggregator ds-em
     "--gold", section=_OUTPUT, metavar="FILE", help="Items whose label is known: never asked again."
 )
 @options.methods()
-@options.reading()
+@reading_options.flags()
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first, as CSV.
@@ -46,12 +46,12 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.run.tables import queue_columns
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
-    place = options.output_file(parameters["output"])
+    place = outputs.output_file(parameters["output"])
     job = Job.of(answers, parameters)
     check_writable([] if place is None else [place], job.files)
     with console.watching():
         materials = job.read()
-        options.with_workers(materials.read)
+        reading_options.with_workers(materials.read)
         outcome = job.run(console, materials).outcome
     table = queue_columns(outcome, parameters["budget"])
     if place is not None:

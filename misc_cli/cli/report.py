@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options, reporting
+from misc_cli.cli import options, outputs, reporting
 
 DEFAULT = "report.html"
 
@@ -46,7 +46,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     report = reporting.report_from(sources, parameters, console, [place] if place else [])
     made = reporting.report_bytes(report, place or Path(DEFAULT))
     if place is None:
-        options.write_stdout(made)
+        outputs.write_stdout(made)
         return
     write_all([Output(place, content(made))])
     console.summary([("written", f"{place}, {len(made) / 1e6:.1f} MB")])

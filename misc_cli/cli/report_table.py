@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, reporting
+from misc_cli.cli import options, outputs, reporting
 from misc_cli.cli.method_options import COUNT
 from misc_cli.errors import ConfigError, InputError
 
@@ -98,7 +98,7 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
     top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
     frame = frame.head(top)
     if parameters["as_json"]:
-        options.write_stdout(options.json_bytes(**{name: _records(frame)}))
+        outputs.write_stdout(outputs.json_bytes(**{name: _records(frame)}))
         return
     for said in report.missing:
         console.warn(said)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, reading_options
 from misc_cli.cli.job import Job
 from misc_cli.errors import ConfigError
 
@@ -49,7 +49,7 @@ def source_options() -> Callable[[F], F]:
                     help="True labels (item,label) to judge the result by.",
                 ),
                 options.methods(),
-                options.reading(),
+                reading_options.flags(),
                 options.talking(),
             )
         ):
@@ -108,7 +108,7 @@ def _reading_of(facts: Mapping[str, Any]) -> ReadOptions:
     if words[:1] != [AGGREGATE]:
         words = [AGGREGATE, "-"]  # the Python API: answers that were read with no options
     context = command.make_context(AGGREGATE, words[1:], resilient_parsing=True)
-    reading: ReadOptions = options.read_options_from(dict(context.params))
+    reading: ReadOptions = reading_options.read_options_from(dict(context.params))
     return reading
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from misc_cli.cli import options, reproduce_tables
+from misc_cli.cli import options, outputs, reproduce_tables
 from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.errors import ConfigError, ConvergenceWarning
 
@@ -124,7 +124,7 @@ def command(**parameters: Any) -> None:
 
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     plot = None if parameters["plot"] is None else Path(parameters["plot"])
-    output = options.output_file(parameters["output"])
+    output = outputs.output_file(parameters["output"])
     parameters |= {"plot": plot, "output": output}
     _refuse_idle(parameters)
     if plot is not None and plot.suffix.lower() != ".svg":

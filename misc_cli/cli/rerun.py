@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import nightly, options
+from misc_cli.cli import nightly, options, outputs
 from misc_cli.errors import InputError
 from misc_cli.version import __version__
 
@@ -45,7 +45,7 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     from misc_cli.saving import beside
 
     record = _read(run)
-    place = options.output_file(output)
+    place = outputs.output_file(output)
     check_writable([] if place is None else [place], [run], stdout=place is None)
     console = Console(quiet=quiet, verbose=verbose)
     wrong = [*_changed_inputs(record)]
@@ -66,7 +66,7 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     if place is not None:
         write_all([Output(place, content(data))])
     else:
-        options.write_stdout(data)
+        outputs.write_stdout(data)
     if same:
         console.say("the labels are those of the record, byte for byte")
     else:

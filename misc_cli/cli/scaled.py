@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs, reading_options
 from misc_cli.cli.gates import holding, parse_gate, refuse
 from misc_cli.cli.method_options import method_options
 from misc_cli.errors import ConfigError, InputError
@@ -56,7 +56,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     _refuse_flags(engine_name, parameters)
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     settings = options.settings_from(parameters)
-    reading = options.read_options_from(parameters)
+    reading = reading_options.read_options_from(parameters)
     gates = [parse_gate(text) for text in parameters["fail_if"]]
     methods = build(settings)
     job.check(engine_name, settings, methods)
@@ -168,14 +168,14 @@ class _Target:
 
         given, probabilities = parameters["output"], parameters["probabilities"]
         if given is None or given == "-":
-            return cls(options.output_file(given), False, probabilities)
+            return cls(outputs.output_file(given), False, probabilities)
         path = Path(given)
         if given.endswith("/") or path.is_dir():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise ConfigError(f"{given}: this is there and not empty; name a new folder")
             check_writable([path.with_name(f".{path.name}.tmp")], inputs)
             return cls(path, True, probabilities)
-        target = cls(options.output_file(given), False, probabilities)
+        target = cls(outputs.output_file(given), False, probabilities)
         check_writable(target.places.values(), inputs)
         return target
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import config, options
+from misc_cli.cli import config, options, outputs, sections
 from misc_cli.cli.nearest import Group, did_you_mean
 from misc_cli.errors import ConfigError
 
@@ -33,7 +33,7 @@ def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> Non
     if command and command not in commands:
         guess = did_you_mean(" ".join(command), [" ".join(words) for words in commands])
         raise ConfigError(f"{' '.join(command)!r} is no command{guess}")
-    file: config.File = context.meta[options.CONFIG]
+    file: config.File = context.meta[sections.CONFIG]
     rows: list[dict[str, Any]] = []
     for words in [command] if command else commands:
         rows += _in_force(root, words, commands[words], file)
@@ -43,7 +43,7 @@ def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> Non
     for name, guess in config.unknown_variables(root):
         console.warn(f"the variable {name} sets nothing{guess}")
     if as_json:
-        options.write_stdout(options.json_bytes(settings=rows))
+        outputs.write_stdout(outputs.json_bytes(settings=rows))
         return
     shown = [(row["command"], row["setting"], _text(row["value"]), row["from"]) for row in rows]
     title = f"Settings, file: {file.name or 'none'}"
@@ -65,7 +65,7 @@ def _in_force(
         context.set_parameter_source(parameter.name or "", source)
         from_where = config.origin(context, parameter, file)
         if from_where != "default":
-            with options.telling_origin(context, file):
+            with sections.telling_origin(context, file):
                 value = parameter.process_value(context, value)
         elif not isinstance(value, str | int | float | bool | tuple | list):
             value = None  # click's own mark for "not given"

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.cli.parameters import Names
 from misc_cli.errors import ConfigError
@@ -106,9 +106,9 @@ def command(**parameters: Any) -> None:
 
     if parameters["truth"] == "-":
         raise ConfigError("--truth -: stdout is for the answers; name a file")
-    output = options.output_file(parameters.pop("output"))
+    output = outputs.output_file(parameters.pop("output"))
     truth = parameters.pop("truth")
-    truth = None if truth is None else options.output_file(truth)
+    truth = None if truth is None else outputs.output_file(truth)
     names = parameters.pop("class_names")
     parameters["classes"] = _n_classes(parameters["classes"], names)
     parameters["mix"] = _mix(parameters["mix"])

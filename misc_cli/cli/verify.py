@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from misc_cli.cli import options
+from misc_cli.cli import options, outputs
 from misc_cli.errors import NotWhole
 
 EXAMPLES = """
@@ -31,7 +31,7 @@ def command(run_files: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
         whole = all(member.state == WHOLE for member in found)
-        options.write_stdout(options.json_bytes(whole=whole, files=rows))
+        outputs.write_stdout(outputs.json_bytes(whole=whole, files=rows))
     wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if wrong:
         raise NotWhole(f"not a whole set: {'; '.join(wrong)}")

@@ -1,0 +1,180 @@
+"""A command whose help has sections, and options that know theirs.
+
+Every option has a variable and a key in the file of settings (see config.py); the methods of other
+packages add theirs when they are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from misc_cli.cli import config, logs, startup
+from misc_cli.cli.method_options import Row, method_options
+from misc_cli.cli.parameters import Tries
+from misc_cli.run import registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+LAST = "Messages"
+CONFIG = "misc_cli.config"  # where a context keeps the file of settings
+
+
+class Option(click.Option):
+    """An option that knows its section of the help, and whether it is a method's parameter."""
+
+    def __init__(
+        self, *args: Any, section: str = "Options", of_method: bool = False, **kwargs: Any
+    ) -> None:
+        if isinstance(kwargs.get("type"), click.IntRange):
+            kwargs.setdefault("metavar", "N")
+        super().__init__(*args, **kwargs)
+        self.section = section
+        self.of_method = of_method
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Every option has a variable, MISC_ and its name: see cli/config.py."""
+        names = config.variables(config.path_of(ctx), config.key_of(self))
+        return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Without the ranges: the help text says what matters, an error message the rest."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        return extra
+
+
+class Command(click.Command):
+    """A command whose help has sections, and examples as they were typed."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.plugins: list[str] = []
+        self.params.append(
+            Option(
+                ["--config"],
+                section=LAST,
+                metavar="FILE",
+                is_eager=True,
+                expose_value=False,
+                callback=_use_settings,
+                help="Settings, TOML: every flag by its name, at the top for all commands or in "
+                "the table of one [default: misc.toml here, else tool.misc in pyproject.toml].",
+            )
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Other packages' methods are looked up only for the help or for a flag of theirs."""
+        known = {flag for parameter in self.params for flag in parameter.opts}
+        unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
+        if "aggregator" in {parameter.name for parameter in self.params} and unknown:
+            self._add_plugins()
+        with telling_origin(ctx):
+            return super().parse_args(ctx, args)
+
+    def _add_plugins(self) -> None:
+        for parameter in self.params:
+            if isinstance(parameter, click.Option) and parameter.name in registry.KINDS:
+                theirs = [n for n in registry.plugin_names(parameter.name) if n not in self.plugins]
+                self.plugins += theirs
+                if theirs:
+                    parameter.help = f"{parameter.help} Other packages add {', '.join(theirs)}."
+        if self.plugins:
+            last = max(at for at, known in enumerate(self.params) if is_of_method(known))
+            taken = {flag for parameter in self.params for flag in parameter.opts}
+            self.params[last + 1 : last + 1] = [
+                Option([f"--{flag}"], **shown(row))
+                for flag, row in method_options(plugins=True).items()
+                if f"--{flag}" not in taken
+            ]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        startup.load_arrow()
+        if ctx.params.get("threads") is not None:
+            startup.limit_arrow(ctx.params["threads"])
+        log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
+        from misc_cli.core.parallel import processes
+
+        with logs.writing(sys.argv, *log), processes(True):
+            return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", LAST), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=34)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples.strip().splitlines():
+                    formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+
+def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Eager: before any other option looks for its default."""
+    if not ctx.resilient_parsing:
+        file = config.find(value)
+        ctx.meta[CONFIG] = file
+        if file.content:
+            ctx.default_map = config.default_map(ctx, file)
+
+
+@contextmanager
+def telling_origin(ctx: click.Context, file: config.File | None = None) -> Iterator[None]:
+    """A bad value that is not from the command line says where it is from."""
+    try:
+        yield
+    except click.BadParameter as error:
+        if error.param is not None:
+            found = file or ctx.meta.get(CONFIG, config.File())
+            where = config.origin(ctx, error.param, found)
+            if where not in ("command line", "default"):
+                message = f"{error.message} (from {where})"
+                raise click.BadParameter(message, error.ctx, error.param) from None
+        raise
+
+
+def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in this order in the help."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
+    """A click option in a section of the help."""
+    return click.option(*flags, cls=Option, section=section, **settings)
+
+
+def shown(row: Row) -> dict[str, Any]:
+    """A method's parameter as the settings of an option."""
+    kind = row.type
+    several = {"multiple": True, "callback": kind.joined} if isinstance(kind, Tries) else {}
+    return {
+        "section": row.section,
+        "type": kind,
+        "metavar": row.metavar,
+        "help": row.help,
+        "of_method": True,
+        **several,
+    }
+
+
+def is_of_method(parameter: click.Parameter) -> bool:
+    """Whether an option is a method's parameter."""
+    return isinstance(parameter, Option) and parameter.of_method
