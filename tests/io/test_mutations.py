@@ -17,7 +17,9 @@ import pytest
 from misc_cli.errors import MiscError
 from misc_cli.io.inspection import inspect_files
 from misc_cli.io.read import ReadOptions, read_questions
-from tests.io.test_shapes import CLEAN, MULTI, OBJECTS, PARALLEL, TWO, form, lines, wide
+from tests.io.test_filters import CLEAN
+from tests.io.test_questions import MULTI, TWO
+from tests.io.test_shapes import OBJECTS, PARALLEL, form, lines, wide
 
 SAMPLES = Path(__file__).parent / "samples"
 N_MUTATIONS = int(os.environ.get("MISC_MUTATIONS", "300"))

@@ -1,0 +1,42 @@
+"""What is tried at all: methods these answers allow, ranks that fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from misc_cli.run import plan, registry
+from tests.select.crowds import simulated
+
+
+def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other packages' methods too; those that want ordered classes only where they are."""
+    point = EntryPoint(
+        "theirs", "misc_cli.aggregators.majority:MajorityVote", "misc_cli.aggregators"
+    )
+    monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
+    labels, _ = simulated()
+    everything = [*registry.AGGREGATORS, "theirs"]
+    assert plan.applicable(labels) == everything
+    everything.remove("mmce-o")
+    assert plan.applicable(replace(labels, ordered=False)) == everything
+
+
+def test_methods_that_would_take_minutes_are_not_tried() -> None:
+    def tried(**settings: float) -> set[str]:
+        return {method.name for method in plan.roster(simulated(**settings)[0], "robust", {}, 0)}
+
+    everything = set(plan.ROSTER)
+    assert tried() == everything
+    assert tried(classes=30) == everything - {"mmce-c"}
+    assert tried(items=50_000) == everything - {"mmce-c", "ebcc"}
+    # the answers of few workers cannot tell ebcc's subtypes apart
+    assert tried(workers=8) == everything - {"ebcc"}
+
+
+def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
+    assert plan.tucker_ranks((178, 2665, 5))[-1] == (14, 56, 5)
+    assert plan.tucker_ranks((4, 10, 2)) == [(2, 2, 2), (3, 3, 2)]
+    assert plan.tucker_ranks((1, 1, 1)) == []
