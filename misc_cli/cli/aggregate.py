@@ -188,7 +188,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         return
     check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
-        tonight = nightly.open_state(asked, places)
+        tonight = nightly.open_state(asked, places, job.reading)
         _run(job, parameters, places, gates, console, tonight, nightly.plain(asked))
 
 
@@ -209,8 +209,10 @@ def _run(
         if tonight is not None or parameters["workers_prior"] is not None:
             raise ConfigError("--as-chosen repeats a run; --state, --workers-prior change it")
         fitter = chosen.fitter_of(parameters["as_chosen"])
-    earlier = since.read_earlier(parameters["changes"], gates, places)
-    materials = job.read(with_times="report" in places)
+    written = {} if tonight is None else tonight.written
+    earlier = since.read_earlier(parameters["changes"], gates, places, written)
+    memory = None if tonight is None else tonight.memory
+    materials = job.read(with_times="report" in places, memory=memory)
     if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
         console.say(f"nothing to do: no input, flag or output changed since {tonight.last}")
         refuse(holding(gates, figures), figures, "nothing to do")
@@ -219,7 +221,7 @@ def _run(
     outcome = done.outcome
     changes = None
     if earlier is not None:
-        changes = earlier.against(label_columns(outcome), worker_columns(outcome))
+        changes = earlier.against(label_columns(outcome), lambda: worker_columns(outcome))
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.io.options import ReadOptions
     from misc_cli.io.read import ReadResult
+    from misc_cli.io.remembered import Memory
     from misc_cli.run.outcome import Outcome
     from misc_cli.run.request import Fitter, Stopwatch
     from misc_cli.run.settings import Methods
@@ -54,14 +55,19 @@ class Job:
         """Everything that will be read."""
         return [*self.sources, *self.known.values()]
 
-    def read(self, *, with_times: bool = False) -> Materials:
-        """Everything in the files; `with_times` keeps when answers were given, where they say."""
+    def read(self, *, with_times: bool = False, memory: Memory | None = None) -> Materials:
+        """Everything in the files; `with_times` keeps when answers were given, where they say.
+
+        `memory` has what was read before.
+        """
         from misc_cli.io.read import read_answer_columns, read_known
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch()
         with watch.stage("read"):
-            read = read_answer_columns(self.sources, self.reading, with_times=with_times)
+            read = read_answer_columns(
+                self.sources, self.reading, with_times=with_times, memory=memory
+            )
             known = {name: read_known(file, self.reading) for name, file in self.known.items()}
             if self.carried_gold:
                 known["gold"] = _carried(read)

@@ -19,6 +19,8 @@ from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.core.types import Floats, Labels
+    from misc_cli.io.options import ReadOptions
+    from misc_cli.io.remembered import Memory
     from misc_cli.io.state import Stored
     from misc_cli.run.night import Night
     from misc_cli.run.outcome import Figure, Outcome
@@ -34,6 +36,9 @@ SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
 # What may differ between two runs that are the same: none of it changes a byte of an output.
 WITHOUT_EFFECT = ("quiet", "verbose", "threads", "fail_if", "state", "rechoose")
+
+# Outputs that need more of a file than its answers: with them every file is parsed.
+NOT_REMEMBERED = ("rejects", "report")
 
 clock = time.time  # what a simulated year replaces
 
@@ -94,6 +99,7 @@ class Tonight:
     stored: Stored | None
     options: Any
     before: str | None
+    memory: Memory | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -121,6 +127,12 @@ class Tonight:
         return found
 
     @property
+    def written(self) -> dict[str, str]:
+        """The SHA-256 of what the last run wrote, by path."""
+        found: dict[str, str] = {} if self.stored is None else self.stored.about["run"]["outputs"]
+        return found
+
+    @property
     def last(self) -> str:
         """When the last run was."""
         assert self.stored is not None
@@ -130,7 +142,11 @@ class Tonight:
         """Keep what the next night needs; the outputs are written by now."""
         from misc_cli.io import state
 
-        about, tables = self.night.leave(outcome.labels, outcome.aggregation)
+        about, tables = self.night.leave(outcome.aggregation)
+        about["answers_read"] = None
+        if self.memory is not None:
+            about["answers_read"], segments = self.memory.leave()
+            tables |= segments
         about["run"] = {
             "misc": __version__,
             "options": self.options,
@@ -149,7 +165,9 @@ class Tonight:
         return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
 
 
-def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Tonight | None:
+def open_state(
+    parameters: Mapping[str, Any], places: Mapping[str, Path], reading: ReadOptions
+) -> Tonight | None:
     """The state that --state names, checked and locked; flags that need one are refused without."""
     if parameters["state"] is None:
         for name in ("rechoose", "keep_settled", "settled"):
@@ -164,6 +182,7 @@ def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Ton
     from misc_cli.run.night import Night
 
     folder = Path(parameters["state"])
+    _refuse_within_inputs(folder, parameters["answers"])
     state.check_folder(folder)
     locks.hold(folder.resolve() / state.POINTER)
     stored = _loaded(folder)
@@ -175,7 +194,28 @@ def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Ton
         settled=(parameters["settled"] or SETTLED) if parameters["keep_settled"] else None,
     )
     own = {name: value for name, value in parameters.items() if name not in WITHOUT_EFFECT}
-    return Tonight(folder, night, stored, plain(own), state.fingerprint(folder))
+    tonight = Tonight(folder, night, stored, plain(own), state.fingerprint(folder))
+    if not any(name in places for name in NOT_REMEMBERED):
+        tonight.memory = _memory(stored, reading)
+    return tonight
+
+
+def _memory(stored: Stored | None, reading: ReadOptions) -> Memory:
+    from misc_cli.io.remembered import Memory
+
+    if stored is None:
+        return Memory.of(reading)
+    return Memory.of(reading, stored.about["answers_read"], stored.tables, stored.raw)
+
+
+def _refuse_within_inputs(folder: Path, sources: Sequence[str]) -> None:
+    """A state in a folder that is read would be read as answers the next night."""
+    place = folder.resolve()
+    for source in map(Path, sources):
+        if source.is_dir() and place.is_relative_to(source.resolve()):
+            raise ConfigError(
+                f"--state {folder}: lies in {source}, which is read as answers; name another folder"
+            )
 
 
 def plain(asked: Mapping[str, Any]) -> Any:
@@ -244,9 +284,9 @@ def _loaded(folder: Path) -> Stored | None:
 
 
 def _left(stored: Stored) -> Any:
-    from misc_cli.run.night import Left
+    from misc_cli.run.left import Left
 
-    return Left(stored.about, stored.tables["workers"], stored.tables["items"])
+    return Left(stored.about, stored.tables["workers"], stored.tables.get("items"))
 
 
 def _inputs(files: Sequence[Any]) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,22 +23,33 @@ class Earlier:
     workers: WorkerTable | None
     has_workers: bool
 
-    def against(self, labels: Mapping[str, Any], workers: Mapping[str, Any]) -> Changes:
-        """Compare with today's columns; without anything earlier every item is new."""
+    def against(
+        self, labels: Mapping[str, Any], workers: Callable[[], Mapping[str, Any]]
+    ) -> Changes:
+        """Compare with today's columns; without anything earlier every item is new.
+
+        Those of `workers` are only made if they are looked at: judging workers takes its time.
+        """
         from misc_cli.evaluate.changes import compare
 
         now = label_table(labels)
         tables = None
         if self.has_workers:
-            known = worker_table(workers)
+            known = worker_table(workers())
             tables = (self.workers or known, known)
         return compare(self.labels or _nothing(now), now, tables)
 
 
 def read_earlier(
-    changes: str | None, gates: Iterable[Gate], places: Mapping[str, Path]
+    changes: str | None,
+    gates: Iterable[Gate],
+    places: Mapping[str, Path],
+    written: Mapping[str, str],
 ) -> Earlier | None:
-    """The files that this run is about to replace, if it has to look at them."""
+    """The files that this run is about to replace, if it has to look at them.
+
+    `written` are the checksums of those that an earlier run wrote, as far as they are known.
+    """
     judged = [gate for gate in gates if gate.metric in CHANGES]
     if changes is None and not judged:
         return None
@@ -52,7 +63,7 @@ def read_earlier(
 
     found = {name: str(path) for name, path in places.items() if path.is_file()}
     return Earlier(
-        read_labels(found["labels"]) if "labels" in found else None,
+        read_labels(found["labels"], written.get(found["labels"])) if "labels" in found else None,
         read_workers(found["workers"]) if "workers" in found else None,
         has_workers="workers" in places,
     )

@@ -95,13 +95,9 @@ def compare_pairs(votes: Votes) -> Pairs:
     """Every pair of workers that shares enough items."""
     worker, item, answer = _answers(votes)
     keys = _pairs_of_answers(worker, item, answer, votes.n_workers)
-    keys.sort()
-    pair = keys >> 1
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    sizes = np.diff(starts, append=len(pair))
-    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
-    first, second = np.divmod(pair[starts], votes.n_workers)
-    del keys, pair  # the largest arrays of all
+    pair, sizes, agreed = _counted(keys, 2 * votes.n_workers**2)
+    first, second = np.divmod(pair, votes.n_workers)
+    del keys, pair
     margins = _margins(votes, worker, answer)
     skill = _skills(margins, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
@@ -119,6 +115,24 @@ def compare_pairs(votes: Votes) -> Pairs:
         expected=expected,
         chance=_luck(same, expected, shared),
     )
+
+
+def _counted(keys: Keys, n_cells: int) -> tuple[Keys, Keys, Keys]:
+    """Each pair of workers once, in order, how many items it shares and on how many it agrees.
+
+    `keys` (the largest array of all) may be sorted in place: with few workers counting is faster.
+    """
+    if n_cells <= max(len(keys), 1 << 16):
+        counts = np.bincount(keys, minlength=n_cells).reshape(-1, 2)
+        shared = counts.sum(axis=1)
+        pair = np.flatnonzero(shared)
+        return pair, shared[pair], counts[pair, 1]
+    keys.sort()
+    pair = keys >> 1
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    sizes = np.diff(starts, append=len(pair))
+    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
+    return pair[starts], sizes, agreed
 
 
 def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:

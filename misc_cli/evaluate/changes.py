@@ -118,18 +118,21 @@ def compare(
 ) -> Changes:
     """What became of `old`; `workers` are the old table and the new one."""
     before, after = _sorted(old), _sorted(new)
-    where = pc.index_in(after.items, before.items)
-    both = pc.is_valid(where)
-    then, now = _rows(before, where.filter(both)), _rows(after, both)
-    flipped = pc.not_equal(then.labels, now.labels)
+    where = pc.fill_null(pc.index_in(after.items, before.items), -1).to_numpy()
+    now = np.flatnonzero(where >= 0)
+    then = where[now]
+    labels = before.labels.take(pa.array(then)), after.labels.take(pa.array(now))
+    flipped = pc.not_equal(*labels).to_numpy(zero_copy_only=False)
+    gone = np.ones(len(before.items), dtype=bool)
+    gone[then] = False
     items = ItemChanges(
         n_old=len(before.items),
         n_new=len(after.items),
-        n_both=len(now.items),
-        new=_rows(after, pc.invert(both)),
-        gone=_rows(before, pc.invert(pc.is_in(before.items, after.items))),
-        flipped=_rows(then, flipped),
-        flipped_to=_rows(now, flipped),
+        n_both=len(now),
+        new=_rows(after, np.flatnonzero(where < 0)),
+        gone=_rows(before, np.flatnonzero(gone)),
+        flipped=_rows(before, then[flipped]),
+        flipped_to=_rows(after, now[flipped]),
     )
     return Changes(items, None if workers is None else compare_workers(*workers))
 
@@ -197,15 +200,21 @@ def _side(which: str, table: LabelTable) -> dict[str, Any]:
 
 def _sorted(table: LabelTable) -> LabelTable:
     """Each item once, by name; an item with two labels is an error."""
-    _, rows = distinct(table.items, table.labels, table.name or "the labels")
     plain = LabelTable(trimmed(table.items), trimmed(table.labels), table.confidence)
-    plain = _rows(plain, pa.array(np.sort(rows)))
-    return _rows(plain, pc.array_sort_indices(plain.items))
+    if _is_sorted(plain.items) and not pc.any(pc.equal(plain.labels, "")).as_py():
+        return plain  # as misc itself writes them
+    _, rows = distinct(table.items, table.labels, table.name or "the labels")
+    plain = _rows(plain, np.sort(rows))
+    return _rows(plain, pc.array_sort_indices(plain.items).to_numpy())
 
 
-def _rows(table: LabelTable, which: Any) -> LabelTable:
-    """The rows of a mask or of positions."""
-    at = which.to_numpy(zero_copy_only=False)
-    at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.intp)
+def _is_sorted(names: Names) -> bool:
+    """Whether each name is above the one before it."""
+    rising = pc.all(pc.less(names.slice(0, max(len(names) - 1, 0)), names.slice(1))).as_py()
+    return rising is not False and not names.null_count
+
+
+def _rows(table: LabelTable, at: npt.NDArray[np.intp]) -> LabelTable:
+    """The rows at these positions."""
     sure = None if table.confidence is None else table.confidence[at]
     return LabelTable(table.items.take(pa.array(at)), table.labels.take(pa.array(at)), sure)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,9 @@ from misc_cli.io.shapes import read_shape
 from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
 from misc_cli.io.table import read_table
+
+if TYPE_CHECKING:
+    from misc_cli.io.remembered import Memory
 
 FIRST_BYTES = 1 << 16
 NO_ANSWER = "no answer"
@@ -136,13 +139,18 @@ class Part:
 
 
 def read_answer_columns(
-    sources: Sequence[str], options: ReadOptions | None = None, *, with_times: bool = False
+    sources: Sequence[str],
+    options: ReadOptions | None = None,
+    *,
+    with_times: bool = False,
+    memory: Memory | None = None,
 ) -> ReadResult:
     """The answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
+    What is in `memory` is not read again; times and the rows that were set aside are not in it.
     """
-    (result,) = read_questions(sources, options, with_times=with_times)
+    (result,) = read_questions(sources, options, with_times=with_times, memory=memory)
     return result
 
 
@@ -152,13 +160,18 @@ def read_questions(
     *,
     each: bool = False,
     with_times: bool = False,
+    memory: Memory | None = None,
 ) -> list[ReadResult]:
     """The same for every question if `each`, else for the one there is; sorted by name."""
     options = options or ReadOptions()
+
+    def anew(path: str, source: Source | None = None) -> list[Part]:
+        return _read_file(path, options, each, with_times, source)
+
     parts: dict[str, list[Part]] = {}
     for path in files_of(sources):
         try:
-            found = _read_file(path, options, each, with_times)
+            found = anew(path) if memory is None else memory.read(path, anew)
         except EmptyFile as error:
             if not options.skip_empty_files:
                 raise
@@ -180,8 +193,12 @@ def files_of(sources: Sequence[str]) -> list[str]:
     return expand(sources)
 
 
-def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) -> list[Part]:
-    opened = open_answers(open_source(path, options.encoding, options.access), options)
+def _read_file(
+    path: str, options: ReadOptions, each: bool, with_times: bool, source: Source | None
+) -> list[Part]:
+    """`source` is what is read in the place of the file, if anything is."""
+    source = source or open_source(path, options.encoding, options.access)
+    opened = open_answers(source, options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
     name = opened.document.name
@@ -281,12 +298,12 @@ def _times(view: Document, question: Question, options: ReadOptions) -> Any:
 def result_of(name: str, parts: list[Part]) -> ReadResult:
     questions = [part.question for part in parts]
     files = [part.info for part in parts]
-    worker, item, label = (_joined([getattr(one, role) for one in questions]) for role in ROLES)
+    worker, item, label = (joined([getattr(one, role) for one in questions]) for role in ROLES)
     names = ", ".join(file.name for file in files)
     gold = [one.gold for one in questions if one.gold is not None]
     known = None
     if gold:
-        items, labels = (_joined([one[at] for one in gold]) for at in (0, 1))
+        items, labels = (joined([one[at] for one in gold]) for at in (0, 1))
         known = KnownLabels(items, labels, f"{names}, the gold it carries")
     anonymous = not all(part.has_workers for part in parts)
     return ReadResult(
@@ -335,7 +352,38 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     return Known(labels, info)
 
 
-def _joined(parts: list[Any]) -> Any:
+def joined(parts: list[Any]) -> Any:
+    """Dictionary arrays as one; neighbours that share a dictionary are not looked up again."""
     if len(parts) == 1:
         return parts[0]
-    return pa.chunked_array(parts).unify_dictionaries().combine_chunks()
+    groups: list[list[Any]] = []
+    for part in parts:
+        if groups and _same_dictionary(groups[-1][0], part):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    merged = [_with_one_dictionary(group) for group in groups]
+    if len(merged) == 1:
+        return merged[0]
+    return pa.chunked_array(merged).unify_dictionaries().combine_chunks()
+
+
+def _with_one_dictionary(group: list[Any]) -> Any:
+    if len(group) == 1:
+        return group[0]
+    codes = pa.concat_arrays([array.indices for array in group])
+    return pa.DictionaryArray.from_arrays(codes, group[0].dictionary)
+
+
+def _same_dictionary(one: Any, other: Any) -> bool:
+    """Whether two arrays are slices of one: their names lie in the same memory."""
+    if not all(isinstance(array, pa.DictionaryArray) for array in (one, other)):
+        return False
+    first, second = one.dictionary, other.dictionary
+    if len(first) != len(second) or not len(first):
+        return False
+    places = [
+        [None if buffer is None else buffer.address for buffer in names.buffers()]
+        for names in (first, second)
+    ]
+    return places[0] == places[1] and first.offset == second.offset

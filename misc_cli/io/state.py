@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,14 +29,16 @@ POINTER = "state.json"
 PREVIOUS = "previous.json"  # the state before this one, so that the last run can be repeated
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
 TABLE = ".parquet"
+OURS = re.compile(r"[a-z]+\d*-[0-9a-f]{16}\.parquet")
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a run left: plain values, and tables by name."""
+    """What a run left: plain values, tables by name, and the tables' bytes as they are stored."""
 
     about: dict[str, Any]
     tables: dict[str, Any]
+    raw: dict[str, bytes]
 
 
 class UnusableState(Exception):
@@ -48,11 +51,6 @@ def check_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
-    strangers = [name for name in os.listdir(folder) if not _is_ours(name)]
-    if strangers and not (folder / POINTER).exists():
-        raise ConfigError(
-            f"--state {folder}: has other files in it ({strangers[0]}); name a new or empty folder"
-        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"--state {folder}: cannot be written; check the permissions")
 
@@ -74,7 +72,7 @@ def load(folder: Path) -> Stored | None:
         raise UnusableState(f"it is of another version (format {form}, this misc has {FORMAT})")
     if digest != _digest(_plain([about, files])):
         raise UnusableState("it is damaged (state.json was changed)")
-    tables = {}
+    tables, raw = {}, {}
     for name, file in files.items():
         try:
             data = (folder / file["file"]).read_bytes()
@@ -82,21 +80,21 @@ def load(folder: Path) -> Stored | None:
             raise UnusableState(f"it is damaged ({file['file']}: {error.strerror})") from None
         if _digest(data) != file["sha256"]:
             raise UnusableState(f"it is damaged ({file['file']} was changed)")
+        raw[name] = data
         tables[name] = parquet.read_table(pa.BufferReader(data))
-    return Stored(about, tables)
+    return Stored(about, tables, raw)
 
 
 def save(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
-    """Replace the state in a folder."""
+    """Replace the state in a folder; a table may also be given as the bytes of its Parquet file."""
     files, outputs = {}, []
     for name, table in tables.items():
-        sink = pa.BufferOutputStream()
-        parquet.write_table(table, sink, compression="zstd")
-        data = sink.getvalue().to_pybytes()
+        data = table if isinstance(table, bytes) else packed(table)
         digest = _digest(data)
         file = f"{name}-{digest[:16]}{TABLE}"
         files[name] = {"file": file, "sha256": digest}
-        outputs.append(Output(folder / file, content(data)))
+        if not (folder / file).exists():  # its name is its content: the state before has it, too
+            outputs.append(Output(folder / file, content(data)))
     whole = {
         "format": FORMAT,
         "sha256": _digest(_plain([dict(about), files])),
@@ -111,6 +109,14 @@ def save(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> N
     for pointer in pointers:  # one after the other: each is whole by itself
         write_all([pointer])
     _sweep(folder, [file["file"] for file in files.values()] + _tables_of(before))
+
+
+def packed(table: Any, **options: Any) -> bytes:
+    """A table as the bytes of a Parquet file; `options` are Parquet's."""
+    sink = pa.BufferOutputStream()
+    parquet.write_table(table, sink, compression="zstd", **options)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def fingerprint(folder: Path) -> str | None:
@@ -140,28 +146,27 @@ def set_aside(folder: Path) -> Path:
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
-    for path in [
-        *folder.glob(f"*{TABLE}"),
-        folder / POINTER,
-    ]:  # the pointer last: it says there is one
+    for path in [*_tables_in(folder), folder / POINTER]:  # the pointer last: it says there is one
         path.replace(aside / path.name)
     return aside
 
 
 def size(folder: Path) -> int:
     """Bytes of the state itself."""
-    return sum(entry.stat().st_size for entry in os.scandir(folder) if entry.is_file())
+    paths = [*_tables_in(folder), folder / POINTER, folder / PREVIOUS]
+    return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def _sweep(folder: Path, named: Collection[str]) -> None:
     """Remove tables of earlier states, and of runs that were killed before theirs was whole."""
-    for path in folder.glob(f"*{TABLE}"):
+    for path in _tables_in(folder):
         if path.name not in named:
             path.unlink(missing_ok=True)
 
 
-def _is_ours(name: str) -> bool:
-    return name.startswith(".") or name in (POINTER, PREVIOUS, ASIDE) or name.endswith(TABLE)
+def _tables_in(folder: Path) -> list[Path]:
+    """The tables of states. Whatever else lies in the folder is somebody's and is left alone."""
+    return [path for path in folder.glob(f"*{TABLE}") if OURS.fullmatch(path.name)]
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -54,16 +54,18 @@ def fit(
     methods: Methods,
     on_iteration: OnIteration,
     lighten: Lighten = without_posteriors,
+    incumbent: Mapping[str, float] | None = None,
 ) -> Fit:
     """Everything between encoding and deciding.
 
-    `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in.
+    `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in;
+    `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
     """
     if methods.automatic:
         rank = _rank_of_named(methods)
         completed = [] if rank is None else _ranks_to_try(labels, methods)
         if rank is None or completed:
-            return _searched(labels, methods, completed, on_iteration, lighten)
+            return _searched(labels, methods, completed, on_iteration, lighten, incumbent)
         methods = _by_rule_of_thumb(labels, methods, rank)
     found = fit_named(labels, methods, on_iteration)
     return _calibrated(found, labels, methods) if methods.settings.calibrate else found
@@ -223,6 +225,7 @@ def _searched(
     completed: list[Method],
     on_iteration: OnIteration,
     lighten: Lighten,
+    incumbent: Mapping[str, float] | None,
 ) -> Fit:
     """The automatic choice; `completed` are the candidates of a completer that was asked for."""
     from misc_cli.run import cost, plan
@@ -260,6 +263,7 @@ def _searched(
         few=few,
         fallback=plan.fallback(preset, seed),
         insist=insist,
+        incumbent=incumbent,
         calibrate=settings.calibrate,
         seed=seed,
         time_budget=settings.time_budget,

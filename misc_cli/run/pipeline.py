@@ -62,9 +62,7 @@ def aggregated(
     recorder = Recorder(known, on_iteration)
     with watch.stage("compare"):
         pairs = compare_pairs(labels.votes)
-        # a night that remembers goes on with what it remembers: all answers
-        once = methods.automatic and fitter in (None, fit)
-        counted = once_per_copy(labels, pairs) if once else labels
+        counted = once_per_copy(labels, pairs) if methods.automatic else labels
     with watch.stage("fit"), thread_limit(settings.threads):
         in_time = _less(methods, sum(watch.seconds.values()))
         found = (fitter or fit)(counted, in_time, recorder, recorder.judged)

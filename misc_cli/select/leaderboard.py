@@ -118,6 +118,12 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
 
 def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
     """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
+    if reasons.get("ahead_of_earlier") is not None:
+        return (
+            f"{', '.join(reasons['chosen'])} as before: what forecasts hidden answers best is not "
+            f"clearly better ({reasons['ahead_of_earlier']:.1f} standard errors; "
+            f"{SIGNIFICANT:.0f} are asked for)"
+        )
     rows = reasons["completed"]
     chosen = [row for row in rows if row["chosen"]]
     if chosen and chosen[0]["lead"] < SIGNIFICANT:

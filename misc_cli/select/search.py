@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from misc_cli.core.types import (
 from misc_cli.errors import MiscWarning
 from misc_cli.select.calibrate import Calibration, vote_shares
 from misc_cli.select.choose import SIGNIFICANT, lead, weights
+from misc_cli.select.incumbent import Staying, staying
 from misc_cli.select.judging import MANY_ANSWERS, Judging
 from misc_cli.select.leaderboard import (
     Score,
@@ -80,6 +81,7 @@ def search(
     few: Sequence[Method] = (),
     fallback: Method | None = None,
     insist: bool = False,
+    incumbent: Mapping[str, float] | None = None,
     calibrate: bool = True,
     seed: int = 0,
     time_budget: float | None = None,
@@ -90,7 +92,8 @@ def search(
 
     `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
     if there are none); `fallback` is weighed with the votes where the null is not beaten; `insist`
-    takes the best completion whatever is said of it.
+    takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
+    choice, by name, which stays unless the new one is clearly better (incumbent.py).
     """
     deadline, last = (
         Deadline(None if time_budget is None else share * time_budget)
@@ -111,11 +114,21 @@ def search(
         return _hurried(work, pure, last)
     kept, shares, reasons = weighed(scores, work.null, work.workers, len(work.folds))
     unbeaten = not reasons["null"]["beaten"]
+    stays = None if unbeaten else _staying_pure(work, scores, kept, shares, incumbent or {})
+    if stays is not None:
+        kept, shares = stays.scores, stays.shares
+        weight = dict(zip([score.candidate.name for score in kept], shares, strict=True))
+        reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
     voters: list[Score] = []
     if completed and (insist or not unbeaten):
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
         tried = work.completed(completed, scores[0].posteriors, reference, insist)
         voters = _voters(work, tried, reference, insist)
+        equal = [1.0] * len(voters)
+        rival = work.mean_posteriors(voters or kept, equal or shares)
+        before = staying(work, tried, incumbent or {}, rival)
+        if before is not None and set(incumbent or {}) != _names(voters):
+            voters, stays = before.scores, before
         reasons["completed"] = completed_table(tried, voters, reference, work.workers)
         scores = [*scores, *tried]
         left_out += [] if tried else ["completion"]
@@ -140,6 +153,7 @@ def search(
     result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
     reasons["fallback"] = fallback.name if by_votes and fallback is not None else None
     warn_of_time(left_out)
+    reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
     conclude(reasons, candidates, shares, left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
     return Found(result, candidates, scores, calibration, reasons, bool(left_out))
@@ -181,6 +195,27 @@ def conclude(
     reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
     reasons["cut_short"] = bool(left_out)
     reasons["why"] = why(reasons, left_out, completed)
+
+
+def _names(scores: Sequence[Score]) -> set[str]:
+    return {score.candidate.name for score in scores}
+
+
+def _staying_pure(
+    work: Judging,
+    scores: Sequence[Score],
+    kept: Sequence[Score],
+    shares: Sequence[float],
+    incumbent: Mapping[str, float],
+) -> Staying | None:
+    """What stays of an earlier choice among the pure methods; None if it is the new one anyway.
+
+    A slow one that was given up before the last fold is clearly behind.
+    """
+    if incumbent.keys() == _names(kept):
+        return None
+    whole = [score for score in scores if score.n_folds == len(work.folds)]
+    return staying(work, whole, incumbent, work.mean_posteriors(kept, shares))
 
 
 def warn_of_time(left_out: Sequence[str]) -> None:
