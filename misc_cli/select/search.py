@@ -129,6 +129,8 @@ def search(
         before = staying(work, tried, incumbent or {}, rival)
         if before is not None and set(incumbent or {}) != _names(voters):
             voters, stays = before.scores, before
+        elif voters:
+            stays = None
         reasons["completed"] = completed_table(tried, voters, reference, work.workers)
         scores = [*scores, *tried]
         left_out += [] if tried else ["completion"]

@@ -10,6 +10,7 @@ from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io import read as reading
 from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns
 from misc_cli.io.remembered import Memory
+from misc_cli.io.source import Source
 from misc_cli.io.state import load, save
 
 HEADER = "worker,item,label\n"
@@ -57,7 +58,7 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     made = Nights(tmp_path)
     whole = reading.open_answers
 
-    def counting(source: reading.Source, options: ReadOptions) -> reading.Opened:
+    def counting(source: Source, options: ReadOptions) -> reading.Opened:
         made.parsed.append(f"{Path(source.name).name} {len(source.raw)}")
         return whole(source, options)
 
