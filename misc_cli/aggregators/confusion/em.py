@@ -170,7 +170,7 @@ class VoteFractions:
             np.divide(total, answered, out=column)
         if GOLD in rows:
             clamp(fractions, rows[GOLD])
-        return {POSTERIORS: fractions}, _sums(block, fractions)
+        return {POSTERIORS: fractions}, sums_of(block, fractions)
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class ExpectedCounts:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        return {}, _sums(block, rows[POSTERIORS])
+        return {}, sums_of(block, rows[POSTERIORS])
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,8 @@ class Expectation:
         return {POSTERIORS: scores}, sums
 
 
-def _sums(block: Block, posteriors: Floats) -> Sums:
+def sums_of(block: Block, posteriors: Floats) -> Sums:
+    """What the next M-step reads if these are the block's posteriors."""
     return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
 
 

@@ -7,8 +7,10 @@ Notation (Ko et al. 2019; De Lathauwer et al. 2000, doi:10.1137/S089547989834699
     R0             → initial_rank      the truncated HOSVD's rank, the same in every mode
     L              → FactorCompletion  [[G; U(1), U(2), U(3)]]
 
-U(1) of the HOSVD is never used: the first sweep replaces it before anything reads it. A sweep
-costs two products with the votes, O(n_votes · (R2 + R1·R3)), and dense algebra on the factors.
+U(1) of the HOSVD is never used: the first sweep replaces it before anything reads it. U(2), the
+only factor as long as the items, is not held: it is T_(2) @ lift, and what the others need of it is
+T ×₂ U(2)ᵀ, a sum over blocks of items. So a sweep is one walk over the votes, O(n_votes · R1·R3),
+and dense algebra on what is shared; it runs on any engine.
 """
 
 from __future__ import annotations
@@ -18,43 +20,96 @@ from dataclasses import dataclass
 import numpy as np
 
 from misc_cli.completers.factors import FactorCompletion
+from misc_cli.completers.tucker.basis import leading_left, right_scaled
 from misc_cli.completers.tucker.method import Ranks, Tucker, check_initial_rank
+from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding, product_in_memory
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import SLICE
 from misc_cli.core.solver import Step, iterate
-from misc_cli.core.tensor import LabelTensor, leading_left, leading_left_of_items
+from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Floats, OnIteration
 
 # The residual has stopped falling when a sweep lowers its square by less than this share of ‖T‖².
 RESIDUAL_TOLERANCE = 1e-9
+ITEMS = "item factor"
 
 
 @dataclass(frozen=True)
 class State:
-    """Factors after a sweep; `projected` is T ×₂ U(2)ᵀ, (n_workers + 1, n_classes, columns)."""
+    """Factors after a sweep.
+
+    table      (n_columns, R1·R3) and scaled (R1·R3, R2): U(2) = T_(2) @ table @ scaled
+    projected  T ×₂ U(2)ᵀ, (n_workers + 1, n_classes, columns of U(2))
+    """
 
     workers: Floats
-    items: Floats
+    table: Floats
+    scaled: Floats
     classes: Floats
     projected: Floats
     core: Floats
     residual: float
 
 
+@dataclass(frozen=True)
+class Shared:
+    """L without the part that is as long as the items: U(2) = T_(2) @ lift.
+
+    workers (n_workers + 1, R1), the slice's row last; lift (n_columns, R2); mixer (R2, R1, K): the
+    core times the class factor.
+    """
+
+    workers: Floats
+    lift: Floats
+    mixer: Floats
+
+    @property
+    def slice_table(self) -> Floats:
+        """(n_columns, n_classes): the completed slice is T_(2) times this."""
+        table: Floats = self.lift @ np.einsum("r,qrc->qc", self.workers[-1], self.mixer)
+        return table
+
+
 def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
-    """HOSVD, then at most `method.sweeps` sweeps of HOOI."""
+    """The completion of a tensor in memory, its item factor made."""
+    engine = LocalEngine(tensor.votes, {SLICE: tensor.slice})
+    unfolding = Unfolding(engine, tensor.cache, product_in_memory(tensor))
+    shared = fit(method, unfolding, on_iteration)
+    engine.sweep(TimesTable(shared.lift, ITEMS))
+    return FactorCompletion(shared.workers, engine.whole(ITEMS), shared.mixer)
+
+
+def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
+    """HOSVD, then at most `method.sweeps` sweeps of HOOI, on the votes and slice of an engine."""
     ranks = method.resolve_ranks(tensor.shape)
     initial_rank = method.initial_rank or max(ranks)
     check_initial_rank(initial_rank, ranks, tensor.shape)
-    squared_norm = tensor.squared_norm
+    slice_gram = tensor.slice_gram()
+    squared_norm = tensor.squared_norm(slice_gram)
 
     def step(state: State) -> Step[State]:
-        swept = _sweep(tensor, state, ranks)
+        swept = _sweep(tensor, state, ranks, squared_norm)
         change = (state.residual**2 - swept.residual**2) / squared_norm
         share = 1.0 - swept.residual**2 / squared_norm
         return Step(swept, change, swept.residual, extra={"explained": share})
 
+    # Algorithm 1: the truncated HOSVD, the modes that the first sweep reads
+    n_workers, n_items, n_classes = tensor.shape
+    rank_of_items = min(initial_rank, n_items, tensor.n_columns)
+    projected = tensor.projected_basis(rank_of_items, method.seed)
+    nothing = np.zeros((0, 0))
+    start = State(
+        workers=nothing,
+        table=nothing,
+        scaled=nothing,
+        classes=tensor.class_basis(min(initial_rank, n_classes), slice_gram),
+        projected=projected.reshape(n_workers, n_classes, -1),
+        core=np.zeros((0, 0, 0)),
+        residual=squared_norm**0.5,
+    )
     end = iterate(
         step,
-        _start(tensor, initial_rank, method.seed),
+        start,
         stage="tucker",
         tol=RESIDUAL_TOLERANCE,
         max_iter=method.sweeps,
@@ -63,41 +118,25 @@ def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> 
     ).state
     # L's class side in one table: mixer[q, r, c] = Σ_s G[r, q, s] U(3)[c, s]
     mixer = np.einsum("rqs,cs->qrc", end.core, end.classes)
-    return FactorCompletion(end.workers, end.items, mixer)
+    return Shared(end.workers, end.table @ end.scaled, mixer)
 
 
-def _start(tensor: LabelTensor, initial_rank: int, seed: int) -> State:
-    """Algorithm 1: the truncated HOSVD, the modes that the first sweep reads."""
-    n_workers, n_items, n_classes = tensor.shape
-    n_columns = n_workers * n_classes
-    items = tensor.item_basis(min(initial_rank, n_items, n_columns), seed)
-    classes = tensor.class_basis(min(initial_rank, n_classes))
-    nothing = np.zeros((n_workers, 0)), np.zeros((0, 0, 0))
-    projected = _project_items(tensor, items)
-    return State(nothing[0], items, classes, projected, nothing[1], tensor.squared_norm**0.5)
-
-
-def _project_items(tensor: LabelTensor, items: Floats) -> Floats:
-    """T ×₂ U(2)ᵀ, (n_workers + 1, n_classes, columns of U(2))."""
-    n_workers, _, n_classes = tensor.shape
-    return tensor.times_items(items).reshape(n_workers, n_classes, -1)
-
-
-def _sweep(tensor: LabelTensor, state: State, ranks: Ranks) -> State:
+def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -> State:
     """Algorithm 2's for-loop: each factor from T multiplied by the two others."""
     n_workers, _, n_classes = tensor.shape
     # mode 1: A = T ×₂ U(2)ᵀ ×₃ U(3)ᵀ
     against = np.einsum("wcq,cs->wqs", state.projected, state.classes, optimize=True)
     workers = leading_left(against.reshape(n_workers, -1), ranks[0])
-    # mode 2: A = T ×₁ U(1)ᵀ ×₃ U(3)ᵀ
+    # mode 2: A = T ×₁ U(1)ᵀ ×₃ U(3)ᵀ = T_(2) @ table, and U(2) = A V / σ
     table = np.einsum("wr,cs->wcrs", workers, state.classes).reshape(n_workers * n_classes, -1)
-    items = leading_left_of_items(tensor, table, ranks[1])
+    against_items = tensor.gram_times(table)  # T_(2)ᵀ A, whence AᵀA too
+    scaled = right_scaled(table.T @ against_items, ranks[1])
+    projected = (against_items @ scaled).reshape(n_workers, n_classes, -1)
     # mode 3: A = T ×₁ U(1)ᵀ ×₂ U(2)ᵀ
-    projected = _project_items(tensor, items)
     both = np.einsum("wr,wcq->crq", workers, projected, optimize=True)
     classes = leading_left(both.reshape(n_classes, -1), ranks[2])
     # G = [[T; U(1)ᵀ, U(2)ᵀ, U(3)ᵀ]]
     core = np.einsum("crq,cs->rqs", both, classes, optimize=True)
     # the factors are orthonormal, so ‖T − L‖² = ‖T‖² − ‖G‖²
-    residual = max(tensor.squared_norm - float(np.square(core).sum()), 0.0) ** 0.5
-    return State(workers, items, classes, projected, core, residual)
+    residual = max(squared_norm - float(np.square(core).sum()), 0.0) ** 0.5
+    return State(workers, table, scaled, classes, projected, core, residual)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.iteration import OnIteration, ignore_iteration
 from misc_cli.core.parameters import AUTO, COUNT, FEW, Checked, parameter
@@ -11,7 +11,9 @@ from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.completers.factors import FactorCompletion
+    from misc_cli.core.engines.protocol import Engine
     from misc_cli.core.tensor import LabelTensor
+    from misc_cli.core.types import Floats
 
 Ranks = tuple[int, int, int]
 
@@ -45,6 +47,18 @@ class Tucker(Checked):
         from misc_cli.completers.tucker.hooi import complete
 
         return complete(self, tensor, on_iteration)
+
+    def slice_table(
+        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
+    ) -> Floats:
+        """On any engine: ((n_workers + 1) * K, K), which T_(2) times gives the completed slice.
+
+        `known` keeps what depends on the votes alone, for the passes to come.
+        """
+        from misc_cli.completers.tucker.hooi import fit
+        from misc_cli.completers.tucker.unfolding import Unfolding
+
+        return fit(self, Unfolding(engine, known), on_iteration).slice_table
 
     def resolve_ranks(self, shape: tuple[int, int, int]) -> Ranks:
         """The ranks used on a tensor of this shape; explicit ones that cannot be are an error."""

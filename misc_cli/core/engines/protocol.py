@@ -34,6 +34,8 @@ SumsOut = TypeVar("SumsOut", covariant=True)
 POSTERIORS = "posteriors"
 # Known classes of items, (n_block_items,), -1 where unknown; absent where no item's is known.
 GOLD = "gold"
+# The loop's extra worker, (n_block_items, n_classes): the current estimate, real-valued.
+SLICE = "slice"
 
 
 class Block(Protocol):

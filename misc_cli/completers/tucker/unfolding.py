@@ -1,0 +1,232 @@
+"""T_(2) = [A_(2), S], the tensor's item-mode unfolding, on whatever engine has its rows.
+
+T = [A; S]: the votes, sparse, and the slice, dense, the loop's extra worker. T_(2) has a row per
+item and a column per worker (the slice last) and class. Its rows never meet in one place: a block
+of votes and its rows of the slice give partial sums as long as the columns, which are few.
+
+A product with T_(2) costs one multiplication per vote and rank; no unfolding is ever made dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from misc_cli.completers.tucker.basis import leading_eigenvectors, root_or_zero
+from misc_cli.core.engines.protocol import SLICE, Block, Engine, RowArrays
+from misc_cli.core.tensor import LabelTensor
+from misc_cli.core.types import Floats
+
+# Below this size a dense eigendecomposition beats Lanczos, and needs no start vector.
+TINY_SIDE = 128
+# Residual of an eigenpair as a share of its eigenvalue: so small that neither the start nor the
+# order of sums shows in a label. From 1e-6 on it costs a fifth more products.
+LANCZOS_TOLERANCE = 1e-12
+
+GramTimes = Callable[[Floats], Floats]
+
+
+def product_in_memory(tensor: LabelTensor) -> GramTimes:
+    """x → T_(2)ᵀ T_(2) x, in one piece: a vector is too little work to share out in blocks."""
+    matrix, n_classes = tensor.votes.matrix, tensor.votes.n_classes
+    transposed = tensor.once("transposed", lambda: matrix.T)  # wrapping costs what a product does
+    by_class = np.ascontiguousarray(tensor.slice.T)  # three times as fast as along a short axis
+
+    def product(x: Floats) -> Floats:
+        of_items = matrix @ x[:-n_classes]
+        of_items += x[-n_classes:] @ by_class
+        return np.concatenate([transposed @ of_items, by_class @ of_items])
+
+    return product
+
+
+def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
+    """The block's rows of T_(2) @ table, (n_block_items, r); table ((n_workers + 1) * K, r)."""
+    of_slice = rows[SLICE]
+    n_classes = of_slice.shape[1]
+    product: Floats = block.matrix @ table[:-n_classes]
+    product += of_slice @ table[-n_classes:]
+    return product
+
+
+@dataclass
+class Sums:
+    """T_(2)ᵀ Y in its two parts: of the votes, and of the slice."""
+
+    of_votes: Floats
+    of_slice: Floats
+
+    def __iadd__(self, other: Sums) -> Sums:
+        self.of_votes += other.of_votes
+        self.of_slice += other.of_slice
+        return self
+
+    @property
+    def columns(self) -> Floats:
+        """T_(2)ᵀ Y, ((n_workers + 1) * n_classes, r)."""
+        return np.concatenate([self.of_votes, self.of_slice])
+
+
+@dataclass(frozen=True)
+class GramProduct:
+    """T_(2)ᵀ T_(2) @ table, which may be a vector."""
+
+    table: Floats
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        product = unfolded(block, rows, self.table)
+        return {}, Sums(block.matrix.T @ product, rows[SLICE].T @ product)
+
+
+@dataclass(frozen=True)
+class TimesTable:
+    """T_(2) @ table as rows of this name."""
+
+    table: Floats
+    name: str
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {self.name: unfolded(block, rows, self.table)}, 0
+
+
+@dataclass(frozen=True)
+class SliceProduct:
+    """T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        of_slice = rows[SLICE]
+        return {}, Sums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
+
+
+@dataclass(frozen=True)
+class SliceGram:
+    """Sᵀ S, (n_classes, n_classes)."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
+        return {}, rows[SLICE].T @ rows[SLICE]
+
+
+@dataclass(frozen=True)
+class VotesGram:
+    """A_(2)ᵀ A_(2), dense: how often two answers meet on an item. For few columns."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
+        matrix = block.matrix
+        return {}, np.asarray((matrix.T @ matrix).toarray())
+
+
+@dataclass(frozen=True)
+class ClassGram:
+    """A_(3) A_(3)ᵀ; diagonal unless a worker may give an item several classes."""
+
+    n_classes: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
+        matrix = block.matrix
+        item = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        worker, code = np.divmod(matrix.indices, self.n_classes)
+        new_fibre = np.append(False, (np.diff(item) != 0) | (np.diff(worker) != 0))[: len(code)]
+        fibre = np.cumsum(new_fibre)
+        shape = (int(fibre[-1]) + 1 if len(fibre) else 0, self.n_classes)
+        fibres = sp.csr_array((matrix.data, (fibre, code)), shape=shape)
+        return {}, np.asarray((fibres.T @ fibres).toarray())
+
+
+@dataclass(frozen=True)
+class Unfolding:
+    """What Tucker asks of T; `known` keeps what depends on the votes alone, for all passes.
+
+    `gram_product` is T_(2)ᵀ T_(2) x where there is a faster way than a walk over the blocks.
+    """
+
+    engine: Engine
+    known: dict[str, Any] = field(default_factory=dict, repr=False)
+    gram_product: GramTimes | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.engine.n_workers + 1, self.engine.n_items, self.engine.n_classes
+
+    @property
+    def n_columns(self) -> int:
+        return self.shape[0] * self.shape[2]
+
+    def slice_gram(self) -> Floats:
+        return self.engine.sweep(SliceGram())
+
+    def squared_norm(self, slice_gram: Floats) -> float:
+        """‖T‖², all entries squared and summed; every vote is a one."""
+        return self.engine.n_votes + float(np.trace(slice_gram))
+
+    def class_basis(self, rank: int, slice_gram: Floats) -> Floats:
+        """The leading left singular vectors of T_(3), (n_classes, rank)."""
+        n_classes = self.shape[2]
+        if rank >= n_classes:
+            return np.eye(n_classes)  # any basis of the whole space will do
+        of_votes = self._once("class gram", lambda: self.engine.sweep(ClassGram(n_classes)))
+        return leading_eigenvectors(of_votes + slice_gram, rank)[1]
+
+    def gram_times(self, table: Floats) -> Floats:
+        """T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
+        return self.engine.sweep(GramProduct(table)).columns
+
+    def projected_basis(self, rank: int, seed: int) -> Floats:
+        """T_(2)ᵀ U, (n_columns, rank): U the leading left singular vectors of T_(2).
+
+        That is V σ, so only the Gram matrix of the columns is needed: it is formed if it is tiny
+        and otherwise only ever multiplied by (Lanczos, started at a seeded vector).
+        """
+        side = self.n_columns
+        if side <= max(TINY_SIDE, 2 * rank):
+            values, vectors = leading_eigenvectors(self._column_gram(), rank)
+        else:
+            values, vectors = self._lanczos(rank, seed)
+        return vectors * root_or_zero(values)
+
+    def _column_gram(self) -> Floats:
+        """T_(2)ᵀ @ T_(2), both sides (n_workers + 1) * n_classes long."""
+        of_votes = self._once("column gram", lambda: self.engine.sweep(VotesGram()))
+        with_slice = self.engine.sweep(SliceProduct()).columns
+        return np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
+
+    def _lanczos(self, rank: int, seed: int) -> tuple[Floats, Floats]:
+        # not at the top: a run without a completer loads this module, and scipy.linalg is slow
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        times = self.gram_product or self.gram_times
+
+        def product(x: Floats) -> Floats:
+            return times(x.ravel())
+
+        side = self.n_columns
+        operator = LinearOperator((side, side), matvec=product, dtype=np.float64)
+        random = np.random.default_rng(seed)
+        start = random.standard_normal(side)
+        # ARPACK draws anew when it has exhausted a tensor of lower rank; since scipy 1.17 it
+        # asks whom to draw from
+        source: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
+        values, vectors = eigsh(
+            operator, k=rank, v0=start, tol=LANCZOS_TOLERANCE, maxiter=100 * side, **source
+        )
+        return values[::-1], vectors[:, ::-1]
+
+    def _once(self, name: str, compute: Callable[[], Floats]) -> Floats:
+        if name not in self.known:
+            self.known[name] = compute()
+        found: Floats = self.known[name]
+        return found

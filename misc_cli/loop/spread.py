@@ -1,0 +1,146 @@
+"""Algorithm 3 on an engine: the slice stays with its items, only shared state comes and goes.
+
+A completer that can say its completed slice as T_(2) @ table, with a table as long as workers ×
+classes, needs nothing of the size of the items in one place (tucker can). The last step judges the
+real answers; the completed label matrix, workers × items, is for one machine's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from misc_cli.aggregators.confusion.with_prior import judge
+from misc_cli.completers.tucker.unfolding import unfolded
+from misc_cli.core.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    SLICE,
+    Block,
+    Engine,
+    EngineMethod,
+    Fitted,
+    RowArrays,
+)
+from misc_cli.core.logdomain import clamp
+from misc_cli.core.solver import Step, iterate, joined_stops
+from misc_cli.core.types import Floats, OnIteration
+from misc_cli.loop.driver import SLICE_TOLERANCE, harden, stamped
+from misc_cli.loop.settings import Loop
+
+
+class EngineCompleter(Protocol):
+    """A completer that runs on any engine whose rows have the slice."""
+
+    def slice_table(
+        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
+    ) -> Floats:
+        """((n_workers + 1) * n_classes, n_classes): T_(2) times this is the completed slice.
+
+        `known` keeps what depends on the votes alone, for the passes to come.
+        """
+
+    def resolve_ranks(self, shape: tuple[int, int, int]) -> tuple[int, ...]:
+        """The ranks used on a tensor of this shape."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the loop found; the posteriors stay on the engine."""
+
+    fitted: Fitted
+    passes: int
+    ranks: tuple[int, ...]
+
+
+@dataclass
+class Moved:
+    """How far a pass moved the slice, and how many items changed their top class."""
+
+    squared_step: float
+    squared_length: float
+    flipped: int
+    passes: int = 0
+
+    def __iadd__(self, other: Moved) -> Moved:
+        self.squared_step += other.squared_step
+        self.squared_length += other.squared_length
+        self.flipped += other.flipped
+        return self
+
+
+@dataclass(frozen=True)
+class FirstSlice:
+    """The pure result, one class per item."""
+
+    needs: ClassVar[tuple[str, ...]] = (POSTERIORS,)
+    writes: ClassVar[tuple[str, ...]] = (SLICE,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {SLICE: harden(np.asarray(rows[POSTERIORS]), rows.get(GOLD))}, 0
+
+
+@dataclass(frozen=True)
+class NextSlice:
+    """S ← T_(2) @ table, as it is or one class per item; what is known stays known."""
+
+    table: Floats
+    hard: bool
+
+    needs: ClassVar[tuple[str, ...]] = (SLICE,)
+    writes: ClassVar[tuple[str, ...]] = (SLICE,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Moved]:
+        old, new = np.asarray(rows[SLICE]), unfolded(block, rows, self.table)
+        if self.hard:
+            new = harden(new, rows.get(GOLD))
+        elif GOLD in rows:
+            clamp(new, rows[GOLD])
+        step = new - old
+        return {SLICE: new}, Moved(
+            float(np.vdot(step, step)),
+            float(np.vdot(old, old)),
+            int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1))),
+        )
+
+
+def mix(
+    engine: Engine,
+    completer: EngineCompleter,
+    aggregator: EngineMethod,
+    loop: Loop,
+    *,
+    tol: float = SLICE_TOLERANCE,
+    on_iteration: OnIteration,
+) -> Spread:
+    """As `driver.mix` with `final` "answers", where the votes are."""
+    shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
+    ranks = completer.resolve_ranks(shape)  # what cannot be is said before anything is fitted
+    starter: EngineMethod = loop.start or aggregator  # type: ignore[assignment]
+    initial = starter.solve(engine, stamped(on_iteration, 0))
+    engine.sweep(FirstSlice())
+    known: dict[str, Any] = {}
+
+    def step(before: Moved) -> Step[Moved]:
+        number = before.passes + 1
+        table = completer.slice_table(engine, stamped(on_iteration, number), known)
+        moved = engine.sweep(NextSlice(table, loop.slice == "hard"))
+        change = (moved.squared_step / (moved.squared_length or 1.0)) ** 0.5
+        extra = {"flipped": moved.flipped}
+        after = replace(moved, passes=number)
+        return Step(after, change, posteriors=engine.whole(SLICE), extra=extra)
+
+    solution = iterate(
+        step,
+        Moved(0.0, 0.0, 0),
+        stage="pass",
+        tol=tol,
+        max_iter=loop.passes,
+        on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
+        warn=False,
+    )
+    judged = judge(engine, stamped(on_iteration, solution.iterations))
+    stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, judged.stopped)
+    return Spread(replace(judged, stopped=stopped), solution.iterations, ranks)
