@@ -22,7 +22,7 @@ import numpy as np
 from misc_cli.completers.factors import FactorCompletion
 from misc_cli.completers.tucker.basis import leading_left, right_scaled
 from misc_cli.completers.tucker.method import Ranks, Tucker, check_initial_rank
-from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding, product_in_memory
+from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding
 from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.engines.protocol import SLICE
 from misc_cli.core.solver import Step, iterate
@@ -73,7 +73,7 @@ class Shared:
 def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
     """The completion of a tensor in memory, its item factor made."""
     engine = LocalEngine(tensor.votes, {SLICE: tensor.slice})
-    unfolding = Unfolding(engine, tensor.cache, product_in_memory(tensor))
+    unfolding = Unfolding(engine, tensor.cache, in_memory=tensor)
     shared = fit(method, unfolding, on_iteration)
     engine.sweep(TimesTable(shared.lift, ITEMS))
     return FactorCompletion(shared.workers, engine.whole(ITEMS), shared.mixer)

@@ -72,10 +72,12 @@ class Tucker(Checked):
         n_workers, n_items, n_classes = shape
         r1, r2, r3 = self.resolve_ranks(shape)
         r0 = min(self.initial_rank or max(r1, r2, r3), n_items)
-        lanczos = (2 * r0 + 1) * min(n_items, n_workers * n_classes)
-        of_items = n_items * (r1 * r3 + r2 + max(r0, r2))
-        of_workers = n_workers * (3 * n_classes * max(r0, r2) + 2 * r1 * r3 * n_classes)
-        return 8 * (of_items + of_workers + lanczos)
+        n_columns = n_workers * n_classes
+        of_block = min(1.0, max(1 << 16, 4 * n_columns) / max(n_votes, 1))  # see core/votes.py
+        lanczos = n_items * (n_classes + 2) + n_columns * (2 * r0 + 1)
+        sweeps = n_columns * (3 * r1 * r3 + 2 * max(r0, r2)) + n_items * of_block * 2 * r1 * r3
+        items = n_items * r2 * (1 + 2 * of_block) + n_columns * r2
+        return int(8 * (n_columns * max(r0, r2) + max(lanczos, sweeps, items)))
 
 
 def rule_of_thumb(shape: tuple[int, int, int]) -> Ranks:

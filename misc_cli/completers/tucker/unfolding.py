@@ -151,12 +151,12 @@ class ClassGram:
 class Unfolding:
     """What Tucker asks of T; `known` keeps what depends on the votes alone, for all passes.
 
-    `gram_product` is T_(2)ᵀ T_(2) x where there is a faster way than a walk over the blocks.
+    `in_memory` is T itself where this process has it: Lanczos then need not walk over blocks.
     """
 
     engine: Engine
     known: dict[str, Any] = field(default_factory=dict, repr=False)
-    gram_product: GramTimes | None = None
+    in_memory: LabelTensor | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -208,7 +208,8 @@ class Unfolding:
         # not at the top: a run without a completer loads this module, and scipy.linalg is slow
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        times = self.gram_product or self.gram_times
+        whole = self.in_memory
+        times = self.gram_times if whole is None else product_in_memory(whole)
 
         def product(x: Floats) -> Floats:
             return times(x.ravel())
