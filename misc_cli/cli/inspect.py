@@ -61,7 +61,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     from misc_cli.errors import InputError
-    from misc_cli.io.inspection import spellings
+    from misc_cli.io.spelling import alike as spellings
     from misc_cli.run.overview import overview
 
     if question.read is None:
@@ -71,7 +71,7 @@ def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     except InputError as error:
         question.refused.append(str(error))
         return {}
-    alike = spellings(list(found["classes"]))
+    alike = spellings(found["classes"])
     aside = question.read.set_aside
     return {**found, "spellings": alike, "set_aside": aside, "anonymous": question.read.anonymous}
 

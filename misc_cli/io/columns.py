@@ -23,13 +23,14 @@ ROLES = ("worker", "item", "label")
 
 _WORKERS = """
 worker
-workerid assignmentworkerid
+workerid assignmentworkerid !amtworkerids amtworkerids amtworkerid
 annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
 annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
 annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
 userid user username createdby participant participantid respondent respondentid prolificpid
 annotatorname workername annotatoremail workeremail sessionid
 email emailaddress
+model modelname modelid llm llmname labelingfunction labellingfunction
 """
 _ITEMS = """
 item
@@ -37,7 +38,7 @@ itemid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
 textid tweetid postid commentid reviewid pairid queryid
 task question example object document doc image unit instance sample picture photo
-inputhash hitid assignmenttaskid
+inputhash hitid assignmenttaskid origid hit
 text sentence tweet comment url file filename imagename imageurl imagefile
 stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
 stimulus utterance clip video audio passage paragraph snippet article abstract
@@ -47,6 +48,7 @@ label
 answer response annotation judgment judgement choice rating
 value class category orig verdict vote decision score grade
 labelname classname
+prediction predictedlabel predictedclass modelanswer modeloutput output
 """
 # A file of known labels speaks of truth, and its bare `id` can only be the item's.
 _TRUE_LABELS = (
@@ -152,6 +154,7 @@ _TOOLS_OWN = {
     *languages.EMAILS,
     *("id", "createdat", "updatedat", "leadtime", "status"),
     *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
+    *("collectorid", "datecreated", "datemodified", "ipaddress", "recordeddate", "finished"),
     *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import Parsed
+from misc_cli.io.columns import Parsed, find_roles
 from misc_cli.io.document import SAMPLE_ROWS, Document, Record, Table, json_document
 from misc_cli.io.long import from_table
 from misc_cli.io.source import Source, empty, refuse_nul, refuse_undecodable
@@ -129,16 +129,49 @@ def _first_line(error: Exception) -> str:
 
 
 def _json_lines(source: Source) -> Iterator[Record]:
-    lines = bytes(memoryview(source.content)).splitlines()
+    content = bytes(memoryview(source.content))
+    lines = content.splitlines()
+    if content.lstrip().partition(b"\n")[0].strip() == b"{":  # one object, written over lines
+        yield from _json_array(source)
+        return
     for number, line in enumerate(lines, start=1):
         if line.strip():
             yield _record(_loads(source, line, number), f"{source.name}, line {number}")
 
 
 def _json_array(source: Source) -> Iterator[Record]:
-    whole = _loads(source, bytes(memoryview(source.content)), None)
+    content = bytes(memoryview(source.content))
+    if content.lstrip().startswith(b"{") and _is_lines(content):
+        yield from _json_lines(source)
+        return
+    whole = _with_header(_loads(source, content, None))
     for number, record in enumerate(whole if isinstance(whole, list) else [whole], start=1):
         yield _record(record, f"{source.name}, record {number}")
+
+
+def _is_lines(content: bytes) -> bool:
+    """Whether the first line is an object by itself and others follow: JSON lines called .json."""
+    first, _, rest = content.lstrip().partition(b"\n")
+    if not first.rstrip().endswith(b"}") or not rest.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _with_header(whole: Any) -> Any:
+    """A list of lists, the first of them names, as objects; anything else as it is."""
+    if not isinstance(whole, list) or len(whole) < 2 or not isinstance(whole[0], list):
+        return whole
+    names, *rows = whole
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return whole
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return whole
+    if sum(map(bool, find_roles(names).values())) < 2:
+        return whole
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _loads(source: Source, text: bytes, line: int | None) -> Any:

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import NUMBERED_WORKER, SYNONYMS, find_roles, listing, normalise
@@ -60,8 +65,13 @@ _WORKERS = {
     *EMAILS,
     *("name", "yourname", "fullname", "responseid", "respondentid"),
     *("prolificpid", "prolificid", "yourid", "participantnumber", "nickname", "initials", "id"),
+    *("#", "idresponseid", "responseidresponseid"),  # Typeform, LimeSurvey
 }
-_TIMES = {*TIMES, "submittedat", "startdate", "enddate", "starttime", "completiontime", "date"}
+_TIMES = {
+    *TIMES,
+    *("submittedat", "startdate", "enddate", "starttime", "completiontime", "date"),
+    *("submitdate(utc)", "submitdate", "submitdatedatesubmitted"),
+}
 
 
 def item_columns(document: Document) -> Columns:
@@ -126,6 +136,8 @@ def worker_column(document: Document, options: ReadOptions, items: Sequence[str]
     rest = [name for name in document.names if name not in items]
     for tiers in (SYNONYMS["worker"], [_WORKERS]):
         found = find_roles(rest, {"worker": tiers})["worker"]
+        # "anonymous" in every row names nobody
+        found = [at for at in found if len(set(document.sampled(rest[at]))) > 1]
         unique = [at for at in found if is_unique(document, rest[at])]
         if unique:
             return rest[unique[0]]
@@ -173,9 +185,21 @@ def read(document: Document, options: ReadOptions) -> Reading:
         }
         kind, labels = by_kind(melted.label)
         what, rows = melted.by_column, melted.rows
+        refuse_nameless(document, melted.by_row, rows)
         questions.append(Question(question, kind, melted.by_row, what, labels, rows, columns=roles))
     notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
     return Reading(questions, notes=notes)
+
+
+def refuse_nameless(document: Document, workers: Any, rows: Any) -> None:
+    """Answers of nobody: a second header row, or somebody who left the name out."""
+    blank = np.asarray(pc.equal(pc.utf8_trim_whitespace(workers.cast(pa.string())), ""))
+    if blank.any():
+        line = document.table.line(int(rows[np.flatnonzero(blank)[0]]))
+        raise InputError(
+            f"{document.name}, line {line}: answers without their worker (a second header?); drop "
+            "the row, fill it in, or name another column with --worker-col"
+        )
 
 
 READER = Reader(

@@ -11,15 +11,11 @@ from misc_cli.errors import InputError
 from misc_cli.io.columns import by_position
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
+from misc_cli.io.wide import ITEM_NAME
 
 _WORKER = re.compile(
     r"(w|#w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
     r"|A[0-9A-Z]{9,14}|[^@\s]+@[^@\s]+\.\w+",
-    re.IGNORECASE,
-)
-_ITEM = re.compile(
-    r"(i|item|task|img|image|q|question|doc|document|tweet|text|t|example|sentence|s|unit|pic|obj|"
-    r"object|photo|picture|review|post)[\s_-]*\d+|.*\.(jpe?g|png|gif|wav|mp3|mp4|txt)|https?://.*",
     re.IGNORECASE,
 )
 ROLES = ("worker", "item", "label")
@@ -28,6 +24,7 @@ ROLES = ("worker", "item", "label")
 def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int], str]:
     """Role → position (from 0), and what to say of it; the user's word needs no comment."""
     n_columns = len(document.names)
+    _refuse_title(document)
     if document.table.doubtful and options.header is None:
         shown = ", ".join(" ".join(cell.split())[:40] for cell in document.table.first_row[:5])
         shown = shown.encode("utf-8", "replace").decode()
@@ -47,7 +44,7 @@ def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int],
         )
     first, second = (document.sampled(document.names[at]) for at in (0, 1))
     third = document.sampled(document.names[2])
-    if _most(_WORKER, third) or _most(_ITEM, third):
+    if _most(_WORKER, third) or _most(ITEM_NAME, third):
         raise InputError(
             f"{document.name}: no header, and column 3 does not look like labels ({third[0]!r}); "
             "say --worker-col, --item-col and --label-col as positions"
@@ -64,10 +61,22 @@ def positions(document: Document, options: ReadOptions) -> tuple[dict[str, int],
     return places, said if told is None else ""
 
 
+def _refuse_title(document: Document) -> None:
+    """A first row that is shorter than all the others is no row: a title above the header."""
+    first, sample = document.table.first_row, document.table.sample
+    widths = {len(row) for row in sample[1:] if any(map(str.strip, row))}
+    if len(sample) > 2 and widths and len(first) < min(widths) and min(widths) >= len(ROLES):
+        raise InputError(
+            f"{document.name}: the first row has {len(first)} of {min(widths)} columns, a title "
+            f"above the header ({' '.join(first[0].split())[:40]})? Delete the lines above the "
+            "header, or name its columns worker, item and label"
+        )
+
+
 def _by_looks(first: list[str], second: list[str]) -> tuple[bool, str] | None:
     """Whether the item comes before the worker, if their names tell."""
-    said_first = _most(_WORKER, first) - _most(_ITEM, first)
-    said_second = _most(_WORKER, second) - _most(_ITEM, second)
+    said_first = _most(_WORKER, first) - _most(ITEM_NAME, first)
+    said_second = _most(_WORKER, second) - _most(ITEM_NAME, second)
     if said_first == said_second or not first or not second:
         return None  # an empty column tells nothing
     swapped = said_second > said_first

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from misc_cli.errors import InputError
 from misc_cli.io import gate
 from misc_cli.io.columns import listing
@@ -136,11 +134,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return listing(value) if value else "(none)"
     return "" if value is None else str(value)
-
-
-def spellings(classes: Any) -> list[list[str]]:
-    """Classes that differ only in case or spaces."""
-    groups: dict[str, list[str]] = {}
-    for name in pa.array(classes).to_pylist():
-        groups.setdefault("".join(name.split()).casefold(), []).append(name)
-    return [names for names in groups.values() if len(names) > 1]

@@ -34,6 +34,7 @@ LOOKED_AT = 4000
 MOST = 0.6  # of the values must look alike for a kind to be told
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _COORDINATES = re.compile(rf"[(\[]?\s*{_NUMBER}(?:\s*[,; ]\s*{_NUMBER})+\s*[)\]]?")
+_DECIMAL_COMMA = re.compile(r"-?\d+(,\d{1,2})?")
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
@@ -80,6 +81,8 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     numbers = [value for value in values if is_number(value)]
     if len(numbers) == len(values):
         return Kind(NUMBER, values[0])
+    if _are_decimals(values, n_answers):
+        return Kind(CHOICE, values[0])
     if _most(values, _COORDINATES.fullmatch) and not _separator(values):
         return Kind(COORDINATES, values[0])
     separator = _separator(values)
@@ -89,6 +92,11 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     if _is_free_text(values, n_answers):
         return Kind(TEXT, max(values[:50], key=len))
     return Kind(CHOICE, values[0])
+
+
+def _are_decimals(values: Sequence[str], n_answers: int) -> bool:
+    """1,5 and 2,0 again and again: marks with a decimal comma, not places."""
+    return 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values))
 
 
 def _most(values: Sequence[str], test: Any) -> bool:

@@ -9,7 +9,7 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +17,13 @@ from misc_cli.errors import InputError
 from misc_cli.io.columns import SYNONYMS, find_roles, normalise, singular
 from misc_cli.io.document import Document, Record, flat, flat_table, text
 from misc_cli.io.kinds import keys_within, parsed
+from misc_cli.io.unwrap import ANSWER_KEYS, is_objects, unwrapped
 from misc_cli.io.wide import looks_like_workers
 
 LOOKED_AT = 200
 _WORKER = {"worker": SYNONYMS["worker"]}
+_ITEM = {"item": SYNONYMS["item"][:3]}
 _WORKER_KEYS = ("annotators", "raters", "workers", "byannotator", "byworker", "byrater", "users")
-_ANSWER_KEYS = (
-    *("annotations", "labels", "votes", "answers", "judgments", "judgements", "ratings"),
-    *("responses", "crowdlabels", "label", "annotation", "vote"),
-)
 
 
 @dataclass(frozen=True)
@@ -106,68 +104,6 @@ def _document(outer: Document, records: list[Record], rows: list[int] | None) ->
 Found = tuple[list[Record], list[int], str] | None
 
 
-def unwrapped(records: list[Record]) -> list[Record]:
-    """The list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
-    for _ in range(5):
-        if len(records) != 1:
-            break
-        (outer,) = records
-        table = _as_table(outer) or _by_key(outer)
-        if table is not None:
-            return table
-        lists = [value for value in outer.values() if _is_objects(value) and len(value) > 1]
-        if len(lists) != 1 or find_roles(list(outer), {"item": SYNONYMS["item"]})["item"]:
-            break
-        if "id" in outer:
-            break
-        records = lists[0]
-    return records
-
-
-def _as_table(outer: Record) -> list[Record] | None:
-    """A data frame as pandas writes it column by column, or split into columns and data."""
-    columns, data = outer.get("columns"), outer.get("data")
-    if isinstance(columns, list) and isinstance(data, list):
-        if all(isinstance(row, list) and len(row) == len(columns) for row in data):
-            return [dict(zip(map(str, columns), row, strict=True)) for row in data]
-        return None
-    values = list(outer.values())
-    if len(values) < 2 or not all(isinstance(value, dict) and value for value in values):
-        return None
-    keys = list(values[0])
-    if len(find_roles(list(outer))["label"]) == 0 or any(list(v) != keys for v in values):
-        return None
-    if any(isinstance(inner, dict | list) for value in values for inner in value.values()):
-        return None
-    return [{name: value[key] for name, value in outer.items()} for key in keys]
-
-
-def _by_key(outer: Record) -> list[Record] | None:
-    """Objects of one form, each under a key: {"post 1": {"annotators": […]}, "post 2": {…}}.
-
-    The key is the item where each object holds several answers; else it only counts the answers.
-    """
-    values = list(outer.values())
-    if len(values) < 2 or not all(isinstance(value, dict) and value for value in values):
-        return None
-    keys = set(values[0]).intersection(*values)
-    lists = [key for key in keys if all(isinstance(value[key], list) for value in values)]
-    roles = find_roles(sorted(map(singular, keys)))
-    if not roles["worker"] and not any(_is_objects(values[0][key]) for key in lists):
-        return None
-    several = lists or not find_roles(sorted(keys))["worker"]  # annotators, not annotator
-    if not several:
-        return values if roles["label"] else None
-    named = find_roles(sorted(keys), {"item": SYNONYMS["item"][:4]})["item"]  # not by its text
-    if named or "id" in keys:
-        return values
-    return [{"item_id": key, **value} for key, value in outer.items()]
-
-
-def _is_objects(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
 def _is_values(value: Any) -> bool:
     return isinstance(value, list) and not any(isinstance(one, dict) for one in value)
 
@@ -183,7 +119,7 @@ def _fields(records: Sequence[Record], test: Any) -> list[str]:
 def _objects(name: str, records: Sequence[Record]) -> Found:
     """A list of objects, each with its worker."""
     found = []
-    for field in _fields(records, _is_objects):
+    for field in _fields(records, is_objects):
         keys = list(
             dict.fromkeys(
                 k for r in records[:LOOKED_AT] for o in r.get(field) or [] for k in flat(o)
@@ -206,17 +142,28 @@ def _objects(name: str, records: Sequence[Record]) -> Found:
         inner = record.get(field)
         for one in inner if isinstance(inner, list) else []:
             if isinstance(one, dict):
-                flat_records.append(_merged(field, outer, one))
+                flat_records.append(_merged(outer, one))
                 rows.append(row)
     return flat_records, rows, f"a list of objects, {field!r}, one for each answer"
 
 
-def _merged(field: str, outer: Record, inner: Record) -> Record:
-    """One answer: its own fields, and its task's; the task's `id` is the item's."""
-    own = {(f"{field}.{key}" if key in outer else key): value for key, value in inner.items()}
-    if "id" in outer and not find_roles([*own, *outer], {"item": SYNONYMS["item"][:3]})["item"]:
+def _merged(outer: Record, inner: Record) -> Record:
+    """One answer: its own fields, and its task's; the task's `id` is the item's.
+
+    A task's own label or annotator (a majority's, a curator's) is nobody's answer.
+    """
+    taken = {*inner, *(key for key in outer if is_the_tasks_own(key, inner))}
+    outer = {(f"{key} (consensus)" if key in taken else key): v for key, v in outer.items()}
+    if "id" in outer and not find_roles([*inner, *outer], _ITEM)["item"]:
         outer = {("item_id" if key == "id" else key): value for key, value in outer.items()}
-    return {**outer, **own}
+    return {**outer, **inner}
+
+
+def is_the_tasks_own(key: str, inner: Iterable[str]) -> bool:
+    """Whether a task's field is named as what each of its answers has itself."""
+    roles = find_roles([key])
+    within = find_roles(list(inner))
+    return any(roles[role] and within[role] for role in ("worker", "label"))
 
 
 def _parallel(name: str, records: Sequence[Record]) -> Found:
@@ -241,20 +188,15 @@ def _parallel(name: str, records: Sequence[Record]) -> Found:
             "lengths; nobody knows whose answer is whose"
         )
     roles = {other: singular(other) for other in (field, *beside)}
+    if len(beside) == 1 and not find_roles(list(roles.values()))["label"]:
+        roles[beside[0]] = "label"  # whatever it is called, it is all that was answered
     flat_records, rows = [], []
     for row, record in enumerate(records):
         outer = {key: value for key, value in record.items() if key not in roles}
-        if "id" in outer and not find_roles(list(outer), {"item": SYNONYMS["item"][:3]})["item"]:
-            outer["item_id"] = outer.pop("id")
         for values in zip(*(record.get(other) or [] for other in roles), strict=True):
-            flat_records.append({**outer, **dict(zip(roles.values(), values, strict=True))})
+            flat_records.append(_merged(outer, dict(zip(roles.values(), values, strict=True))))
             rows.append(row)
     return flat_records, rows, f"parallel lists, {', '.join(map(repr, roles))}"
-
-
-def _first_unequal(records: Sequence[Record], field: str, other: str) -> int | None:
-    pairs = ((_length(record, field), _length(record, other)) for record in records)
-    return next((row for row, (one, two) in enumerate(pairs) if one != two), None)
 
 
 def _length(record: Record, field: str) -> int:
@@ -270,14 +212,14 @@ def _keyed(name: str, records: Sequence[Record]) -> Found:
             continue
         keys = list(dict.fromkeys(key for one in inner for key in one))
         is_workers = normalise(field) in _WORKER_KEYS
-        is_answers = normalise(field) in _ANSWER_KEYS and looks_like_workers(keys)
+        is_answers = normalise(field) in (*ANSWER_KEYS, "models") and looks_like_workers(keys)
         if len(keys) < 2 or not (is_workers or is_answers):
             continue
         flat_records, rows = [], []
         for row, record in enumerate(records):
             outer = {key: value for key, value in record.items() if key != field}
             for who, label in (record.get(field) or {}).items():
-                flat_records.append(_merged(field, outer, {"worker": who, "label": label}))
+                flat_records.append(_merged(outer, {"worker": who, "label": label}))
                 rows.append(row)
         return flat_records, rows, f"a worker for each key of {field!r}"
     return None
@@ -288,7 +230,7 @@ def _votes(name: str, records: Sequence[Record]) -> Found:
     names = list(dict.fromkeys(key for record in records[:LOOKED_AT] for key in flat(record)))
     if find_roles(names, _WORKER)["worker"]:
         return None
-    fields = [f for f in _fields(records, _is_values) if normalise(f) in _ANSWER_KEYS]
+    fields = [f for f in _fields(records, _is_values) if normalise(f) in ANSWER_KEYS]
     fields = [
         f for f in fields if not any(isinstance(v, list) for r in records for v in r.get(f) or [])
     ]
@@ -302,8 +244,7 @@ def _votes(name: str, records: Sequence[Record]) -> Found:
     for row, (record, values) in enumerate(zip(records, lists, strict=True)):
         outer = {key: value for key, value in record.items() if key != field}
         for at, label in enumerate(values, start=1):
-            merged = _merged(field, outer, {"worker": f"answer {at}", "label": label})
-            flat_records.append(merged)
+            flat_records.append(_merged(outer, {"worker": f"answer {at}", "label": label}))
             rows.append(row)
     return flat_records, rows, f"a list of votes, {field!r}, without names"
 
@@ -311,6 +252,4 @@ def _votes(name: str, records: Sequence[Record]) -> Found:
 def has_lists(records: Sequence[Record]) -> bool:
     """Whether objects hold objects in lists: somebody's own format."""
     first = list(records[:LOOKED_AT])
-    return any(
-        _is_objects(value) and set(keys_within(value)) for r in first for value in r.values()
-    )
+    return any(is_objects(value) and set(keys_within(value)) for r in first for value in r.values())

@@ -131,6 +131,8 @@ def _roles(document: Document, options: ReadOptions) -> tuple[dict[str, str], li
     knows_rest = found["item"] and (found["worker"] or nobody)
     if not found["label"] and knows_rest:
         found["label"] = _said(document, found, _answers(document, rest))
+    if options.label_col is None and knows_rest:
+        _refuse_consensus(document, found)
     missing = [role for role, columns in found.items() if not columns]
     if missing == ["worker"] and (nobody or _surely_nobody(document, found)):
         missing = []
@@ -241,6 +243,25 @@ def _said(document: Document, found: Mapping[str, list[str]], names: Sequence[st
         return list(names)
     owners = [*found["worker"], *found["item"]]
     return [n for n in names if not any(always_same(document, owner, n) for owner in owners)]
+
+
+def _refuse_consensus(document: Document, found: Mapping[str, list[str]]) -> None:
+    """A label that never differs within an item, beside another that does, is nobody's answer."""
+    if len(found["label"]) != 1 or len(found["item"]) != 1 or len(found["worker"]) != 1:
+        return
+    (label,), (item,) = found["label"], found["item"]
+    others = [n for tier in SYNONYMS["label"] for n in document.names if normalise(n) in tier]
+    others = [n for n in others if n != label and n not in (*found["worker"], item)]
+    names = document.names
+    others = [n for n in others if names.count(n) == names.count(label) == names.count(item) == 1]
+    if not others or not always_same(document, item, label):
+        return
+    free = [n for n in others if not always_same(document, item, n)]
+    if free:
+        raise InputError(
+            f"{document.name}: {label!r} is the same for all answers to an item and {free[0]!r} is "
+            f"not: which one did the workers give? Say --label-col {free[0]} or {label}"
+        )
 
 
 def _surely_nobody(document: Document, found: Mapping[str, list[str]]) -> bool:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
-from misc_cli.io import gate
+from misc_cli.io import gate, spelling
 from misc_cli.io.columns import ROLES, truth_synonyms
 from misc_cli.io.document import Document
 from misc_cli.io.expand import expand
@@ -181,7 +181,12 @@ def read_questions(
             parts.setdefault(part.question.name if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    return [result_of(name, files) for name, files in sorted(parts.items())]
+    results = [result_of(name, files) for name, files in sorted(parts.items())]
+    for result in results:
+        where = f"question {result.question}" if len(results) > 1 else result.answers.name
+        for told in spelling.doubts(result.answers.label):
+            warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
+    return results
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
@@ -256,6 +261,8 @@ def clean(
         question = take(question, np.flatnonzero(~left)) if left.any() else question
     question = replace(question, label=renamed(question.label, options))
     blank = unanswered(question.label, options)
+    if blank is None and options.no_answer is None:
+        blank = spelling.nothing(question.label)
     if blank is not None:
         rows = rows_of(question)
         before = aside.get(NO_ANSWER, np.array([], dtype=np.int64))

@@ -13,8 +13,12 @@ that repeat a few values, is a header. Anything less is data: a headerless file 
 first answer.
 
 Before the first row: `sep=;`, as spreadsheets write it, names the delimiter; lines that begin with
-# and do not split into as many columns as the row after them are comments. No file that could be
-read otherwise begins like that.
+# and do not split into as many columns as the row after them are comments; lines with one or two
+filled cells above a row that is surely a header are its title. No file that could be read
+otherwise begins like that.
+
+Rows that are all one cell longer than the header: the first cell is the row's name, as R writes it,
+or the last one is empty, because each row ends in a delimiter.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from misc_cli.io.source import Buffer
 
 SAMPLE_BYTES = 1 << 18
 SAMPLE_ROWS = 200
+MOST_TITLES = 20  # lines above a header
 SPACE = " "
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
 
@@ -87,8 +92,10 @@ def sniff(
     if comments and any(map(str.strip, below)):
         found = delimiter or _delimiter(below, synonyms)
         n_before += _count_comments(comments, below, found, len(synonyms))
+    delimiter = delimiter or _delimiter(lines[n_before:], synonyms)
+    if header is not False:
+        n_before += _count_titles(lines[n_before:], delimiter, synonyms)
     lines, before = lines[n_before:], lines[:n_before]
-    delimiter = delimiter or _delimiter(lines, synonyms)
     rows = split_rows(lines, delimiter)
     doubtful = False
     if header is None:
@@ -97,7 +104,32 @@ def sniff(
     first = _first_record(lines, delimiter) if header else []
     start = sum(len(line.encode("utf-8", errors="surrogateescape")) for line in [*before, *first])
     sample = rows[1:] if header else rows
-    return Dialect(delimiter, header, rows[0], start, doubtful, sample)
+    names = _completed(rows[0], sample) if header else rows[0]
+    return Dialect(delimiter, header, names, start, doubtful, sample)
+
+
+def _count_titles(lines: list[str], delimiter: str, synonyms: dict[str, list[set[str]]]) -> int:
+    """How many lines stand above the header: a title, a date, blank ones."""
+    for at, line in enumerate(lines[:MOST_TITLES]):
+        row = next(records([line], delimiter), [])
+        n_filled = sum(1 for cell in row if cell.strip())
+        if n_filled >= len(synonyms) and len(set(row)) == len(row):
+            names_roles = sum(map(bool, find_roles(row, synonyms).values())) >= 2
+            is_header = names_roles or names_of_tools(row) >= 2
+            return at if is_header and any(map(str.strip, lines[:at])) else 0
+        if n_filled > 2 or '"' in line.replace('""', "").strip('"\r\n'):
+            return 0
+    return 0
+
+
+def _completed(names: Row, below: list[Row]) -> Row:
+    """The header, with a name for the one cell that every row has more than it."""
+    if not below or any(len(row) != len(names) + 1 for row in below):
+        return names
+    if not any(row[-1].strip() for row in below):
+        return [*names, ""]
+    firsts = {row[0] for row in below}
+    return ["", *names] if len(firsts) == len(below) else names
 
 
 def _delimiter(lines: list[str], synonyms: dict[str, list[set[str]]]) -> str:
@@ -126,8 +158,21 @@ def split_rows(lines: Iterable[str], delimiter: str) -> list[Row]:
 def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
     if delimiter == SPACE:
         stripped = (line.strip(" \t\r\n") for line in lines)
-        return (re.split(r"[ \t]+", line) for line in stripped if line)
+        return (_words(line) for line in stripped if line)
     return filter(None, csv.reader(lines, delimiter=delimiter))
+
+
+def _words(line: str) -> Row:
+    """Cells between runs of spaces; spaces within quotes count as text, as R writes it."""
+    if line.startswith('"') or ' "' in line:
+        quoted = re.findall(r'"(?:[^"]|"")*"(?=[ \t]|$)|[^ \t]+', line)
+        return [_unquoted(cell) for cell in quoted]
+    return re.split(r"[ \t]+", line)
+
+
+def _unquoted(cell: str) -> str:
+    whole = len(cell) > 1 and cell[0] == cell[-1] == '"'
+    return cell[1:-1].replace('""', '"') if whole else cell
 
 
 def _sample_lines(content: Buffer) -> list[str]:

@@ -21,7 +21,7 @@ import pyarrow.fs as arrow_fs
 
 from misc_cli.core.types import Answers
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io import gate
+from misc_cli.io import gate, spelling
 from misc_cli.io.address import DATABASES, WEB, redact, scheme_of
 from misc_cli.io.columns import ROLES, SYNONYMS, first_nameless
 from misc_cli.io.open import open_document
@@ -232,9 +232,9 @@ def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
         raise _not_streamed(sample.name, reader.title)
-    if reading.aside or options.has_filters:
-        raise _not_streamed(sample.name, "some of its rows are to be set aside")
     (question,) = pick(sample.name, document, reading, options)
+    if reading.aside or options.has_filters or spelling.nothing(question.label) is not None:
+        raise _not_streamed(sample.name, "some of its rows are to be set aside")
     gate.refuse(sample.name, gate.oddities(question, options, document), options)
     chosen = question.columns
     if document.table.header is False:

@@ -60,6 +60,7 @@ def open_table(
     if any(map(_is_name, given.values())):
         header = True  # a column was named, so there are names
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
+    _refuse_drawn(source, dialect)
     names = [name.strip() for name in dialect.first_row]
     if not dialect.header:
         names = [str(at + 1) for at in range(len(names))]
@@ -89,6 +90,17 @@ def open_table(
         doubtful=dialect.doubtful,
         lines=lines,
     )
+
+
+def _refuse_drawn(source: Source, dialect: Dialect) -> None:
+    """A table as a terminal or a page shows it, with lines drawn between header and rows."""
+    for row in [dialect.first_row, *dialect.sample[:2]]:
+        cells = [cell.strip() for cell in row]
+        if any("--" in cell for cell in cells) and all(set(c) <= set("-+=|: ") for c in cells):
+            raise InputError(
+                f"{source.name}: a table drawn with lines, as a terminal or Markdown shows it; "
+                "export it as CSV"
+            )
 
 
 def _is_name(given: str | None) -> bool:
@@ -159,7 +171,11 @@ def _encoded(column: Any) -> Any:
 
 def _single_spaces(body: Buffer) -> Buffer:
     """Runs of spaces and tabs as single spaces: pyarrow splits at every one of them."""
-    data = bytes(memoryview(body)).replace(b"\t", b" ")
+    data = bytes(memoryview(body))
+    if b'"' in data:  # what is quoted stays as it is
+        data = re.sub(rb'"[^"\n]*"|[ \t]+', lambda m: m[0] if m[0][:1] == b'"' else b" ", data)
+        return pa.py_buffer(re.sub(rb"(?m)^ | (?=\r?$)", b"", data))
+    data = data.replace(b"\t", b" ")
     if b"  " in data or b"\n " in data or b" \n" in data or b" \r" in data or data[:1] == b" ":
         data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb" +", b" ", data))
     return pa.py_buffer(data.rstrip(b" "))

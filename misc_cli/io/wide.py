@@ -40,6 +40,22 @@ from misc_cli.io.readers.base import (
 
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
+_WALLET = re.compile(r"0x[0-9a-fA-F]{3,}")
+# Language models that answer as workers do, with whoever serves them before the name.
+MODEL = re.compile(
+    r"(?:[\w.\-]+[/:])*(?:(?:meta|google|openai|anthropic|us|eu)[.\-_])*"
+    r"(?:(?:chat)?gpt|claude|gemini|gemma|(?:code)?llama|mistral|mixtral|ministral|qwen|qwq|phi|deepseek"
+    r"|command-?r|grok|falcon|yi|vicuna|zephyr|olmo|nova|o[1-9]|t5|flan|bert|palm|bard|alpaca|solar"
+    r"|internlm|baichuan|chatglm|glm|dbrx|granite|nemotron|jamba|text-davinci|davinci)"
+    r"(?:[\d\W_][\w.\-:/ ]*)?",
+    re.IGNORECASE,
+)
+ITEM_NAME = re.compile(
+    r"(i|item|task|img|image|q|question|doc|document|tweet|text|t|example|sentence|s|unit|pic|obj|"
+    r"object|photo|picture|review|post|clip|id)[\s_-]*\d+"
+    r"|.*\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)|https?://.*|s3://.*",
+    re.IGNORECASE,
+)
 _NO_NAMES = {
     *("id", "ids", "name", "names", "email", "confidence", "comment", "comments", "time", "age"),
     *("gender", "count", "country", "agreement", "notes", "note", "type", "group", "accuracy"),
@@ -49,7 +65,7 @@ _NO_NAMES = {
 
 def worker_columns(document: Document) -> Columns:
     """The columns that are surely workers', by question; empty if there are none."""
-    for find in (_by_number, _by_address, _by_name):
+    for find in (_by_number, _by_address, _by_model, _by_name):
         found = find(document.names)
         workers = {worker for columns in found.values() for worker in columns}
         if len(workers) >= 2:
@@ -59,11 +75,14 @@ def worker_columns(document: Document) -> Columns:
 
 
 def looks_like_workers(names: Sequence[str]) -> bool:
-    """Whether names are surely people's: w1, annotator_b, ann@example.org."""
-    return all(
-        NUMBERED_WORKER.fullmatch(name) is not None or _ADDRESS.fullmatch(name) is not None
-        for name in names
-    )
+    """Whether names are surely those of who answers: w1, annotator_b, ann@example.org, gpt-4o."""
+    patterns = (NUMBERED_WORKER, _ADDRESS, MODEL, _WALLET)
+    return all(any(pattern.fullmatch(name) for pattern in patterns) for name in names)
+
+
+def looks_like_items(names: Sequence[str]) -> bool:
+    """Whether names are surely those of what is judged: a.jpg, img_3, https://…"""
+    return all(ITEM_NAME.fullmatch(name) for name in names)
 
 
 def _by_number(names: Sequence[str]) -> Columns:
@@ -78,6 +97,11 @@ def _by_number(names: Sequence[str]) -> Columns:
 
 def _by_address(names: Sequence[str]) -> Columns:
     found = {name.strip(): name for name in names if _ADDRESS.fullmatch(name.strip())}
+    return {LABEL: found} if len(found) >= 2 else {}
+
+
+def _by_model(names: Sequence[str]) -> Columns:
+    found = {name.strip(): name for name in names if MODEL.fullmatch(name.strip())}
     return {LABEL: found} if len(found) >= 2 else {}
 
 

@@ -22,6 +22,7 @@ CLEAN = (
 )
 
 
+@pytest.mark.filterwarnings("ignore:.*--fold-case", "ignore:.*--no-answer")
 def test_filters_and_cleaning(tmp_path: Path) -> None:
     result = read(tmp_path, CLEAN)
     assert result.set_aside == {"rejected": 1, "repeated header": 1}

@@ -56,6 +56,8 @@ READERS: dict[str, Entry] = {
             *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
         ),
     ),
+    "qualtrics": Entry("qualtrics", ("ResponseId",)),
+    "surveymonkey": Entry("surveymonkey", ("Respondent ID", "RespondentID", "respondent_id")),
     "snorkel": Entry("snorkel", ("lf_", "LF_")),
     "wrench": Entry("wrench", ("weak_labels", "0")),
     "kili": Entry("kili", ("labels",)),

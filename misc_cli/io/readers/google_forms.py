@@ -12,14 +12,13 @@ import re
 from collections.abc import Sequence
 
 from misc_cli.io import forms
-from misc_cli.io.columns import SYNONYMS, find_roles, listing, normalise
-from misc_cli.io.document import Document, text_array
-from misc_cli.io.kinds import CHOICE, CHOICES, NUMBER, kind_of_values
+from misc_cli.io.columns import SYNONYMS, find_roles, normalise
+from misc_cli.io.document import Document
 from misc_cli.io.languages import EMAILS, TIMES
-from misc_cli.io.melt import LABEL, is_unique, melt
+from misc_cli.io.melt import is_unique
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, by_kind
-from misc_cli.io.readers.common import is_remark
+from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading
+from misc_cli.io.readers.survey import groups, reading
 
 _PEOPLE = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
@@ -39,50 +38,16 @@ def detect(document: Document) -> Match | None:
 
 
 def _groups(document: Document) -> list[list[str]]:
-    """Columns that are answered in the same few words, group by group."""
-    groups: list[tuple[set[str], list[str]]] = []
-    for name in document.names[1:]:
-        values = set(document.sampled(name))
-        if not values or not _is_asked(document, name):
-            continue
-        joined = [group for group in groups if group[0] & values]
-        groups = [group for group in groups if group not in joined]
-        words = values.union(*(group[0] for group in joined))
-        groups.append((words, [*(one for group in joined for one in group[1]), name]))
-    return [columns for _, columns in groups if len(columns) > 1]
-
-
-def _is_asked(document: Document, name: str) -> bool:
-    if _is_people(name) or is_remark(name) or normalise(name) in _OWN:
-        return False
-    cells = document.sampled(name)
-    return kind_of_values(sorted(set(cells)), len(cells)).name in (CHOICE, CHOICES, NUMBER)
+    names = [n for n in document.names[1:] if not _is_people(n) and normalise(n) not in _OWN]
+    return groups(document, names)
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    groups = _groups(document)
-    taken = [name for group in groups for name in group]
+    found = _groups(document)
+    taken = [name for group in found for name in group]
     worker = options.worker_col and forms.worker_column(document, options, taken)
     worker = worker or _respondent(document, taken)
-    n_rows = len(document.columns([document.names[0]])[0])
-    people = text_array(f"row {row + 1}" for row in range(n_rows))
-    if worker is not None:
-        (people,) = document.columns([worker])
-    questions = []
-    for group in groups:
-        cells = melt(document, people, {name: name for name in group})
-        kind, labels = by_kind(cells.label)
-        roles = {
-            "worker": worker or "the row's number",
-            "item": "a column for each",
-            "label": listing(group, 4),
-        }
-        title = LABEL if len(groups) == 1 else group[0]
-        questions.append(
-            Question(title, kind, cells.by_row, cells.by_column, labels, cells.rows, columns=roles)
-        )
-    notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
-    return Reading(questions, notes=notes)
+    return reading(document, found, worker)
 
 
 def _is_people(name: str) -> bool:

@@ -5,11 +5,13 @@ review of a downloaded file, ReviewingResultsOutsideoftheRUI.html: AssignmentSta
 Approved or Rejected, RejectionTime is filled for the rejected, an entry in `Reject` rejects.
 
 An answer is a column of its own (Answer.animal), a true/false column for each radio button
-(Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers.
+(Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several items on
+one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
+from misc_cli.io.columns import listing
 from misc_cli.io.document import Document
+from misc_cli.io.melt import melt, share_values
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import (
     CERTAIN,
@@ -29,6 +33,7 @@ from misc_cli.io.readers.base import (
     Reading,
     from_columns,
     is_one_of,
+    take,
 )
 from misc_cli.io.readers.common import (
     Answers,
@@ -63,6 +68,9 @@ def read(document: Document, options: ReadOptions) -> Reading:
     names = [name for name in document.names if name.startswith(_PREFIX)]
     if _JSON in names and options.label_col is None:
         return _task_answers(document, options, aside)
+    pairs = _pairs(document, names) if options.item_col is None is options.label_col else None
+    if pairs is not None:
+        return _several_items(document, options, aside, *pairs)
     groups = _groups(document, names)
     grouped = {column for columns in groups.values() for column in columns}
     plain = {_question(name): name for name in names if name not in grouped}
@@ -80,6 +88,65 @@ def read(document: Document, options: ReadOptions) -> Reading:
     found = [_group(document, name, columns, options, kept) for name, columns in groups.items()]
     questions = [*found, *(q for q in reading.questions if _is_filled(q.label))]
     return with_inferred_kinds(Reading(questions, reading.aside, reading.notes))
+
+
+def _pairs(
+    document: Document, names: list[str]
+) -> tuple[str, dict[str, str], dict[str, str]] | None:
+    """Several items in one task: Input.image1 is answered by Answer.mood1, and so on.
+
+    The question's name, the inputs and the answers by number; None if nothing is so paired.
+    """
+    inputs = _by_number([name for name in document.names if name.startswith("Input.")])
+    answers = _by_number(names)
+    if len(inputs) != 1 or len(answers) != 1:
+        return None
+    ((_, items),), ((question, said),) = inputs.items(), answers.items()
+    if len(items) < 2 or set(items) != set(said) or not share_values(document, said):
+        return None
+    return _question(question), items, said
+
+
+def _by_number(names: list[str]) -> dict[str, dict[str, str]]:
+    """Stem → number → column: Answer.mood1.label is number 1 of Answer.mood."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        match = re.fullmatch(r"(.*\D)(\d+)", name.removesuffix(".label"))
+        if match is not None:
+            found.setdefault(match[1].rstrip("_-. "), {})[match[2]] = name
+    return found
+
+
+def _several_items(
+    document: Document,
+    options: ReadOptions,
+    aside: dict[str, Any],
+    question: str,
+    items: dict[str, str],
+    said: dict[str, str],
+) -> Reading:
+    first = next(iter(said.values()))
+    reading = from_columns(
+        document,
+        worker="WorkerId",
+        item="HITId",
+        questions={question: first},
+        options=options,
+        aside=aside,
+    )
+    kept = np.zeros(len(document.columns([first])[0]), dtype=bool)
+    kept[_kept(document, reading)] = True
+    worker = options.worker_col or "WorkerId"
+    cells = melt(document, document.columns([worker])[0], said)
+    inputs = [column.cast(pa.string()) for column in document.columns([items[n] for n in said])]
+    places = np.asarray(cells.by_column.indices) * len(kept) + cells.rows
+    what = pa.concat_arrays(inputs).take(places).dictionary_encode()
+    roles = {"worker": worker, "item": listing(list(items.values()), 4)}
+    roles["label"] = listing(list(said.values()), 4)
+    every = Question(question, CHOICE, cells.by_row, what, cells.label, cells.rows, columns=roles)
+    note = f"{document.name}: {roles['item']} are items, answered by {roles['label']}"
+    answered = take(every, np.flatnonzero(kept[cells.rows]))
+    return with_inferred_kinds(Reading([answered], reading.aside, [*reading.notes, note]))
 
 
 def _aside(names: set[str]) -> dict[str, Any]:
