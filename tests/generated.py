@@ -44,7 +44,6 @@ def _help(command: click.Command, path: str) -> str:
         info_name=path,
         terminal_width=100,
         max_content_width=100,
-        help_option_names=["-h", "--help"],  # as every command has them from `misc`
     )
     lines = [line.rstrip() for line in command.get_help(context).splitlines()]
     text = "\n".join(lines)

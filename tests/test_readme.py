@@ -37,8 +37,8 @@ def shell(line: str) -> str:
         check=False,
     )
     assert done.returncode == 0, f"{line}\n{done.stdout}"
-    # what it will cost is another number on another machine, and goes unsaid where it is little
-    return re.sub(r"^misc: about .*\n", "", done.stdout, flags=re.MULTILINE)
+    # what it will cost and how far it is are other numbers on another machine, or go unsaid
+    return re.sub(r"^misc: (about .*|.*\b\d+ s( · .*)?)\n", "", done.stdout, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("block", blocks("sh"))

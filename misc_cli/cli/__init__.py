@@ -76,7 +76,7 @@ class LazyGroup(Group):
 
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"max_content_width": 100},
     epilog="Start with: misc aggregate answers.csv -o labels.csv",
 )
 @click.version_option(__version__, prog_name="misc", message="%(prog)s %(version)s")

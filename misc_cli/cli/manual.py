@@ -9,16 +9,8 @@ import click
 
 from misc_cli.cli import misc
 from misc_cli.cli.config import all_commands
-from misc_cli.errors import EXIT_DEFECT, EXIT_DONE, EXIT_GATE, EXIT_USAGE
+from misc_cli.errors import EXIT_CODES
 from misc_cli.version import __version__
-
-EXIT_CODES: dict[int | str, str] = {
-    EXIT_DONE: "Done.",
-    EXIT_DEFECT: "A defect of misc.",
-    EXIT_USAGE: "Bad usage or bad input; nothing was written.",
-    EXIT_GATE: "Done and written, but a condition of --fail-if holds.",
-    "129, 130, 143": "Hung up, interrupted, terminated; earlier outputs are untouched.",
-}
 
 
 def page() -> str:

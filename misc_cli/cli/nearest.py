@@ -1,10 +1,13 @@
-"""The name that was probably meant."""
+"""A group of commands that guesses which name was meant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import click
+
+# Of every command, whatever context it is asked in: click keeps the first answer for ever.
+HELP_FLAGS = ("-h", "--help")
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
@@ -17,6 +20,9 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 class Group(click.Group):
     """A group that guesses which command was meant."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(HELP_FLAGS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -16,6 +16,7 @@ import click
 
 from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import Row, method_options
+from misc_cli.cli.nearest import HELP_FLAGS
 from misc_cli.cli.parameters import Tries
 from misc_cli.run import registry
 
@@ -67,6 +68,9 @@ class Command(click.Command):
                 "the table of one [default: misc.toml here, else tool.misc in pyproject.toml].",
             )
         )
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(HELP_FLAGS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Other packages' methods are looked up only for the help or for a flag of theirs."""

@@ -21,7 +21,7 @@ def group() -> None:
     examples="misc config show\nmisc config show aggregate\nmisc config show --config nightly.toml",
 )
 @click.argument("command", nargs=-1)
-@options.option("--json", "as_json", section="Output", is_flag=True, help="A JSON list.")
+@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 @click.pass_context
 def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> None:
     """Print what is in force: of COMMAND every setting, else what a file or a variable sets."""

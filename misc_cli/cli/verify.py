@@ -11,7 +11,7 @@ from misc_cli.errors import NotWhole
 
 EXAMPLES = """
 misc verify labels.run.json
-misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && load labels.csv
+misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && cp labels.csv loaded/
 misc verify labels.run.json --json
 """
 

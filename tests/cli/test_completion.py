@@ -13,6 +13,7 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.cli import COMMANDS
 from misc_cli.cli.manual import page
+from misc_cli.errors import EXIT_CODES
 
 PROGRAM = str(Path(sys.executable).parent)
 
@@ -45,6 +46,9 @@ def test_bash_completes_commands_and_flags(capfd: pytest.CaptureFixture[str]) ->
 
 def test_the_man_page_has_every_command_and_no_mistake() -> None:
     text = page()
+    assert text.count("\\-h, \\-\\-help") == text.count("\\-\\-help")
+    for code in EXIT_CODES:
+        assert f".TP\n.B {code}\n" in text
     assert text.isascii()
     for name in COMMANDS:
         assert f".SH MISC {name.upper()}" in text
