@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ from misc_cli.cli import (
     scaled,
     since,
 )
+from misc_cli.cli.companions import companions
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
 from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
@@ -202,7 +203,6 @@ def _run(
     asked: Mapping[str, Any],
 ) -> None:
     from misc_cli.cli.summary import summary
-    from misc_cli.run.tables import label_columns, worker_columns
 
     fitter = nightly.fitter(tonight, parameters, job.methods.settings.aggregator)
     if parameters["as_chosen"] is not None:
@@ -221,7 +221,7 @@ def _run(
     outcome = done.outcome
     changes = None
     if earlier is not None:
-        changes = earlier.against(label_columns(outcome), lambda: worker_columns(outcome))
+        changes = earlier.of(outcome)
         outcome.figures.update(changes.figures)
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
@@ -274,12 +274,7 @@ def _write(
 
     `again` is what `misc rerun` needs besides the inputs.
     """
-    from misc_cli.evaluate.changes import change_columns
     from misc_cli.io.address import redact
-    from misc_cli.io.rejects import reject_columns
-    from misc_cli.io.render import write_table
-    from misc_cli.io.write import content
-    from misc_cli.run.exposition import exposition
     from misc_cli.saving import write_set
 
     outcome = done.outcome
@@ -289,24 +284,12 @@ def _write(
         repeat = chosen.repeating(command, outcome.members, places)
         return {**done.manifest(command, outputs, warnings), "repeat": repeat, **again}
 
-    def write_report(stream: BinaryIO) -> None:
-        hidden = parameters["anonymize_workers"]
-        made = reporting.report_of(outcome, facts({}), done.materials.read, anonymize=hidden)
-        stream.write(reporting.report_bytes(made, places["report"]))
-
-    rows = change_columns(changes) if changes is not None else {}
+    hidden = parameters["anonymize_workers"]
     return write_set(
         outcome,
         places,
         facts,
         probabilities=parameters["probabilities"],
         item_details=parameters["item_details"],
-        more={
-            "changes": lambda stream: write_table(rows, stream, places["changes"].name),
-            "rejects": lambda stream: write_table(
-                reject_columns(done.materials.read.rejects), stream, places["rejects"].name
-            ),
-            "metrics": content(exposition(outcome).encode()),
-            "report": write_report,
-        },
+        more=companions(done, places, facts, changes, anonymize=hidden),
     )

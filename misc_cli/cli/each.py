@@ -11,24 +11,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from misc_cli.cli import since
+from misc_cli.cli.companions import companions
 from misc_cli.cli.gates import Gate, holding
 from misc_cli.errors import ConfigError, GateTripped
 
 if TYPE_CHECKING:
     from misc_cli.cli.job import Job, Performed
+    from misc_cli.evaluate.changes import Changes
+    from misc_cli.saving import Write
 
-# What is about one question's labels, or compares with an earlier run's.
-ONE_ONLY = ("truth", "changes", "metrics", "report", "state", "start_from")
-PER_QUESTION = ("labels", "workers", "diagnostics")
+# What carries one question's fit from one run to another.
+ONE_ONLY = ("state", "as_chosen", "workers_prior")
+PER_QUESTION = (*("labels", "workers", "diagnostics", "changes", "rejects", "metrics", "report"),)
 
 
 def check(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> None:
     for name in ONE_ONLY:
         if parameters.get(name):
             flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} is for one question; pick it with --question")
-    if parameters.get("gold") not in (None, "auto"):
-        raise ConfigError("--gold is for one question; pick it with --question, or say --gold auto")
+            raise ConfigError(
+                f"--{flag} is for one question; pick it with --question, one run for each"
+            )
     if "labels" not in places or "run" not in places:
         raise ConfigError("--each-question writes a file for each question; name one with -o")
 
@@ -68,22 +72,30 @@ def run(
     from misc_cli.cli.summary import summary
     from misc_cli.io.write import check_writable
 
-    materials = job.read_each()
+    materials = job.read_each(with_times="report" in places)
     taken: dict[Path, str] = {}
     own = {one.read.question: places_of(places, one.read.question, taken) for one in materials}
     paths = [path for where in own.values() for path in where.values()]
     check_writable([*paths, places["run"]], job.files)
     runs: dict[str, Performed] = {}
+    changed: dict[str, Changes | None] = {}
     tripped = []
     for one in materials:
+        where = own[one.read.question]
+        earlier = since.read_earlier(parameters["changes"], gates, where, {})
         done = job.run(console, one)
         runs[one.read.question] = done
         figures = done.outcome.figures
-        found = holding(gates, figures)
-        figures["gates-tripped"] = len(found)
-        named = [f"{gate.text} ({gate.metric} is {figures[gate.metric]})" for gate in found]
+        changed[one.read.question] = None
+        if earlier is not None:
+            found = earlier.of(done.outcome)
+            figures.update(found.figures)
+            changed[one.read.question] = found
+        held = holding([gate for gate in gates if gate.metric in figures], figures)
+        figures["gates-tripped"] = len(held)
+        named = [f"{gate.text} ({gate.metric} is {figures[gate.metric]})" for gate in held]
         tripped += [f"{one.read.question}: {text}" for text in named]
-    _write(runs, parameters, own, places["run"], console.warnings)
+    _write(runs, parameters, own, places["run"], console.warnings, changed)
     for question, done in runs.items():
         rows = summary(done.outcome, own[question], done.materials.read.set_aside)
         console.summary([("question", question), *rows])
@@ -97,6 +109,7 @@ def _write(
     own: Mapping[str, Mapping[str, Path]],
     run_file: Path,
     warnings: list[str],
+    changed: Mapping[str, Changes | None],
 ) -> None:
     from misc_cli.io.address import redact
     from misc_cli.io.write import Output, write_all
@@ -108,22 +121,31 @@ def _write(
     command = [redact(word) for word in sys.argv[1:]]
     details = {name: parameters[name] for name in ("probabilities", "item_details")}
 
+    def facts(question: str) -> dict[str, Any]:
+        named = {kind: str(path) for kind, path in own[question].items()}
+        return runs[question].manifest(command, named, warnings)
+
+    def writers(question: str) -> dict[str, Write]:
+        done, where = runs[question], own[question]
+        more = companions(
+            done,
+            where,
+            lambda _: facts(question),
+            changed[question],
+            anonymize=parameters["anonymize_workers"],
+        )
+        return {**writers_of(done.outcome, where, **details), **more}
+
     def write_run(stream: BinaryIO) -> None:
-        questions = {
-            question: done.manifest(
-                command, {kind: str(path) for kind, path in own[question].items()}, warnings
-            )
-            for question, done in runs.items()
-        }
+        questions = {question: facts(question) for question in runs}
         names = {path: f"{kind}.{q}" for q, where in own.items() for kind, path in where.items()}
         outputs = {name: str(path) for path, name in names.items()}
         content = {"schema": SCHEMA, "misc": __version__, "command": command}
         content |= {"questions": questions, "outputs": outputs}
         write_manifest({**content, "files": members(run_file, names, digests)}, stream)
 
-    every = [
-        Output(path, writers_of(done.outcome, own[question], **details)[kind])
-        for question, done in runs.items()
-        for kind, path in own[question].items()
-    ]
+    every = []
+    for question in runs:
+        write = writers(question)
+        every += [Output(path, write[kind]) for kind, path in own[question].items()]
     write_all([*every, Output(run_file, write_run)], digests=digests)

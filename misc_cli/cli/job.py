@@ -73,16 +73,29 @@ class Job:
                 known["gold"] = _carried(read)
         return Materials(read, known, watch)
 
-    def read_each(self) -> list[Materials]:
+    def read_each(self, *, with_times: bool = False) -> list[Materials]:
         """The same for every question in the files."""
+        from misc_cli.io.known_each import read_known_each
         from misc_cli.io.read import read_questions
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch()
+        known: dict[str, dict[str, Any]]
         with watch.stage("read"):
-            results = read_questions(self.sources, self.reading, each=True)
-        known = [{"gold": _carried(read)} if self.carried_gold else {} for read in results]
-        return [Materials(read, one, watch) for read, one in zip(results, known, strict=True)]
+            results = read_questions(self.sources, self.reading, each=True, with_times=with_times)
+            known = {read.question: {} for read in results}
+            for role, file in self.known.items():
+                told = read_known_each(file, list(known), self.reading)
+                for question, of_role in known.items():
+                    if question in told:
+                        of_role[role] = told[question]
+                    else:
+                        text = f"{file}: nothing about question {question!r}, so it has no {role}"
+                        warnings.warn(text, MiscWarning, stacklevel=2)
+        for read in results:
+            if self.carried_gold:
+                known[read.question]["gold"] = _carried(read)
+        return [Materials(read, known[read.question], watch) for read in results]
 
     def run(
         self, console: Console, materials: Materials, fitter: Fitter | None = None

@@ -13,6 +13,7 @@ from misc_cli.errors import ConfigError
 if TYPE_CHECKING:
     from misc_cli.core.types import LabelTable, WorkerTable
     from misc_cli.evaluate.changes import Changes
+    from misc_cli.run.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class Earlier:
             known = worker_table(workers())
             tables = (self.workers or known, known)
         return compare(self.labels or _nothing(now), now, tables)
+
+    def of(self, outcome: Outcome) -> Changes:
+        """Compare with a run's own tables."""
+        from misc_cli.run.tables import label_columns, worker_columns
+
+        return self.against(label_columns(outcome), lambda: worker_columns(outcome))
 
 
 def read_earlier(

@@ -51,7 +51,8 @@ def test_every_question_has_its_files_and_one_manifest(capsys: pytest.CaptureFix
     ("flags", "message"),
     [
         (["--each-question"], "name one with -o"),
-        (["--each-question", "-o", "o.csv", "--truth", "t.csv"], "--truth is for one question"),
+        (["--each-question", "-o", "o.csv", "--state", "s"], "--state is for one question"),
+        (["--each-question", "-o", "o.csv", "--workers-prior", "w.csv"], "one run for each"),
         ([], "2 questions, 'mood' (choice), 'is spam?' (choice)"),
     ],
 )
@@ -60,6 +61,49 @@ def test_what_needs_one_question(
 ) -> None:
     assert run(["aggregate", "two.csv", *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+KNOWN = [
+    "doc_id,mood,is spam?\n1,x,no\n2,x,no\n",
+    "doc_id,question,truth\n1,mood,x\n1,is spam?,no\n2,mood,x\n2,is spam?,no\n",
+]
+
+
+@pytest.mark.parametrize("known", KNOWN)
+def test_known_labels_of_every_question(known: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("known.csv").write_text(known)
+    words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
+    assert run([*words, "--truth", "known.csv", "--fail-if", "error>40"]) == 3
+    told = capsys.readouterr().err
+    assert "mood: error>40 (error is 50" in told
+    assert "is spam?: error>40 (error is 50" in told
+    assert run([*words, "--gold", "known.csv"]) == 0
+    assert labels("o.mood.csv") == {"1": "x", "2": "x"}
+    assert labels("o.is_spam.csv") == {"1": "no", "2": "no"}
+
+
+def test_known_labels_of_some_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv"]
+    Path("known.csv").write_text("doc_id,mood\n2,x\n")
+    assert run([*words, "--gold", "known.csv"]) == 0
+    assert "nothing about question 'is spam?', so it has no gold" in capsys.readouterr().err
+    assert labels("o.mood.csv")["2"] == "x"
+    Path("known.csv").write_text("doc_id,label\n2,x\n")
+    assert run([*words, "--truth", "known.csv"]) == 2
+    assert "no column for any of is spam?, mood among doc_id, label" in capsys.readouterr().err
+
+
+def test_every_question_has_its_report_metrics_changes_and_rejects() -> None:
+    words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
+    more = ["--report", "r.html", "--metrics", "m.prom", "--changes", "c.csv", "--rejects", "j.csv"]
+    assert run([*words, *more, "--where", "annotator = a"]) == 0
+    assert run([*words, *more]) == 0
+    names = ["r.{}.html", "m.{}.prom", "c.{}.csv", "j.{}.csv"]
+    for question in ("mood", "is_spam"):
+        assert all(Path(name.format(question)).stat().st_size for name in names)
+    assert ",1,,yes,no," in Path("c.is_spam.csv").read_text()
+    assert len(Path("c.mood.csv").read_text().splitlines()) == 1
+    assert run(["verify", "o.run.json"]) == 0
 
 
 def test_questions_that_would_share_a_file_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

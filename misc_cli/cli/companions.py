@@ -1,0 +1,52 @@
+"""What a run may write besides labels, workers and diagnostics: by the name of its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from misc_cli.cli import reporting
+
+if TYPE_CHECKING:
+    from misc_cli.cli.job import Performed
+    from misc_cli.evaluate.changes import Changes
+    from misc_cli.saving import Write
+
+
+def companions(
+    done: Performed,
+    places: Mapping[str, Path],
+    facts: Callable[[Mapping[str, str]], dict[str, Any]],
+    changes: Changes | None,
+    *,
+    anonymize: bool,
+) -> dict[str, Write]:
+    """Writers of changes, rejects, metrics and the report; `facts` makes the manifest."""
+    from misc_cli.evaluate.changes import change_columns
+    from misc_cli.io.rejects import reject_columns
+    from misc_cli.io.render import write_table
+    from misc_cli.run.exposition import exposition
+
+    read = done.materials.read
+
+    def write_changes(stream: BinaryIO) -> None:
+        rows = change_columns(changes) if changes is not None else {}
+        write_table(rows, stream, places["changes"].name)
+
+    def write_report(stream: BinaryIO) -> None:
+        made = reporting.report_of(done.outcome, facts({}), read, anonymize=anonymize)
+        stream.write(reporting.report_bytes(made, places["report"]))
+
+    return {
+        "changes": write_changes,
+        "rejects": lambda stream: write_table(
+            reject_columns(read.rejects), stream, places["rejects"].name
+        ),
+        "metrics": lambda stream: _say(stream, exposition(done.outcome).encode()),
+        "report": write_report,
+    }
+
+
+def _say(stream: BinaryIO, text: bytes) -> None:
+    stream.write(text)
