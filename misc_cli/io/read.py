@@ -28,9 +28,9 @@ from misc_cli.io.document import Document
 from misc_cli.io.expand import expand
 from misc_cli.io.filters import filtered_out, renamed, times, unanswered
 from misc_cli.io.formats import detect, read_records
+from misc_cli.io.nobody import without_workers
 from misc_cli.io.open import DELIMITED, open_document
 from misc_cli.io.options import ReadOptions as ReadOptions
-from misc_cli.io.plain import without_workers
 from misc_cli.io.questions import pick
 from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take

@@ -232,3 +232,8 @@ def test_what_programs_write_for_nothing_is_no_answer(tmp_path: Path) -> None:
     assert triplets(path) == RIGHT
     assert read_answer_columns([str(path)], ReadOptions()).set_aside == {"no answer": 2}
     assert len(triplets(path, rename=("NaN=flat bread",))) == len(ANSWERS) + 1
+
+
+def test_an_id_beside_a_text_names_the_item(tmp_path: Path) -> None:
+    rows = [("some text" if i < "4" else f"text {i}", i, w, label) for w, i, label in ANSWERS]
+    assert triplets(written(tmp_path, "text,id,rater_id,label", rows)) == RIGHT
