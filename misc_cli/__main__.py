@@ -139,8 +139,10 @@ def _nobody_reads_stdout() -> bool:
 
 
 def _abandon_stdout() -> None:
-    from misc_cli.io.write import abandon_stdout
-
+    try:
+        from misc_cli.io.write import abandon_stdout
+    except (OSError, ImportError):
+        return  # no file can be opened any more, not even a module's
     abandon_stdout()
 
 

@@ -30,6 +30,7 @@ annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid grade
 userid user username createdby participant participantid respondent respondentid prolificpid
 annotatorname workername annotatoremail workeremail sessionid
 email emailaddress
+observer assignee observerid
 model modelname modelid llm llmname labelingfunction labellingfunction
 """
 _ITEMS = """
@@ -42,6 +43,7 @@ inputhash hitid assignmenttaskid origid hit
 text sentence tweet comment url file filename imagename imageurl imagefile
 stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
 stimulus utterance clip video audio passage paragraph snippet article abstract
+patientid frameid caseid patient frame case specimen slide
 """
 _LABELS = """
 label

@@ -193,6 +193,9 @@ def _separator(values: Sequence[str]) -> str | None:
             return separator
         if again == len(compounds) == 1 and all(uses[part] > 1 for part in split[0]):
             return separator
+        # No class is called "joy|anger" or spans two lines where `joy` is another.
+        if separator in "|\n" and all(_is_set(p) and any(uses[o] > 1 for o in p) for p in split):
+            return separator
     return None
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import SYNONYMS, find_roles, normalise, singular
+from misc_cli.io.columns import ABOUT, SYNONYMS, find_roles, normalise, singular, words_of
 from misc_cli.io.document import Document, Record, flat, flat_table, text
 from misc_cli.io.kinds import keys_within, parsed
 from misc_cli.io.unwrap import ANSWER_KEYS, is_objects, unwrapped
@@ -188,8 +188,15 @@ def _parallel(name: str, records: Sequence[Record]) -> Found:
             "lengths; nobody knows whose answer is whose"
         )
     roles = {other: singular(other) for other in (field, *beside)}
-    if len(beside) == 1 and not find_roles(list(roles.values()))["label"]:
-        roles[beside[0]] = "label"  # whatever it is called, it is all that was answered
+    if not find_roles(list(roles.values()))["label"]:
+        answers = [other for other in beside if not words_of(other) & ABOUT]
+        if len(answers) == 1:
+            roles[answers[0]] = "label"  # whatever it is called, it is all that was answered
+        elif find_roles(list(records[0]))["label"]:
+            raise InputError(
+                f"{name}: {field!r} lists workers and none of {', '.join(map(repr, beside))} what "
+                "each of them answered, beside one label for all; export each worker's answer"
+            )
     flat_records, rows = [], []
     for row, record in enumerate(records):
         outer = {key: value for key, value in record.items() if key not in roles}

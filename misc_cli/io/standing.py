@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.errors import InputError
 from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.readers.base import is_one_of
@@ -45,12 +46,27 @@ def header_again(document: Document, roles: Mapping[str, str]) -> dict[str, Call
         return {}
 
     def condition(column: Any) -> Any:
+        _refuse_other_order(document, column, names)
         places = [(column(name), column(name).dictionary.index(name).as_py()) for name in names]
         if any(place < 0 for _, place in places):
             return None
         return np.all([np.asarray(values.indices) == place for values, place in places], axis=0)
 
     return {"repeated header": condition}
+
+
+def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -> None:
+    """A header in the middle of the file whose columns come in another order than the first's."""
+    if len(names) == 2:
+        first, second = names
+        if all(
+            column(name).dictionary.index(other).as_py() >= 0
+            for name, other in ((first, second), (second, first))
+        ):
+            raise InputError(
+                f"{document.name}: a second header with {first!r} and {second!r} in another order; "
+                "give the parts as files of their own"
+            )
 
 
 def _is(name: str, *values: str) -> Callable[[Any], Any]:

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from misc_cli.io.columns import SYNONYMS, find_roles, normalise, singular
-from misc_cli.io.document import Record
+from misc_cli.io.document import Record, text
+from misc_cli.io.kinds import is_number
 from misc_cli.io.wide import looks_like_items, looks_like_workers
 
 ANSWER_KEYS = (
     *("annotations", "labels", "votes", "answers", "judgments", "judgements", "ratings"),
     *("responses", "crowdlabels", "label", "annotation", "vote", "predictions", "outputs"),
+    *("annotatorlabels", "workerlabels", "oldlabels", "rawlabels", "alllabels", "rawannotations"),
 )
 OUTER, INNER = "outer key", "inner key"
 
@@ -111,6 +113,8 @@ def _lists_by_key(outer: Record) -> list[Record] | None:
         return None
     if not objects and any(isinstance(one, dict | list) for value in values for one in value):
         return None
+    if not objects and all(is_number(text(one)) for value in values for one in value):
+        return None  # votes, or how many there were for each class
     return [{"item": key, "answers": value} for key, value in outer.items()]
 
 
@@ -136,6 +140,9 @@ def _told_apart(outer: Record, inner: Mapping[str, int]) -> tuple[str, str]:
     """What the outer and the inner keys are; inner keys of things may be workers or questions."""
     if looks_like_workers(list(inner)) != looks_like_workers(list(outer)):
         return ("item", "worker") if looks_like_workers(list(inner)) else ("worker", "item")
+    labels = {text(label) for value in outer.values() for label in value.values()}
+    if all(map(is_number, filter(None, labels))):
+        return OUTER, INNER  # {"a.jpg": {"cat": 3, "dog": 1}} counts votes
     if looks_like_items(list(inner)) and not looks_like_items(list(outer)):
         return "worker", "item"
     has_gaps = any(len(value) < len(inner) for value in outer.values())  # questions have none

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -93,10 +93,17 @@ def to_stdout(write: Write) -> None:
 
 def abandon_stdout() -> None:
     """Python flushes stdout once more as it ends: give what is left somewhere to go."""
-    if sys.stdout is not None:
+    if sys.stdout is None:
+        return
+    stdout = sys.stdout.fileno()
+    try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    except OSError:  # no place is left (ulimit -n) but its own: closed, it takes nothing
+        with suppress(OSError):
+            os.close(stdout)
+        return
+    os.dup2(nowhere, stdout)
+    os.close(nowhere)
 
 
 def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:

@@ -40,6 +40,16 @@ def test_little_of_everything(limit: str, code: int | None) -> None:
     assert Path("labels.csv").exists() == (done.returncode == 0)
 
 
+@pytest.mark.parametrize("n_files", [9, 10, 11])
+def test_hardly_a_file_can_be_opened(n_files: int) -> None:
+    more = "--workers workers.csv --report report.html --metrics m.prom"
+    words = f"{MISC} aggregate answers.csv --aggregator mv -q -o labels.csv {more}"
+    done = shell(f"ulimit -n {n_files}; {words}")
+    assert done.returncode in (0, 2), done.stderr
+    assert len(done.stderr.splitlines()) == (done.returncode == 2)
+    assert Path("labels.csv").exists() == (done.returncode == 0)
+
+
 def test_a_user_without_a_home(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -237,3 +237,45 @@ def test_what_programs_write_for_nothing_is_no_answer(tmp_path: Path) -> None:
 def test_an_id_beside_a_text_names_the_item(tmp_path: Path) -> None:
     rows = [("some text" if i < "4" else f"text {i}", i, w, label) for w, i, label in ANSWERS]
     assert triplets(written(tmp_path, "text,id,rater_id,label", rows)) == RIGHT
+
+
+@pytest.mark.parametrize("counts", [{"cat": 3, "dog": 1}, [3, 1, 1]])
+def test_counts_are_nobodys_answers(tmp_path: Path, counts: Any) -> None:
+    content: dict[str, Any] = {f"{n}.jpg": counts for n in range(8)}
+    if isinstance(counts, dict):
+        content["0.jpg"] = {"cat": 4}
+    with pytest.raises(InputError, match="no worker"):
+        triplets(export(tmp_path, json.dumps(content), "json"))
+
+
+def test_workers_beside_one_label_for_all_are_refused(tmp_path: Path) -> None:
+    records = [
+        {"id": i, "label": "cat", "annotators": list(said), "confidence": ["low"] * len(said)}
+        for i, said in BY_ITEM.items()
+    ]
+    with pytest.raises(InputError, match="one label for all; export each worker's answer"):
+        triplets(export(tmp_path, lines(records), "jsonl"))
+
+
+def test_a_second_header_in_another_order_is_refused(tmp_path: Path) -> None:
+    swapped = "".join(f"{item},{worker},{label}\n" for worker, item, label in ANSWERS)
+    text = f"worker,item,label\n{ROWS}item,worker,label\n{swapped}"
+    with pytest.raises(InputError, match="a second header with 'worker' and 'item' in another"):
+        triplets(export(tmp_path, text))
+
+
+@pytest.mark.parametrize("together", ["cat|bird", "cat\nbird"])
+def test_options_chosen_together_need_not_all_come_alone(tmp_path: Path, together: str) -> None:
+    rows = [*ANSWERS, *((f"z{n}", f"{n}.jpg", f'"{together}"') for n in range(4))]
+    with pytest.raises(InputError, match="several choices per answer"):
+        triplets(written(tmp_path, "worker,item,label", rows))
+
+
+def test_labels_of_annotators_without_names(tmp_path: Path) -> None:
+    records = [
+        {"pairID": i, "gold_label": "cat", "annotator_labels": list(said.values())}
+        for i, said in BY_ITEM.items()
+    ]
+    found = read_answer_columns([str(export(tmp_path, lines(records), "jsonl"))])
+    assert found.anonymous
+    assert len(found.answers) == len(ANSWERS)
