@@ -45,7 +45,10 @@ _WHAT = {
     JSON: "JSON",
     OTHER: "something without classes",
 }
-_WEAK_WORKERS = {"user", "userid", "username", "createdby", "sessionid", "name", *EMAILS}
+_WEAK_WORKERS = {
+    *("user", "userid", "username", "createdby", "sessionid", "name", *EMAILS),
+    *("model", "modelname", "modelid", "observer", "assignee"),
+}
 
 
 def no_classes(question: Question, kind: str, seen: str = "") -> str:

@@ -43,11 +43,13 @@ _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{3,}")
 # Language models that answer as workers do, with whoever serves them before the name.
 MODEL = re.compile(
-    r"(?:[\w.\-]+[/:])*(?:(?:meta|google|openai|anthropic|us|eu)[.\-_])*"
-    r"(?:(?:chat)?gpt|claude|gemini|gemma|(?:code)?llama|mistral|mixtral|ministral|qwen|qwq|phi|deepseek"
-    r"|command-?r|grok|falcon|yi|vicuna|zephyr|olmo|nova|o[1-9]|t5|flan|bert|palm|bard|alpaca|solar"
-    r"|internlm|baichuan|chatglm|glm|dbrx|granite|nemotron|jamba|text-davinci|davinci)"
-    r"(?:[\d\W_][\w.\-:/ ]*)?",
+    r"(?:[\w.\-]+[/:])*(?:(?:meta|google|openai|anthropic|us|eu)[.\-_])*(?:"
+    r"(?:(?:chat)?gpt|claude|gemini|gemma|(?:code)?llama|mistral|mixtral|qwen|deepseek|vicuna|chatglm)"
+    r"(?:[\d\W_][\w.\-:/ ]*)?"
+    # these mean other things as well, so a size or a version must follow
+    r"|(?:phi|command-?r|grok|falcon|yi|zephyr|olmo|nova|flan|t5|palm|solar|internlm|glm|granite"
+    r"|nemotron|jamba|text-davinci|davinci)-[\w.\-:/ ]*\d[\w.\-:/ ]*"
+    r"|o[1-9]-(?:mini|preview|pro)[\w.\-]*)",
     re.IGNORECASE,
 )
 ITEM_NAME = re.compile(
