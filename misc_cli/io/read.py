@@ -227,6 +227,11 @@ def open_answers(source: Source, options: ReadOptions) -> Opened:
             raise InputError(
                 f"{source.name}: objects within objects, too deep to read; give a flat export"
             ) from None
+        except UnicodeEncodeError:  # JSON within a cell
+            raise InputError(
+                f"{source.name}: half a character (\\ud800 to \\udfff) that stands for none; "
+                "export it again"
+            ) from None
         view = reading.view or document
         return Opened(document, view, reader, match, reading, digest.result())
 

@@ -201,3 +201,10 @@ def test_stdin_may_be_a_file_that_was_read_in_part() -> None:
         env={**os.environ, "PYTHONPATH": repo},
     )
     assert done.stdout.startswith(b"item,label,confidence\ni0,")
+
+
+def test_half_a_character_in_json_within_a_cell_is_refused() -> None:
+    rows = ["id,annotator,annotation_id,mood", '1,a,1,"{""choices"": [""\\ud800"", ""x""]}"']
+    Path("answers.csv").write_text("\n".join([*rows, '1,b,2,"{""choices"": [""x"", ""y""]}"', ""]))
+    with pytest.raises(InputError, match="half a character"):
+        read_answer_columns(["answers.csv"], ReadOptions(multi="set"))
