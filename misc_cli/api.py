@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from html import escape
+from inspect import signature
 from os import PathLike, fspath
 from pathlib import Path as FilePath
 from typing import Any
@@ -20,12 +21,13 @@ from misc_cli.core.parallel import processes as may_use_processes
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.parameters import check, parameters_of, seconds_of
 from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
-from misc_cli.errors import ConfigError, InputError, MiscWarning
+from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
 from misc_cli.io.frames import frame_answers, frame_known
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.read import read_answer_columns, read_known
+from misc_cli.loop.settings import Loop
 from misc_cli.report.statistics import frames, text_frame
-from misc_cli.run import pipeline
+from misc_cli.run import pipeline, registry
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import encoded
 from misc_cli.run.request import Request
@@ -141,6 +143,7 @@ def aggregate(
     `time_budget` is in seconds, or text such as "10s".
     """
     reading, parameters = _split(options, duplicates)
+    _refuse_unknown(parameters)
     settings = Settings(
         preset=preset,
         completer=completer,
@@ -235,6 +238,21 @@ def _split(
     reading = {name: value for name, value in options.items() if name in READING}
     rest = {name: value for name, value in options.items() if name not in READING}
     return ReadOptions(**reading, duplicates=duplicates), rest
+
+
+def _refuse_unknown(parameters: Mapping[str, Any]) -> None:
+    """A word that is no option of anything is a slip: say so, and what was probably meant."""
+    known = {*READING, *parameters_of(Loop), *signature(aggregate).parameters}
+    known |= {
+        parameter
+        for kind in registry.KINDS
+        for name in registry.own_names(kind)
+        for parameter in registry.parameters(kind, name)
+    }
+    for word in parameters.keys() - known:
+        plugins = [(kind, name) for kind in registry.KINDS for name in registry.plugin_names(kind)]
+        if not any(word in registry.parameters(kind, name) for kind, name in plugins):
+            raise ConfigError(f"{word}: no such option{did_you_mean(word, known)}")
 
 
 def _order(class_order: Sequence[str] | None) -> tuple[str, ...] | None:

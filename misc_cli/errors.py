@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 EXIT_DONE = 0
 EXIT_DEFECT = 1
@@ -29,6 +30,14 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069
 def printable(text: str) -> str:
     """Text for a person's eyes: what is not seen is spelt out, `\\x1b` for an escape."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """A question to put after a message; nothing if no name is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(names), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 class MiscError(Exception):

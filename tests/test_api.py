@@ -186,7 +186,7 @@ def test_reading_options_and_crowd_kits_columns(tmp_path: Path) -> None:
     assert len(aggregate(renamed, aggregator="mv", label_col="verdict").labels) == 2
     with pytest.raises(ConfigError, match="delimiter says how to read a file"):
         aggregate(frame, aggregator="mv", delimiter=";")
-    with pytest.raises(ConfigError, match="lable-col does not apply"):
+    with pytest.raises(ConfigError, match="lable_col: no such option; did you mean label_col"):
         aggregate(frame, aggregator="mv", lable_col="verdict")
     with pytest.raises(ConfigError, match="lable_col: no such way to read"):
         read_answers(tmp_path / "answers.csv", lable_col="verdict")
@@ -229,3 +229,9 @@ def test_estimators_take_what_crowd_kits_take() -> None:
         assert probabilities.columns.tolist() == ["x", "y"]
         assert probabilities.to_numpy()[1, 1] > 0.5
     assert MajorityVote().fit(frame).result_.outcome.methods.names == {"aggregator": "mv"}
+
+
+def test_a_slip_in_an_options_name_is_said() -> None:
+    answers = pd.DataFrame({"worker": ["a", "b"], "item": ["1", "1"], "label": ["x", "y"]})
+    with pytest.raises(ConfigError, match="agregator: no such option; did you mean aggregator"):
+        aggregate(answers, agregator="mv")

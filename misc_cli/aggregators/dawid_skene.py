@@ -50,14 +50,14 @@ class DawidSkene(Checked, OnEngines):
     ) -> Fitted:
         import numpy as np
 
-        from misc_cli.aggregators.confusion.em import Model, fit, shrunk_rows
+        from misc_cli.aggregators.confusion.em import Model, fit_confusions, shrunk_rows
 
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
             confusions = shrunk_rows(counts, self.shrinkage)
             return Model(np.log(confusions), confusions)
 
-        return fit(
+        return fit_confusions(
             engine,
             estimate,
             class_prior=self.class_prior,

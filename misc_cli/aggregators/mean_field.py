@@ -68,7 +68,7 @@ class MeanField(Checked, OnEngines):
         import numpy as np
         from scipy.special import digamma, gammaln
 
-        from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit
+        from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit_confusions
 
         n_classes = engine.n_classes
         said = n_classes + (self.missing == "informative")  # no answer is one more label
@@ -93,7 +93,7 @@ class MeanField(Checked, OnEngines):
             moved = ((pseudo - prior) * logs).sum()
             return float(own + moved - len(pseudo) * of_prior)
 
-        return fit(
+        return fit_confusions(
             engine,
             estimate,
             class_prior=self.class_prior,

@@ -40,12 +40,12 @@ class OneCoin(Checked, OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.confusion.em import fit
+        from misc_cli.aggregators.confusion.em import fit_confusions
 
         def estimate(counts: Floats) -> Model:
             return _coins(counts, self.shrinkage)
 
-        return fit(
+        return fit_confusions(
             engine,
             estimate,
             class_prior=self.class_prior,

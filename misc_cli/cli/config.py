@@ -17,9 +17,8 @@ from typing import Any
 
 import click
 
-from misc_cli.cli.nearest import did_you_mean
 from misc_cli.cli.parameters import Tries
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, did_you_mean
 
 FILE = "misc.toml"
 SHARED_FILE = "pyproject.toml"

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import click
+
+from misc_cli.errors import did_you_mean
 
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
 HELP_FLAGS = ("-h", "--help")
-
-
-def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """A question to put after a message; nothing if no name is near."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, list(names), n=3)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 class Group(click.Group):

@@ -35,7 +35,7 @@ misc items answers.csv --aggregator ds-em --json > items.json
 
 def parameters(first: str) -> Callable[[F], F]:
     """The arguments and options of a command whose table has the `first` rows on top."""
-    own = (
+    return options.apply(
         reporting.sources_argument(),
         options.option(
             "--sort",
@@ -53,13 +53,6 @@ def parameters(first: str) -> Callable[[F], F]:
         options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="As JSON."),
         reporting.source_options(),
     )
-
-    def decorate(function: F) -> F:
-        for option in reversed(own):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 @click.command(cls=options.Command, examples=WORKERS)

@@ -31,32 +31,24 @@ def sources_argument() -> Callable[[F], F]:
 
 def source_options() -> Callable[[F], F]:
     """How to make the report: the options of a run, which a finished run has behind it."""
-
-    def decorate(function: F) -> F:
-        for option in reversed(
-            (
-                anonymize(),
-                options.option(
-                    "--gold",
-                    section=_KNOWN,
-                    metavar="FILE",
-                    help="Items whose label is known (item,label): they teach the rest.",
-                ),
-                options.option(
-                    "--truth",
-                    section=_KNOWN,
-                    metavar="FILE",
-                    help="True labels (item,label) to judge the result by.",
-                ),
-                options.methods(),
-                reading_options.flags(),
-                options.talking(),
-            )
-        ):
-            function = option(function)
-        return function
-
-    return decorate
+    return options.apply(
+        anonymize(),
+        options.option(
+            "--gold",
+            section=_KNOWN,
+            metavar="FILE",
+            help="Items whose label is known (item,label): they teach the rest.",
+        ),
+        options.option(
+            "--truth",
+            section=_KNOWN,
+            metavar="FILE",
+            help="True labels (item,label) to judge the result by.",
+        ),
+        options.methods(),
+        reading_options.flags(),
+        options.talking(),
+    )
 
 
 def anonymize() -> Callable[[F], F]:

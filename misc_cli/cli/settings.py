@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from misc_cli.cli import config, options, outputs, sections
-from misc_cli.cli.nearest import Group, did_you_mean
-from misc_cli.errors import ConfigError
+from misc_cli.cli.nearest import Group
+from misc_cli.errors import ConfigError, did_you_mean
 
 
 @click.group(cls=Group)

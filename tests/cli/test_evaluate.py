@@ -13,12 +13,7 @@ from tests.conftest import dataset_folder
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("MISC_DATA_DIR", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def test_labels_of_aggregate_give_the_papers_majority_vote_error(

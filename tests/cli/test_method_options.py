@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -93,7 +94,8 @@ class Patient(MajorityVote):
 
 
 @pytest.fixture
-def _plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A file of answers, where another package has added methods."""
     points = {
         "patient": EntryPoint("patient", f"{__name__}:Patient", "misc_cli.aggregators"),
         "broken": EntryPoint("broken", "no_such_module:Thing", "misc_cli.aggregators"),
@@ -105,34 +107,29 @@ def _plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aggregate.command, "params", own)
     monkeypatch.setattr(aggregate.command, "plugins", [])
     method_options.cache_clear()
+    (tmp_path / "answers.csv").write_text(ANSWERS)
+    yield str(tmp_path / "answers.csv")
+    method_options.cache_clear()
 
 
-@pytest.mark.usefixtures("_plugin")
 def test_a_plugins_methods_are_in_the_help_and_its_parameters_are_flags(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    place: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "answers.csv"
-    place.write_text(ANSWERS)
     assert run(["aggregate", "--help"]) == 0
     said = " ".join(capfd.readouterr().out.split())
     assert "Other packages add patient, broken, odd." in said
     assert "--patience N How long it waits. [default: 7]" in said
     assert "--mildness X Of aggregator patient. [default: 0.5]" in said
-    words = ["aggregate", str(place), "--aggregator", "patient"]
+    words = ["aggregate", place, "--aggregator", "patient"]
     assert run([*words, "--patience", "3", "--mildness", "0.25"]) == 0
     assert run([*words, "--patience", "0"]) == 2
     assert "--patience 0: give a whole number from 1" in capfd.readouterr().err
-    method_options.cache_clear()
 
 
-@pytest.mark.usefixtures("_plugin")
 def test_a_plugin_that_cannot_be_used_is_named(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    place: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "answers.csv"
-    place.write_text(ANSWERS)
-    assert run(["aggregate", str(place), "--aggregator", "broken"]) == 2
+    assert run(["aggregate", place, "--aggregator", "broken"]) == 2
     assert "aggregator 'broken' cannot be loaded (ModuleNotFoundError" in capfd.readouterr().err
-    assert run(["aggregate", str(place), "--aggregator", "odd"]) == 2
+    assert run(["aggregate", place, "--aggregator", "odd"]) == 2
     assert "not a dataclass" in capfd.readouterr().err
-    method_options.cache_clear()

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from misc_cli.completers.observed import labelled_fibres, observe
 from misc_cli.completers.tenals.method import TenALS
 from misc_cli.completers.tenals.power import power_start
-from misc_cli.completers.tenals.sweeps import Factors, fit, item_blocks, sweep
+from misc_cli.completers.tenals.sweeps import Factors, fit_factors, item_blocks, sweep
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Floats, Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning
@@ -63,7 +63,7 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
 def test_planted_tensors_with_70_percent_missing_are_recovered(by_fibre: bool) -> None:
     truth, observed, mask = planted(2, (40, 60, 5), 3, 0.3, by_fibre=by_fibre)
     assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
-    found = fit(observed, 3, ridge=0.0, restarts=10, seed=0, tol=1e-11, max_iter=500)
+    found = fit_factors(observed, 3, ridge=0.0, restarts=10, seed=0, tol=1e-11, max_iter=500)
     recovered = dense_cp(found.workers, found.items, found.classes)
     assert np.linalg.norm(recovered - truth) < 1e-3 * np.linalg.norm(truth)
 

@@ -233,7 +233,7 @@ def sums_of(block: Block, posteriors: Floats) -> Sums:
     return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
 
 
-def fit(
+def fit_confusions(
     engine: Engine,
     estimate: Estimate,
     *,

@@ -53,7 +53,7 @@ EASY = 10.0
 
 
 @dataclass(frozen=True)
-class State:
+class Point:
     """X, its low-rank part at the fibres, vectors to start from, the last Σ α_n M_n.
 
     `threshold` falls to 1/rho; `change` is the objective's relative fall under this threshold.
@@ -126,7 +126,7 @@ class Descent:
         self.scale = max(float(np.square(self.targets).sum()), np.finfo(np.float64).tiny)
 
     @property
-    def start(self) -> State:
+    def start(self) -> Point:
         """X is the observed entries and zero elsewhere."""
         n_items, n_rows = self.fibres.pattern.shape
         n_classes = len(self.targets)
@@ -136,9 +136,9 @@ class Descent:
         longest = float(np.linalg.norm(self.targets @ self.targets.T, 2)) ** 0.5
         threshold = max(self.target, longest / FIRST)
         nothing = np.zeros_like(self.targets)
-        return State(x, nothing, near.rows, far.rows, x, threshold, np.inf, 1.0)
+        return Point(x, nothing, near.rows, far.rows, x, threshold, np.inf, 1.0)
 
-    def step(self, state: State) -> Step[State]:
+    def step(self, state: Point) -> Step[Point]:
         """M_n from X (eq. 13), then X from the M_n (eq. 14)."""
         threshold, spectra = state.threshold, self._spectra(state)
         squares, rotation = np.linalg.eigh(state.x.class_gram(state.filled))
@@ -154,7 +154,7 @@ class Descent:
         objective = float(self.weights @ [_envelope(each, threshold, total) for each in values])
         change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
         done = change < EASY * self.method.completer_tol and threshold > self.target
-        updated = State(
+        updated = Point(
             replace(smoothed, corrections=corrections),
             filled,
             spectra[0].vectors,
@@ -168,7 +168,7 @@ class Descent:
         moved = 1.0 if threshold > self.target else change
         return Step(updated, moved, objective, extra=self._figures(updated, threshold))
 
-    def _spectra(self, state: State) -> list[Spectrum]:
+    def _spectra(self, state: Point) -> list[Spectrum]:
         """X's singular values by workers and by items, as far as they count."""
         settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
         limits = settled, self.method.completer_cells
@@ -183,7 +183,7 @@ class Descent:
         ]
 
     def _smoothed(
-        self, state: State, spectra: list[Spectrum], class_map: Floats
+        self, state: Point, spectra: list[Spectrum], class_map: Floats
     ) -> LowRankPlusSparse:
         """Σ_n α_n M_n; M_3 is X times `class_map`, (n_classes, n_classes)."""
         x, alpha, threshold = state.x, self.weights, state.threshold
@@ -195,7 +195,7 @@ class Descent:
         )
         return LowRankPlusSparse(near, far, alpha[2] * class_map @ x.corrections, self.fibres)
 
-    def _figures(self, after: State, threshold: float) -> dict[str, float | int | str | None]:
+    def _figures(self, after: Point, threshold: float) -> dict[str, float | int | str | None]:
         smoothed = after.smoothed
         missed = np.where(self.known, self.targets - after.filled - smoothed.corrections, 0.0)
         return {

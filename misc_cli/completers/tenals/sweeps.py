@@ -79,7 +79,7 @@ def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> 
     """CP factors of the observed entries, as a completion."""
     n_classes = tensor.shape[2]
     rank = method.resolve_rank(n_classes)
-    factors = fit(
+    factors = fit_factors(
         observe(tensor, method.observed),
         rank,
         ridge=method.ridge,
@@ -94,7 +94,7 @@ def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> 
     return FactorCompletion(factors.workers, factors.items, diagonal)
 
 
-def fit(
+def fit_factors(
     observed: Observed,
     rank: int,
     *,
