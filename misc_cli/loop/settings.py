@@ -19,7 +19,7 @@ FINALS = ("answers", "completed")
 
 @dataclass(frozen=True)
 class Loop:
-    """How `mixing.mix` goes round and ends.
+    """How `driver.mix` goes round and ends.
 
     passes     the most that are made
     slice      what goes back in: the completed slice as it is (soft), or one class per item (hard)

@@ -213,7 +213,7 @@ def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], searc
     if "start" in loop and named and last == "answers" and not (search and "final" not in loop):
         raise ConfigError(
             f"--aggregator {settings.aggregator} would not be used: --start fills the first slice "
-            "and the last step judges the answers; leave it away, or say --final completed"
+            "and the last step judges the answers; leave it out, or say --final completed"
         )
 
 

@@ -59,7 +59,7 @@ ONE_ANSWER_EACH = "items with one answer each leave none to hide"
 
 @dataclass(frozen=True)
 class Found:
-    """The result and how it was come by; `selection` goes into run.json as it is.
+    """The result and what led to it; `selection` goes into run.json as it is.
 
     `calibration` is what the posteriors were softened by, None if they are raw; `cut_short` says
     that a time budget left something out.

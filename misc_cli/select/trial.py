@@ -68,7 +68,7 @@ class Method:
     def calibratable(self) -> bool:
         """Not if its posteriors mean something already, nor if they rest on invented answers.
 
-        Triplets answers cannot calibrate labels of completed ones (on web the calibration error of
+        Hidden answers cannot calibrate labels of completed ones (on web the calibration error of
         a vote of completed candidates is 0.03 as it is, 0.25 tempered).
         """
         if self.completer is None:

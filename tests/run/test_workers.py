@@ -70,7 +70,7 @@ def test_planted_workers_are_told_apart() -> None:
     assert (copiers[COPIES] + copiers[CHECK]) / copiers.sum() >= 0.7
 
 
-@pytest.mark.filterwarnings("default::misc_cli.errors.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.ConvergenceWarning")
 def test_few_answers_are_no_verdict() -> None:
     crowd = simulate(Simulation(workers=200, items=300, answers_per_item=4, seed=3))
     verdicts, _ = judged(crowd)

@@ -6,7 +6,7 @@ multipliers are dense.
 
 Notation:
     T             the label tensor [A; S], (n_workers + 1) × n_items × n_classes
-    Ω             its observed entries (complete/observed.py)
+    Ω             its observed entries (completers/observed.py)
     X             T on Ω, free elsewhere (eq. 11)
     M_1, M_2, M_3 one tensor per unfolding (workers, items, classes), nearly X, of low rank
     α_n           lrtc_weights, made to sum to 1;  β_n = α_n · rho, so every mode is thresholded

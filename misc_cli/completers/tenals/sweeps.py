@@ -4,7 +4,7 @@ Jain & Oh, "Provable Tensor Factorization with Missing Data", NIPS 2014 (arXiv:1
 
 Notation:
     T            the label tensor [A; S], (n_workers + 1) × n_items × n_classes
-    Ω            its observed entries (complete/observed.py)
+    Ω            its observed entries (completers/observed.py)
     u_w, v_i, z_c → workers[w], items[i], classes[c]     rows of the CP factors, (·, R)
     L            Σ_r workers[w, r] · items[i, r] · classes[c, r]
     m            crowd_row(workers), what a worker of few answers is pulled towards
