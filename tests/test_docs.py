@@ -42,10 +42,10 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
     assert module is not None
     assert points is not None
     assert len(module[1].strip().splitlines()) <= 30
-    (tmp_path / "trusting.py").write_text(module[1])
-    about = tmp_path / "trusting-1.0.dist-info"
+    (tmp_path / "sharpvote.py").write_text(module[1])
+    about = tmp_path / "sharpvote-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: trusting\nVersion: 1.0\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: sharpvote\nVersion: 1.0\n")
     group, line = re.findall(r'entry-points\."(.*?)"\]\n(.*)', points[1])[0]
     (about / "entry_points.txt").write_text(f"[{group}]\n{line.replace(chr(34), '')}\n")
     answers = tmp_path / "answers.csv"
@@ -61,10 +61,11 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
         return done.stdout
 
     said = " ".join(misc("--help").split())
-    assert "Other packages add first-says." in said
-    assert "--trust X" in said
-    trusting = ["--aggregator", "first-says", "--no-calibrate"]
-    assert misc(str(answers), *trusting, "--trust", "0.9").splitlines()[1] == "1,x,0.9"
+    assert "Other packages add sharp-vote." in said
+    assert "--power X" in said
+    sharp = ["--aggregator", "sharp-vote", "--no-calibrate"]
+    assert misc(str(answers), *sharp, "--power", "1").splitlines()[1] == "1,y,0.666667"
+    assert misc(str(answers), *sharp, "--power", "2").splitlines()[1] == "1,y,0.8"
 
 
 def code_of(page: Path, language: str) -> list[str]:
