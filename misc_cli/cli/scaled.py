@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -80,8 +80,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
-            inputs = sorted({piece.path for piece in pieces})
-            record = _record(outcome, inputs, gold, console.warnings)
+            record = _record(outcome, holder.inputs, gold, console.warnings)
             record["engine"] = {"name": engine_name, **holder.facts()}
             with watch.stage("write"):
                 target.write(holder, outcome, record)
@@ -134,7 +133,9 @@ def _engine(
         opening.__exit__(None, None, None)
 
 
-def _record(outcome: Outcome, inputs: list[str], gold: Any, warnings: list[str]) -> dict[str, Any]:
+def _record(
+    outcome: Outcome, inputs: Sequence[Any], gold: Any, warnings: list[str]
+) -> dict[str, Any]:
     from misc_cli.io.address import redact
     from misc_cli.run.manifest import manifest
 
@@ -147,13 +148,8 @@ def _record(outcome: Outcome, inputs: list[str], gold: Any, warnings: list[str])
         outputs={},
         warnings=warnings,
     )
-    # Their SHA-256 would be one more pass over all of them.
-    content["inputs"] = [{"name": path, "bytes": _size(path)} for path in inputs]
+    content["inputs"] = list(inputs)
     return content
-
-
-def _size(path: str) -> int | None:
-    return os.path.getsize(path) if os.path.exists(path) else None
 
 
 class _Target:
@@ -231,7 +227,7 @@ class _Target:
     def _write_folder(self, engine: SpreadEngine, record: dict[str, Any], diagnostics: Any) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
         from misc_cli.io.write import Output, write_all
-        from misc_cli.run.manifest import write_manifest
+        from misc_cli.run.manifest import members, write_manifest
 
         assert self.path is not None
         suffix = next((s for s in FOLDER_SUFFIXES if self.path.name.endswith(s)), ".parquet")
@@ -239,18 +235,26 @@ class _Target:
         staged = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
         try:
             parts = engine.write_parts(staged, suffix, self.probabilities)
-            missing = [part for part in parts if not (staged / part).exists()]
+            missing = [part for part in sorted(parts) if not (staged / part).exists()]
             if missing:
                 raise InputError(
                     f"{self.path}: the workers wrote {missing[0]} where this machine does not see "
                     "it; name a folder on storage that all share"
                 )
-            record["outputs"] = {"labels": str(self.path), "parts": parts}
+            record["outputs"] = {"labels": str(self.path), "parts": sorted(parts)}
+            digests = {staged / part: parts[part] for part in sorted(parts)}
+
+            def run(stream: BinaryIO) -> None:
+                names = {path: path.name for path in digests}
+                record["files"] = members(staged / "run.json", names, digests)
+                write_manifest(record, stream)
+
             write_all(
                 [
                     Output(staged / "diagnostics.jsonl", diagnostics),
-                    Output(staged / "run.json", lambda stream: write_manifest(record, stream)),
-                ]
+                    Output(staged / "run.json", run),
+                ],
+                digests=digests,
             )
             staged.chmod(0o777 & ~_umask())
             staged.replace(final)

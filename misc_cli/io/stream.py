@@ -2,8 +2,8 @@
 
 Only what can be cut: CSV, TSV and Parquet, in files, folders and globs, here or at an address that
 arrow knows (s3://, gs://, hdfs://). A *piece* is what one process reads on its own: some row groups
-of a Parquet file, or a text file. How a file is laid out is found out as for every other command,
-on its first rows.
+of a Parquet file, some lines of a text file. How a file is laid out is found out as for every other
+command, on its first rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,12 +30,16 @@ from misc_cli.io.questions import pick
 from misc_cli.io.read import read_document
 from misc_cli.io.sniff import SPACE, sniff
 from misc_cli.io.source import Source
+from misc_cli.io.write import sha256_of
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
 BATCH_ROWS = 1 << 20
+# A text file is cut into pieces of about this size.
+PIECE_BYTES = 1 << 26
+PACKED = (".gz", ".bz2", ".zst")
 # What an answer takes in a text file, roughly; only the number of parts depends on it.
 BYTES_PER_ANSWER = 16
 
@@ -45,7 +49,8 @@ class Piece:
     """A part of the input and how it is laid out.
 
     positions   of worker, item and label among the `width` columns
-    start       where a text file's rows begin, in bytes
+    start, end  where a text's rows begin and end, in bytes; None is the end of the file
+    later       whether other rows of the text file come before it
     row_groups  of a Parquet file; None for text
     n_answers   how many rows, for text a guess
     """
@@ -57,6 +62,20 @@ class Piece:
     start: int = 0
     width: int = 0
     row_groups: tuple[int, ...] | None = None
+    end: int | None = None
+    later: bool = False
+
+    @property
+    def first(self) -> bool:
+        """Whether the file begins with it."""
+        return self.row_groups[0] == 0 if self.row_groups is not None else not self.later
+
+    @property
+    def whence(self) -> str:
+        """What a row's number counts from, if that is not the file's first row."""
+        if self.row_groups is not None:
+            return f" of its row groups from {self.row_groups[0] + 1}"
+        return f" of those from byte {self.start:,} on" if self.later else ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +105,17 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
     return pieces
 
 
+def fingerprint(path: str) -> dict[str, Any]:
+    """A file of the input for the record: name, size, SHA-256. What lies in a store is not read
+    once more for it."""
+    filesystem, inner = _open(path)
+    digest, size = None, filesystem.get_file_info(inner).size
+    if "://" not in path:
+        with open(path, "rb") as stream:
+            digest = sha256_of(stream)
+    return {"name": path, "bytes": size, "sha256": digest}
+
+
 def batches(piece: Piece) -> Iterator[Batch]:
     """The answers of a piece, a batch at a time, in their order."""
     before = 0
@@ -94,11 +124,9 @@ def batches(piece: Piece) -> Iterator[Batch]:
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
             if row is not None:
-                where = "" if piece.row_groups is None else " of its row groups from "
-                where += "" if piece.row_groups is None else str(piece.row_groups[0] + 1)
                 raise InputError(
-                    f"{piece.path}, row {before + row + 1}{where}: a label without its {role}; "
-                    "fill it in or drop the row"
+                    f"{piece.path}, row {before + row + 1}{piece.whence}: "
+                    f"a label without its {role}; fill it in or drop the row"
                 )
         before += n_rows
         empty = pc.equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
@@ -161,7 +189,7 @@ def _cut(path: str, options: ReadOptions) -> list[Piece]:
                 return _cut_parquet(path, file, options)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read ({_line(error)}); check the file") from None
-    return [_text_piece(path, filesystem, inner, options)]
+    return _lines(_text_piece(path, filesystem, inner, options), filesystem, inner)
 
 
 def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
@@ -204,10 +232,59 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
         raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
     assert table.delimiter is not None
     dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
-    packed = 4 if inner.endswith((".gz", ".bz2", ".zst")) else 1
+    packed = 4 if inner.endswith(PACKED) else 1
     guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
     width = len(table.first_row)
     return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width)
+
+
+def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
+    """A large text file cut at ends of lines.
+
+    Not one that has quotes, within which a line may break, nor one that is packed.
+    """
+    size = filesystem.get_file_info(inner).size
+    if size < 2 * PIECE_BYTES or inner.endswith(PACKED) or _has_quotes(filesystem, inner):
+        return [whole]
+    edges = [whole.start]
+    with filesystem.open_input_file(inner) as file:
+        while (after := edges[-1] + PIECE_BYTES) < size:
+            file.seek(after)
+            line = _rest_of_line(file)
+            edges.append(after + line)
+            if edges[-1] >= size:
+                edges.pop()
+                break
+    ends = [*edges[1:], None]
+    return [
+        replace(
+            whole,
+            n_answers=((end or size) - start) // BYTES_PER_ANSWER + 1,
+            start=start,
+            end=end,
+            later=start > edges[0],
+        )
+        for start, end in zip(edges, ends, strict=True)
+    ]
+
+
+def _rest_of_line(file: Any) -> int:
+    """How many bytes are left of the line that the file is in."""
+    seen = 0
+    while chunk := file.read(1 << 16):
+        at = chunk.find(b"\n")
+        if at >= 0:
+            return seen + int(at) + 1
+        seen += len(chunk)
+    return seen
+
+
+def _has_quotes(filesystem: Any, inner: str) -> bool:
+    with filesystem.open_input_stream(inner, compression=None) as stream:
+        while chunk := stream.read(BLOCK_BYTES):
+            if b'"' in chunk:
+                return True
+    return False
 
 
 def _whole_rows(start: bytes) -> bytes:
@@ -266,9 +343,10 @@ def _parquet(piece: Piece) -> Iterator[dict[str, Any]]:
 def _text(piece: Piece) -> Iterator[dict[str, Any]]:
     wanted = [f"f{position}" for position in piece.positions]
     filesystem, inner = _open(piece.path)
-    with _unpacked(filesystem, inner) as stream:
-        stream.read(piece.start)
-        watched = _Watched(piece.path, stream)
+    with _rows_from(piece, filesystem, inner) as stream:
+        watched = _Watched(
+            piece.path, stream, None if piece.end is None else piece.end - piece.start
+        )
         try:
             reader = arrow_csv.open_csv(
                 pa.PythonFile(watched, mode="r"),
@@ -298,12 +376,16 @@ class _Watched:
 
     closed = False
 
-    def __init__(self, path: str, stream: Any) -> None:
-        self.path, self.stream = path, stream
+    def __init__(self, path: str, stream: Any, left: int | None) -> None:
+        self.path, self.stream, self.left = path, stream, left
         self.n_quotes, self.has_nul = 0, False
 
     def read(self, size: int = -1) -> bytes:
+        if self.left is not None:
+            size = min(size, self.left) if size >= 0 else self.left
         chunk: bytes = self.stream.read(size if size >= 0 else None)
+        if self.left is not None:
+            self.left -= len(chunk)
         self.n_quotes += chunk.count(b'"')
         self.has_nul = self.has_nul or b"\0" in chunk
         return chunk
@@ -318,6 +400,17 @@ class _Watched:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _rows_from(piece: Piece, filesystem: Any, inner: str) -> Any:
+    """The text from the piece's first row on."""
+    if not piece.later:
+        stream = _unpacked(filesystem, inner)
+        stream.read(piece.start)
+        return stream
+    file = filesystem.open_input_file(inner)
+    file.seek(piece.start)
+    return file
 
 
 def _unpacked(filesystem: Any, inner: str) -> Any:

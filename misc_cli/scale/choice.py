@@ -17,7 +17,7 @@ from misc_cli.core.engines.parts import Vocabulary
 from misc_cli.core.engines.protocol import Engine, Fitted
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Iteration, Labels, OnIteration
-from misc_cli.run import plan
+from misc_cli.run import cost, plan
 from misc_cli.run.settings import Methods
 from misc_cli.scale.judging import Judging
 from misc_cli.scale.settle import AddMember, Settle
@@ -89,6 +89,7 @@ def automatic(
         roster = plan.roster(counted, settings.preset, methods.roster_options, settings.seed)
         pure = [method for method in roster if not getattr(method.aggregator, "slow", False)]
     fallback = plan.fallback(settings.preset, settings.seed)
+    on_iteration = cost.Counting(cost.counted(counted, pure, ()), on_iteration, fast=None)
     work = Judging(engine, pure, settings.seed, on_iteration)
     if work.n_folds == 0:
         return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
@@ -142,6 +143,8 @@ def _fit(
 
         fitted: Fitted = member.method.aggregator.solve(engine, observe)  # type: ignore[attr-defined]
         found.append(replace(fitted, stopped={}) if member.method.brief else fitted)
+        done: dict[str, Any] = {"candidate": member.name, "of": len(members)}
+        on_iteration(Iteration("fitted", at + 1, extra=done))
         if len(members) > 1:
             engine.sweep(AddMember(share, at == 0))
     settled = engine.sweep(Settle(len(members) > 1, by_votes, calibration))

@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -117,15 +118,41 @@ def opened(
 
 @contextmanager
 def _whole_or_gone() -> Iterator[None]:
-    """Dask cannot close a cluster that was interrupted while it started; it fails at exit."""
+    """Dask cannot close a cluster that was interrupted while it started; it fails at exit.
+
+    Processes that are just being made would tell of their end in tracebacks: what they have to say
+    comes to us as errors of tasks, so their stderr goes nowhere.
+    """
     try:
-        yield
+        with _stderr_of_children_nowhere():
+            yield
     except KeyboardInterrupt:
         from distributed.deploy.spec import close_clusters
 
         atexit.unregister(close_clusters)
         _kill_children()
         raise
+
+
+@contextmanager
+def _stderr_of_children_nowhere() -> Iterator[None]:
+    """Of those that start meanwhile; what this process says goes where it went."""
+    if sys.stderr is None:
+        yield
+        return
+    before, said = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with os.fdopen(os.dup(said), "w", buffering=1, errors="replace") as own:
+            before.flush()
+            sys.stderr = own
+            os.dup2(nowhere, 2)
+            yield
+    finally:
+        os.dup2(said, 2)
+        sys.stderr = before
+        os.close(said)
+        os.close(nowhere)
 
 
 def _kill_children() -> None:
@@ -204,10 +231,10 @@ class ClusterEngine:
                 f"(at most {ONE_FILE_ITEMS:,}); name a folder, -o labels/, that the workers see"
             )
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> list[str]:
+    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
         per_share = self.plan.parts_per_share
         written = self._on_owners(shares.write, str(folder), suffix, probabilities, per_share)
-        return sorted(name for names in written for name in names)
+        return {name: digests[name] for digests in written for name in digests}
 
     def _build(self, class_order: list[str] | None) -> None:
         """Read everywhere, exchange, encode, agree on the vocabularies."""
@@ -240,7 +267,10 @@ class ClusterEngine:
             everyone,
         )
         del fetched
-        self.counts = sum([*read.values(), *(f.counts for f in found.values())], Counts())
+        counts = [*(counts for counts, _ in read.values()), *(f.counts for f in found.values())]
+        self.counts = sum(counts, Counts())
+        digests = {number: one for _, own in read.values() for number, one in own.items()}
+        self.inputs = [digests[number] for number in sorted(digests)]
         workers = [names for share in found.values() for names in share.workers]
         classes = [names for share in found.values() for names in share.classes]
         if not workers:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from misc_cli.core.engines.parts import Counts, PartsEngine
+from misc_cli.io.publish import settle
 from misc_cli.io.render import write_pieces
+from misc_cli.io.write import sha256_of
 from misc_cli.scale.labels import CHUNK_ROWS, PartLabels, merged
 
 
 class Here(PartsEngine):
-    """Parts, what was read to make them, and what the manifest says of them."""
+    """Parts, what was read to make them, and what the manifest says of them.
 
-    def __init__(self, engine: PartsEngine, counts: Counts, facts: Mapping[str, Any]) -> None:
+    inputs  name, size and SHA-256 of every file that was read
+    """
+
+    def __init__(
+        self,
+        engine: PartsEngine,
+        counts: Counts,
+        inputs: Sequence[Mapping[str, Any]],
+        facts: Mapping[str, Any],
+    ) -> None:
         super().__init__(engine.parts, engine.vocabulary)
-        self.counts, self._facts = counts, facts
+        self.counts, self.inputs, self._facts = counts, inputs, facts
 
     def facts(self) -> dict[str, Any]:
         return dict(self._facts)
@@ -27,24 +38,26 @@ class Here(PartsEngine):
     def tables(self, probabilities: bool) -> Iterator[Any]:
         return merged([PartLabels(part, self.vocabulary, probabilities) for part in self])
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> list[str]:
+    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
         return write_parts(self, folder, suffix, probabilities)
 
 
 def write_parts(
     engine: PartsEngine, folder: Path, suffix: str, probabilities: bool, first: int = 0
-) -> list[str]:
-    """A file per part, numbered from `first` on; each is sorted by item."""
-    names = []
+) -> dict[str, str]:
+    """A file per part, numbered from `first` on, each sorted by item: its SHA-256 by its name."""
+    digests = {}
     for number, part in enumerate(engine, start=first):
         labels = PartLabels(part, engine.vocabulary, probabilities)
         name = f"part-{number:05}{suffix}"
         starts = range(0, len(part.items), CHUNK_ROWS)
         tables = (labels.table(slice(a, min(a + CHUNK_ROWS, len(part.items)))) for a in starts)
-        with (folder / name).open("wb") as stream:
+        with (folder / name).open("w+b") as stream:
             write_pieces(map(columns_of, tables), stream, name)
-        names.append(name)
-    return names
+            settle(stream, folder / name)
+            stream.seek(0)
+            digests[name] = sha256_of(stream)
+    return digests
 
 
 def columns_of(table: Any) -> dict[str, Any]:

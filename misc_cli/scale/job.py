@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice
 from misc_cli.scale.here import Here
 from misc_cli.scale.labels import Judge, Verdicts
+from misc_cli.scale.pace import Expecting
 
 # What runs on every engine; the rest is for one machine's memory.
 METHODS = ("mv", "one-coin", "ds-em", "ds-mf")
@@ -40,6 +41,9 @@ class SpreadEngine(Engine, Protocol):
     def vocabulary(self) -> Vocabulary: ...
     @property
     def counts(self) -> Counts: ...
+    @property
+    def inputs(self) -> Sequence[Mapping[str, Any]]:
+        """Name, size and SHA-256 of every file that was read."""
 
     def facts(self) -> dict[str, Any]:
         """What the manifest says of the engine."""
@@ -50,8 +54,8 @@ class SpreadEngine(Engine, Protocol):
     def tables(self, probabilities: bool) -> Iterator[Any]:
         """The labels as arrow tables, sorted by item from the first row to the last."""
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> list[str]:
-        """The labels as files in a folder, each written where its part is; the files' names."""
+    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
+        """The labels as files in a folder, each written where its part is: SHA-256 by name."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,9 @@ def run(
         gathered = replace(encoding, labels=here)
         outcome = aggregated(gathered, methods, on_iteration=on_iteration, watch=watch)
         return outcome, _gathered(engine, here, outcome.aggregation.posteriors)
+    if not methods.automatic and hasattr(methods.aggregator, "max_iter"):
+        limits = methods.aggregator
+        on_iteration = Expecting(on_iteration, limits.tol, limits.max_iter)
     recorder = Recorder(None, on_iteration)
     with thread_limit(settings.threads):
         with watch.stage("fit"):
@@ -149,7 +156,7 @@ def _gathered(engine: SpreadEngine, labels: Labels, posteriors: Floats) -> Here:
     """Answers that came into this process, and the posteriors that were made of them here."""
     part = Part(labels.items, LocalEngine(labels.votes, {POSTERIORS: posteriors}))
     facts = {**engine.facts(), "gathered": True}
-    return Here(PartsEngine([part], engine.vocabulary), engine.counts, facts)
+    return Here(PartsEngine([part], engine.vocabulary), engine.counts, engine.inputs, facts)
 
 
 def _figures(encoding: Encoding, fitted: Fitted, verdicts: Verdicts) -> dict[str, Any]:

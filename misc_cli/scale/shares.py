@@ -31,7 +31,7 @@ from misc_cli.core.engines.parts import (
 from misc_cli.core.engines.protocol import Kernel, add_up
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import Answers, KnownLabels, Names
-from misc_cli.io.stream import Piece, batches
+from misc_cli.io.stream import Piece, batches, fingerprint
 from misc_cli.scale.here import write_parts
 from misc_cli.scale.labels import PartLabels, merged
 
@@ -85,18 +85,23 @@ class _Process:
 _HERE = _Process()
 
 
-def read_pieces(plan: Plan, numbers: Sequence[int]) -> Counts:
-    """Read these pieces and cut them into shares, which wait here to be fetched."""
-    counts = Counts()
+def read_pieces(plan: Plan, numbers: Sequence[int]) -> tuple[Counts, dict[int, Any]]:
+    """Read these pieces and cut them into shares, which wait here to be fetched.
+
+    Who reads the first piece of a file also tells its SHA-256, by the piece's number.
+    """
+    counts, digests = Counts(), {}
     kept = _HERE.splits.setdefault(plan.run, {})
     for number in numbers:
+        if plan.pieces[number].first:
+            digests[number] = fingerprint(plan.pieces[number].path)
         cut: list[list[Any]] = [[] for _ in range(plan.n_shares)]
         for batch in batches(plan.pieces[number]):
             counts += Counts(batch.n_rows, batch.n_empty)
             for pieces, table in zip(cut, split(batch.answers, plan.n_shares), strict=True):
                 pieces.append(table)
         kept[number] = [joined(pieces) for pieces in cut]
-    return counts
+    return counts, digests
 
 
 def fetch(plan: Plan, share: int) -> dict[int, Any]:
@@ -211,16 +216,16 @@ def write(
     suffix: str,
     probabilities: bool,
     parts_per_share: int,
-) -> list[str] | None:
-    """Files of the labels of these shares, in a folder that all machines see."""
+) -> dict[str, str] | None:
+    """Files of the labels of these shares, in a folder that all machines see: their SHA-256."""
     held = _held(run, shares, version)
     if held is None:
         return None
-    names: list[str] = []
+    digests: dict[str, str] = {}
     for number, engine in zip(shares, held_engines(held), strict=True):
         first = number * parts_per_share
-        names += write_parts(engine, Path(folder), suffix, probabilities, first)
-    return names
+        digests |= write_parts(engine, Path(folder), suffix, probabilities, first)
+    return digests
 
 
 def _held(run: str, shares: Sequence[int], version: int) -> list[Share] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +18,11 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.core.draw import name_hashes
 from misc_cli.core.engines.parts import split
-from misc_cli.core.types import Answers
+from misc_cli.core.types import Answers, Iteration
 from misc_cli.io import stream
+from misc_cli.io.options import ReadOptions
 from misc_cli.scale.labels import TableLabels, merged
+from misc_cli.scale.pace import Expecting
 from tests.scale.crowds import METHODS, crowd, write_csv, write_parquet
 
 
@@ -111,7 +115,67 @@ def test_labels_in_parts_are_the_same_labels() -> None:
     assert table["item"].equals(whole["item"])
     assert table["label"].to_pylist() == whole["label"].to_pylist()
     np.testing.assert_allclose(table["confidence"], whole["confidence"], atol=1e-8)
+    assert run(["verify", "labels/run.json"]) == 0
+    parts[0].write_bytes(parts[0].read_bytes()[:-1])
+    assert run(["verify", "labels/run.json"]) == 4
     assert aggregate("local.csv", *words, output="labels/") == 2  # there, and not empty
+
+
+def test_the_record_has_every_input_by_its_sha256() -> None:
+    rows = crowd()
+    Path("answers").mkdir()
+    for number in range(3):
+        write_csv(rows[number::3], Path("answers", f"{number}.csv"))
+    words = ("answers", "--aggregator", "mv", "--engine", "disk")
+    assert aggregate(*words) == 0
+    found = json.loads(Path("labels.run.json").read_text())["inputs"]
+    files = [Path("answers", f"{number}.csv") for number in range(3)]
+    assert found == [
+        {
+            "name": str(file),
+            "bytes": file.stat().st_size,
+            "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        }
+        for file in files
+    ]
+
+
+@pytest.mark.parametrize(("quotes", "cut"), [(False, True), (True, False)])
+def test_a_large_text_file_is_cut_at_its_lines(
+    quotes: bool, cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where a quoted name may have a line break in it."""
+    monkeypatch.setattr(stream, "PIECE_BYTES", 2000)
+    plain = str.maketrans('"\n,', "   ")
+    rows = [(w, i if quotes else i.translate(plain), label) for w, i, label in crowd()]
+    write_csv(rows, Path("local.csv"))
+    pieces = stream.pieces_of(["local.csv"], ReadOptions())
+    assert (len(pieces) > 5) == cut
+    here, there = both("local.csv", "--aggregator", "ds-em")
+    assert here == there
+
+
+def test_a_bad_row_of_a_later_piece_is_found_where_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", 2000)
+    Path("bad.csv").write_text("worker,item,label\n" + "ann,i1,yes\n" * 999 + ",i2,no\n")
+    assert aggregate("bad.csv", "--aggregator", "mv", "--engine", "disk") == 2
+    said = re.search(r"row (\d+) of those from byte ([\d,]+) on", capsys.readouterr().err)
+    assert said is not None
+    whole = Path("bad.csv").read_bytes()
+    rows = whole[int(said[2].replace(",", "")) :].splitlines()
+    assert rows[int(said[1]) - 1] == b",i2,no"
+
+
+def test_time_left_follows_from_how_fast_changes_shrink() -> None:
+    heard: list[Iteration] = []
+    pace = Expecting(heard.append, tol=1e-3, max_iter=100)
+    for number in range(1, 21):
+        pace(Iteration("ds-em", number, change=0.8**number))
+    # 0.8 ** 31 < 0.001 for the first time
+    assert [line.extra["of"] for line in heard[:4]] == [100] * 4
+    assert {line.extra["of"] for line in heard[5:]} == {31}
 
 
 def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
