@@ -1,14 +1,19 @@
 """Dawid–Skene in Spark, ours and as one writes it in DataFrames; and crowd-kit's.
 
-usage: python scale_peers.py ours|plain|crowdkit answers.parquet
+usage: python scale_peers.py ours|plain|crowdkit answers.parquet seconds.json
+The last file gets the seconds of each iteration as they are done.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 ITERATIONS = 20
+FEW = 3  # of the slowest: they are all alike
 TINY = 1e-10
 
 
@@ -22,24 +27,39 @@ def session() -> Any:
     return made
 
 
-def ours(path: str) -> None:
+def tell(seconds: list[float], file: str) -> None:
+    Path(file).write_text(json.dumps(seconds))
+
+
+def ours(path: str, file: str) -> None:
     from misc_cli.spark import aggregate
 
+    seconds: list[float] = []
+
+    def heard(line: Any) -> None:
+        seconds.append(line.seconds)
+        tell(seconds, file)
+
     df = session().read.parquet(path)
-    labels = aggregate(df, aggregator="ds-em", tol=0.0, max_iter=ITERATIONS, partitions=2)
+    labels = aggregate(
+        df, aggregator="ds-em", tol=0.0, max_iter=ITERATIONS, partitions=2, on_iteration=heard
+    )
     labels.write.mode("overwrite").parquet(f"{path}.labels")
 
 
-def crowdkit(path: str) -> None:
+def crowdkit(path: str, file: str) -> None:
     import pandas as pd
     from crowdkit.aggregation import DawidSkene
 
     answers = pd.read_parquet(path).rename(columns={"item": "task"})
     # a tolerance that no change of the loss can undercut: exactly ITERATIONS iterations
-    DawidSkene(n_iter=ITERATIONS, tol=float("-inf")).fit_predict(answers.astype(str))
+    method = DawidSkene(n_iter=ITERATIONS, tol=float("-inf"))
+    answers, started = answers.astype(str), time.perf_counter()
+    method.fit_predict(answers)
+    tell([(time.perf_counter() - started) / ITERATIONS] * ITERATIONS, file)
 
 
-def plain(path: str) -> None:
+def plain(path: str, file: str) -> None:
     """Joins and group-bys, as a data engineer would write it: lineage cut by a checkpoint."""
     from pyspark.sql import functions as f
 
@@ -51,7 +71,9 @@ def plain(path: str) -> None:
     posteriors = votes.join(totals, "item").select(
         "item", "truth", (f.col("k") / f.col("n")).alias("p")
     )
-    for _ in range(ITERATIONS):
+    seconds = []
+    for _ in range(FEW):
+        started = time.perf_counter()
         # M-step: p(label | truth, worker), and the classes' shares
         joint = answers.join(posteriors, "item")
         counts = joint.groupBy("worker", "truth", "label").agg(f.sum("p").alias("n"))
@@ -81,8 +103,10 @@ def plain(path: str) -> None:
             "item", "truth", (f.col("w") / f.col("total")).alias("p")
         )
         posteriors = posteriors.localCheckpoint()
+        seconds.append(time.perf_counter() - started)
+        tell(seconds, file)
     posteriors.write.mode("overwrite").parquet(f"{path}.plain")
 
 
 if __name__ == "__main__":
-    {"ours": ours, "plain": plain, "crowdkit": crowdkit}[sys.argv[1]](sys.argv[2])
+    {"ours": ours, "plain": plain, "crowdkit": crowdkit}[sys.argv[1]](*sys.argv[2:])

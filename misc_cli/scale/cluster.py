@@ -7,57 +7,31 @@ made their rows. A share's version keeps a task that is run twice from counting 
 
 from __future__ import annotations
 
-import atexit
-import logging
-import multiprocessing
 import os
 import pickle
-import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from misc_cli import signals
 from misc_cli.core.engines.parts import Counts, Vocabulary
 from misc_cli.core.engines.protocol import Kernel, Sums, add_up
 from misc_cli.core.types import KnownLabels
-from misc_cli.errors import ConfigError, InputError, MiscError
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.stream import Piece
 from misc_cli.scale import shares
+from misc_cli.scale.crew import Crew, Lost
 from misc_cli.scale.labels import TableLabels, merged
 from misc_cli.scale.log import KernelLog
 from misc_cli.scale.shares import Found, Plan
-
-Say = Callable[[str], None]
+from misc_cli.scale.starting import Say, connected
 
 # A payload larger than this is given to the workers once, before the tasks that need it.
 SCATTER_BYTES = 1 << 20
-POLL_SECONDS = 1.0
-# How long a result that is there may take to come before we look who had it.
-RESULT_SECONDS = 30.0
-# How long a cluster without workers may take to get one.
-PATIENCE_SECONDS = 60.0
-# A cluster that loses more workers than this in one run is not worth the waiting.
-MOST_LOSSES = 20
-# Dask makes its workers give memory back at once; kernels would fault in the same pages in every
-# block (four times the system's time at 5 million answers).
-OWN_CLUSTER = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
-    "distributed.worker.profile.enabled": False,
-}
-# How long closing may take after an interrupt; what is left then is killed.
-WAY_OUT_SECONDS = 10.0
 # What one machine may be asked to hold for one file of labels.
 ONE_FILE_ITEMS = 20_000_000
-
-
-class Lost(Exception):
-    """Workers that went, or came back without what they held."""
 
 
 @dataclass
@@ -82,84 +56,9 @@ def opened(
     n_workers: int | None = None,
 ) -> Iterator[ClusterEngine]:
     """The engine on the cluster at `scheduler`, or on one of this machine's cores."""
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
-    # "asyncio" tells of tasks that an interrupt left behind
-    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)
-    with ExitStack() as stack:
-        stack.enter_context(signals.bounded(WAY_OUT_SECONDS, _kill_children))
-        cluster = None
-        try:
-            if scheduler is None:
-                with dask.config.set(OWN_CLUSTER), _whole_or_gone():
-                    cluster = LocalCluster(
-                        n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
-                    )
-                stack.callback(cluster.close, timeout=10)
-            client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
-        stack.callback(client.close, timeout=5)
-        say(f"dask dashboard: {client.dashboard_link}")
-        engine = ClusterEngine(
-            client,
-            [_seen_from_anywhere(piece) for piece in pieces],
-            duplicates,
-            class_order,
-            gold,
-            name,
-        )
-        yield engine
-
-
-@contextmanager
-def _whole_or_gone() -> Iterator[None]:
-    """Dask cannot close a cluster that was interrupted while it started; it fails at exit.
-
-    Processes that are just being made would tell of their end in tracebacks: what they have to say
-    comes to us as errors of tasks, so their stderr goes nowhere.
-    """
-    try:
-        with _stderr_of_children_nowhere():
-            yield
-    except KeyboardInterrupt:
-        from distributed.deploy.spec import close_clusters
-
-        atexit.unregister(close_clusters)
-        _kill_children()
-        raise
-
-
-@contextmanager
-def _stderr_of_children_nowhere() -> Iterator[None]:
-    """Of those that start meanwhile; what this process says goes where it went."""
-    if sys.stderr is None:
-        yield
-        return
-    before, said = sys.stderr, os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        with os.fdopen(os.dup(said), "w", buffering=1, errors="replace") as own:
-            before.flush()
-            sys.stderr = own
-            os.dup2(nowhere, 2)
-            yield
-    finally:
-        os.dup2(said, 2)
-        sys.stderr = before
-        os.close(said)
-        os.close(nowhere)
-
-
-def _kill_children() -> None:
-    """The workers' processes; Python's own helper, which is none of them, ends by itself."""
-    for child in multiprocessing.active_children():
-        with suppress(OSError, ValueError):  # it has just ended
-            child.kill()
+    with connected(scheduler, say, n_workers) as client:
+        seen = [_seen_from_anywhere(piece) for piece in pieces]
+        yield ClusterEngine(client, seen, duplicates, class_order, gold, name)
 
 
 class ClusterEngine:
@@ -174,19 +73,19 @@ class ClusterEngine:
         gold: KnownLabels | None,
         name: str,
     ) -> None:
-        self.client, self.gold = client, gold
+        self.crew, self.gold = Crew(client), gold
         self.wire = Wire()
-        self.version = self._losses = 0
+        self.version = 0
         self._log = KernelLog()
         while True:
-            workers = self._workers()
+            workers = self.crew.workers()
             self.plan = Plan(uuid.uuid4().hex, tuple(pieces), len(workers), duplicates, name)
             self._owners = dict(enumerate(workers))
             try:
                 self._build(class_order)
                 return
             except Lost:
-                self._count_loss()
+                self.crew.count_loss()
 
     @property
     def n_workers(self) -> int:
@@ -214,7 +113,7 @@ class ClusterEngine:
         return {
             "workers": self.plan.n_shares,
             "parts": self.plan.n_shares * self.plan.parts_per_share,
-            "losses": self._losses,
+            "losses": self.crew.losses,
             **asdict(self.wire),
         }
 
@@ -241,21 +140,21 @@ class ClusterEngine:
         plan, n_shares = self.plan, self.plan.n_shares
         everyone = set(self._owners.values())
         numbers = {share: list(range(share, len(plan.pieces), n_shares)) for share in self._owners}
-        read = self._wait(
+        read = self.crew.wait(
             {
-                s: self._submit(self._owners[s], shares.read_pieces, plan, numbers[s])
+                s: self.crew.submit(self._owners[s], shares.read_pieces, plan, numbers[s])
                 for s in numbers
             },
             everyone,
         )
         fetched = {
-            (share, other): self._submit(owner, shares.fetch, plan, share)
+            (share, other): self.crew.submit(owner, shares.fetch, plan, share)
             for share in self._owners
             for other, owner in self._owners.items()
         }
-        found: dict[int, Found] = self._wait(
+        found: dict[int, Found] = self.crew.wait(
             {
-                share: self._submit(
+                share: self.crew.submit(
                     owner,
                     shares.assemble,
                     plan,
@@ -278,9 +177,9 @@ class ClusterEngine:
                 f"{plan.name}: no answers are left: every label is empty; check --label-col"
             )
         self.vocabulary = Vocabulary.of(workers, classes, class_order)
-        sizes = self._wait(
+        sizes = self.crew.wait(
             {
-                share: self._submit(owner, shares.join, plan, share, self.vocabulary, self.gold)
+                share: self.crew.submit(owner, shares.join, plan, share, self.vocabulary, self.gold)
                 for share, owner in self._owners.items()
             },
             everyone,
@@ -297,20 +196,20 @@ class ClusterEngine:
             for share in sorted(todo):
                 groups.setdefault(self._owners[share], []).append(share)
             futures = {
-                owner: self._submit(
+                owner: self.crew.submit(
                     owner,
                     task,
                     self.plan.run,
                     group,
                     self.version,
-                    self._threads.get(owner, 1),
+                    self.crew.threads.get(owner, 1),
                     *(self._lightened(argument) for argument in arguments),
                 )
                 for owner, group in groups.items()
             }
             for owner, group in groups.items():
                 try:
-                    done[group[0]] = self._wait({owner: futures[owner]}, {owner})[owner]
+                    done[group[0]] = self.crew.wait({owner: futures[owner]}, {owner})[owner]
                     todo -= set(group)
                 except Lost:
                     self._make_again(group)
@@ -318,15 +217,15 @@ class ClusterEngine:
 
     def _lightened(self, argument: Any) -> Any:
         if isinstance(argument, bytes) and len(argument) > SCATTER_BYTES:
-            return self.client.scatter(argument, broadcast=True, hash=False)
+            return self.crew.client.scatter(argument, broadcast=True, hash=False)
         return argument
 
     def _make_again(self, group: Sequence[int]) -> None:
         """Lost shares on the workers that have least to do."""
         todo = list(group)
         while todo:
-            self._count_loss()
-            workers = self._workers()
+            self.crew.count_loss()
+            workers = self.crew.workers()
             load = dict.fromkeys(workers, 0)
             for share, owner in self._owners.items():
                 if owner in load and share not in todo:
@@ -335,7 +234,7 @@ class ClusterEngine:
             for share in todo:
                 self._owners[share] = min(workers, key=lambda worker: load[worker])
                 load[self._owners[share]] += 1
-                futures[share] = self._submit(
+                futures[share] = self.crew.submit(
                     self._owners[share],
                     shares.make_again,
                     self.plan,
@@ -347,74 +246,12 @@ class ClusterEngine:
                 )
             for share, future in futures.items():
                 try:
-                    self._wait({share: future}, {self._owners[share]})
+                    self.crew.wait({share: future}, {self._owners[share]})
                     todo.remove(share)
                 except Lost:
                     continue
-
-    def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
-        return self.client.submit(
-            task, *arguments, workers=[worker], allow_other_workers=False, pure=False, retries=0
-        )
-
-    def _wait(self, futures: dict[Any, Any], needed: set[str]) -> dict[Any, Any]:
-        """Results by key; Lost if one of the workers that are needed is gone, or holds nothing."""
-        from distributed import TimeoutError, wait
-        from distributed.client import FutureCancelledError
-        from distributed.scheduler import KilledWorker
-
-        pending = list(futures.values())
-        while pending:
-            signals.check()  # one may have come in a destructor of Dask's, which swallows it
-            try:
-                with self.client.as_current():
-                    wait(pending, timeout=POLL_SECONDS)
-                break
-            except (TimeoutError, FutureCancelledError):
-                pending = [future for future in pending if not future.done()]
-                if pending and not needed <= set(self.client.nthreads()):
-                    self.client.cancel(pending, force=True)
-                    raise Lost from None
-        results = {}
-        for key, future in futures.items():
-            while key not in results:
-                try:
-                    results[key] = future.result(timeout=RESULT_SECONDS)
-                except MiscError:
-                    raise
-                except (KilledWorker, FutureCancelledError) as error:
-                    raise Lost from error
-                except TimeoutError:  # it was done; whoever had it may be gone since
-                    if not needed <= set(self.client.nthreads()):
-                        raise Lost from None
-        if any(result is None for result in results.values()):
-            raise Lost
-        return results
-
-    def _workers(self) -> list[str]:
-        """Addresses in a fixed order; waits a little for the first one."""
-        started = time.monotonic()
-        while not (threads := dict(self.client.nthreads())):
-            signals.check()
-            if time.monotonic() - started > PATIENCE_SECONDS:
-                raise MiscError("the cluster has no workers; start some, then run this again")
-            time.sleep(POLL_SECONDS)
-        self._threads = threads
-        return sorted(threads)
-
-    def _count_loss(self) -> None:
-        self._losses += 1
-        if self._losses > MOST_LOSSES:
-            raise MiscError(
-                f"the cluster lost workers {self._losses} times, so this run ends without output; "
-                "give the workers more memory, or use more of them"
-            )
 
 
 def _seen_from_anywhere(piece: Piece) -> Piece:
     """The workers' current folder is another one."""
     return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +52,13 @@ class Cluster:
     def address(self) -> str:
         return str(json.loads(self.file.read_text())["address"])
 
-    def add_worker(self) -> None:
+    def add_worker(self, most_bytes: int | None = None) -> None:
+        """`most_bytes` is the largest file it may write: it stands for a disk that is full."""
         words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
         self.workers.append(self._start("worker", *words))
+        if most_bytes is not None:
+            limits = (most_bytes, most_bytes)
+            resource.prlimit(self.workers[-1].pid, resource.RLIMIT_FSIZE, limits)
 
     def ready(self, n_workers: int) -> Cluster:
         with distributed.Client(self.address, set_as_default=False) as client:
@@ -174,13 +180,31 @@ def test_a_bad_row_on_a_worker_is_one_line_here(
     assert not Path("labels.csv").exists()
 
 
+def test_a_full_disk_of_a_worker_is_one_line_and_leaves_nothing(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.add_worker()
+        made.add_worker(most_bytes=2000)
+        made.ready(2)
+        words = ("--aggregator", "mv", "--engine", "dask", "--scheduler", made.address)
+        assert aggregate("answers.csv", *words, output="labels.csv/") == 2
+    finally:
+        made.stop()
+    said = capsys.readouterr().err
+    assert "cannot write labels.csv: File too large" in said
+    assert said.count("\n") == 1
+    assert sorted(path.name for path in Path().iterdir()) == ["answers.csv"]
+
+
 def test_no_scheduler_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("--aggregator", "mv", "--engine", "dask", "--scheduler", "tcp://127.0.0.1:9")
     assert aggregate("answers.csv", *words) == 2
     assert "--scheduler tcp://127.0.0.1:9" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("moment", ["in the middle", "before the labels"])
+@pytest.mark.parametrize("moment", ["between sweeps", "during a sweep", "before the labels"])
 def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows: list[Row]) -> None:
     """Its items are read again elsewhere, and their rows made again from the shared state."""
     from misc_cli.scale import cluster as dask_engine
@@ -194,8 +218,12 @@ def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows:
         made.ready(2)
 
         def kill(line: Iteration) -> None:
-            if line.iteration == 6 and moment == "in the middle":
+            if line.iteration == 6 and moment == "between sweeps":
                 made.workers[0].kill()
+            if line.iteration == 6 and moment == "during a sweep":
+                # it takes the next task and does not finish it; the other one does
+                made.workers[0].send_signal(signal.SIGSTOP)
+                threading.Timer(2.0, made.workers[0].kill).start()
 
         changes: list[float] = []
 
