@@ -93,12 +93,40 @@ class Pairs:
 
 def compare_pairs(votes: Votes) -> Pairs:
     """Every pair of workers that shares enough items."""
-    worker, item, answer = _answers(votes)
-    keys = _pairs_of_answers(worker, item, answer, votes.n_workers)
-    pair, sizes, agreed = _counted(keys, 2 * votes.n_workers**2)
-    first, second = np.divmod(pair, votes.n_workers)
-    del keys, pair
-    margins = _margins(votes, worker, answer)
+    kept = active_enough(_activity(votes), lambda kept: _pairs_among(votes, kept))
+    found = [keys_of(votes.block(rows), kept, votes.n_classes) for rows in votes.blocks]
+    keys, counts = (list(part) for part in zip(*found, strict=True))
+    return pairs_of(keys, np.sum(counts, axis=0))
+
+
+def keys_of(block: sp.csr_array, kept: Chosen, n_classes: int) -> tuple[Keys, Keys]:
+    """Every two answers of these workers to one item, as one number each (`_pairs_of_answers`);
+    how often they said each class, (n_workers, n_classes).
+    """
+    worker, answer = np.divmod(block.indices.astype(np.int64), n_classes)
+    item = np.repeat(np.arange(block.shape[0], dtype=np.int64), np.diff(block.indptr))
+    chosen = kept[worker]
+    worker, item, answer = worker[chosen], item[chosen], answer[chosen]
+    said = np.bincount(worker * n_classes + answer, minlength=len(kept) * n_classes)
+    keys = _pairs_of_answers(worker, item, answer, len(kept))
+    return keys, said.reshape(len(kept), n_classes).astype(np.int64)
+
+
+def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
+    """Every pair that shares enough items, from the keys of all blocks; `counts` (n_workers,
+    n_classes) is how often each worker said each class.
+    """
+    n_workers = len(counts)
+    keys = np.concatenate(blocks)
+    blocks.clear()
+    keys.sort()
+    pair = keys >> 1
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    sizes = np.diff(starts, append=len(pair))
+    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
+    first, second = np.divmod(pair[starts], n_workers)
+    del keys, pair  # the largest arrays of all
+    margins = _margins(counts)
     skill = _skills(margins, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
     first, second = first[enough], second[enough]
@@ -107,7 +135,7 @@ def compare_pairs(votes: Votes) -> Pairs:
     common = np.clip(skill[first] * skill[second], 0.0, 1.0)
     expected = shared * (by_chance + (1.0 - by_chance) * common)
     return Pairs(
-        n_workers=votes.n_workers,
+        n_workers=n_workers,
         first=first.astype(np.int32),
         second=second.astype(np.int32),
         shared=shared,
@@ -115,24 +143,6 @@ def compare_pairs(votes: Votes) -> Pairs:
         expected=expected,
         chance=_luck(same, expected, shared),
     )
-
-
-def _counted(keys: Keys, n_cells: int) -> tuple[Keys, Keys, Keys]:
-    """Each pair of workers once, in order, how many items it shares and on how many it agrees.
-
-    `keys` (the largest array of all) may be sorted in place: with few workers counting is faster.
-    """
-    if n_cells <= max(len(keys), 1 << 16):
-        counts = np.bincount(keys, minlength=n_cells).reshape(-1, 2)
-        shared = counts.sum(axis=1)
-        pair = np.flatnonzero(shared)
-        return pair, shared[pair], counts[pair, 1]
-    keys.sort()
-    pair = keys >> 1
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    sizes = np.diff(starts, append=len(pair))
-    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
-    return pair[starts], sizes, agreed
 
 
 def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
@@ -193,11 +203,10 @@ class _Margins:
         return np.minimum(chance, 1.0 - 1e-6)
 
 
-def _margins(votes: Votes, worker: Keys, answer: Keys) -> _Margins:
-    shape = (votes.n_workers, votes.n_classes)
-    counts = sp.csr_array((np.ones(len(worker)), (worker, answer)), shape=shape)
-    crowd = np.bincount(answer, minlength=votes.n_classes) / max(len(answer), 1)
-    totals = np.asarray(counts.sum(axis=1)) + MARGIN_PRIOR
+def _margins(said: Keys) -> _Margins:
+    counts = sp.csr_array(said.astype(np.float64))
+    crowd = said.sum(axis=0) / max(int(said.sum()), 1)
+    totals = said.sum(axis=1) + MARGIN_PRIOR
     return _Margins(counts, np.asarray(counts @ crowd), totals, float(crowd @ crowd))
 
 
@@ -288,33 +297,27 @@ def effective_votes(votes: Votes, weights: Floats) -> Floats:
     return counted
 
 
-def _answers(votes: Votes) -> tuple[Keys, Keys, Keys]:
-    """Worker, item and class of the answers that are looked at, sorted by item and worker."""
-    kept = _active_enough(votes)
-    parts = []
+def _activity(votes: Votes) -> Keys:
+    """How many answers each worker gave, (n_workers,)."""
+    activity = np.zeros(votes.n_workers, dtype=np.int64)
     for rows in votes.blocks:
-        block = votes.block(rows)
-        worker, answer = np.divmod(block.indices, votes.n_classes)
-        item = np.repeat(np.arange(rows.start, rows.stop), np.diff(block.indptr))
-        chosen = kept[worker]
-        parts.append((worker[chosen], item[chosen], answer[chosen]))
-    worker, item, answer = (
-        np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True)
-    )
-    return worker, item, answer
+        activity += activity_in(votes.block(rows), votes.n_classes)
+    return activity
 
 
-def _active_enough(votes: Votes) -> npt.NDArray[np.bool_]:
+def activity_in(block: sp.csr_array, n_classes: int) -> Keys:
+    """How many answers each worker gave in a block, (n_workers,)."""
+    n_workers = block.shape[1] // n_classes
+    return np.bincount(block.indices // n_classes, minlength=n_workers).astype(np.int64)
+
+
+def active_enough(activity: Keys, pairs_among: Callable[[Chosen], float]) -> Chosen:
     """Workers whose pairs are looked at, (n_workers,): the most active, if all are too many.
 
     Pairs that share enough items to be judged are found among the active.
     """
-    activity = np.zeros(votes.n_workers, dtype=np.int64)
-    for rows in votes.blocks:
-        worker = votes.block(rows).indices // votes.n_classes
-        activity += np.bincount(worker, minlength=votes.n_workers)
-    kept = activity >= MIN_SHARED
-    while (excess := _pairs_among(votes, kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
+    kept: Chosen = activity >= MIN_SHARED
+    while (excess := pairs_among(kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
         # half as many answers are about a quarter as many pairs; who is as active leaves with him
         order = np.sort(activity[kept])
         share = np.cumsum(order) / order.sum()
@@ -323,15 +326,16 @@ def _active_enough(votes: Votes) -> npt.NDArray[np.bool_]:
     return kept
 
 
-def _pairs_among(votes: Votes, kept: npt.NDArray[np.bool_]) -> float:
+def _pairs_among(votes: Votes, kept: Chosen) -> float:
     """How many pairs of answers to one item these workers gave."""
-    total = 0.0
-    for rows in votes.blocks:
-        block = votes.block(rows)
-        before = np.append(0, np.cumsum(kept[block.indices // votes.n_classes]))
-        sizes = np.diff(before[block.indptr]).astype(np.float64)
-        total += float((sizes * (sizes - 1.0)).sum()) / 2.0
-    return total
+    return sum(pairs_in(votes.block(rows), kept, votes.n_classes) for rows in votes.blocks)
+
+
+def pairs_in(block: sp.csr_array, kept: Chosen, n_classes: int) -> float:
+    """The same in a block."""
+    before = np.append(0, np.cumsum(kept[block.indices // n_classes]))
+    sizes = np.diff(before[block.indptr]).astype(np.float64)
+    return float((sizes * (sizes - 1.0)).sum()) / 2.0
 
 
 def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:

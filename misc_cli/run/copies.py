@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.core.draw import Positions, without
 from misc_cli.core.types import Aggregation, Labels
 from misc_cli.core.votes import SparseVotes
 from misc_cli.errors import MiscWarning
@@ -32,37 +33,48 @@ LEAST_SHARE = 0.05
 def once_per_copy(labels: Labels, pairs: Pairs) -> Labels:
     """The labels with one answer per item of every group of copies; themselves without copies."""
     votes = labels.votes
-    group = _groups(pairs)
+    group = groups(pairs)
     if (group < 0).all() or not isinstance(votes, SparseVotes):
         return labels
-    matrix = votes.matrix
-    item = np.repeat(np.arange(votes.n_items, dtype=np.int64), np.diff(matrix.indptr))
-    worker = matrix.indices.astype(np.int64) // votes.n_classes
+    worker = votes.matrix.indices // votes.n_classes
     answers = np.bincount(worker, minlength=votes.n_workers)
+    gone = superfluous(votes.matrix, votes.n_classes, group, answers)
+    if len(gone) < LEAST_SHARE * votes.n_votes:
+        return labels
+    warn(labels, group, answers)
+    fewer = without(votes.matrix, gone)
+    return replace(labels, votes=SparseVotes(fewer, votes.n_workers, votes.n_classes))
+
+
+def superfluous(
+    matrix: sp.csr_array,
+    n_classes: int,
+    group: npt.NDArray[np.int64],
+    answers: npt.NDArray[np.int64],
+) -> Positions:
+    """Where, among the votes on some items, those of a group's members are but for one's per item.
+
+    The one is the member's with the most `answers` (n_workers,) in all.
+    """
+    worker = matrix.indices.astype(np.int64) // n_classes
+    item = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     among = np.flatnonzero(group[worker] >= 0)
     place = item[among] * (int(group.max()) + 1) + group[worker[among]]
     order = among[np.lexsort((worker[among], -answers[worker[among]], place))]
     sorted_place = np.sort(place, kind="stable")
-    kept = np.ones(len(worker), dtype=bool)
-    kept[order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)]] = False
-    if (~kept).sum() < LEAST_SHARE * len(kept):
-        return labels
-    _warn(labels, group, answers)
-    pointers = np.append(0, np.cumsum(kept))[matrix.indptr].astype(matrix.indptr.dtype)
-    fewer = sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
-    return replace(labels, votes=SparseVotes(fewer, votes.n_workers, votes.n_classes))
+    return np.sort(order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)])
 
 
 def judged_by_all_answers(aggregation: Aggregation, labels: Labels, pairs: Pairs) -> Aggregation:
     """Confusions of the copies from all of their answers, which the fit did not see."""
-    members = np.flatnonzero(_groups(pairs) >= 0)
+    members = np.flatnonzero(groups(pairs) >= 0)
     confusions = aggregation.confusions.copy()
     own = confusions_of(labels, aggregation.posteriors, SHRINKAGE)
     confusions[members] = own[members]
     return replace(aggregation, confusions=confusions)
 
 
-def _groups(pairs: Pairs) -> npt.NDArray[np.int64]:
+def groups(pairs: Pairs) -> npt.NDArray[np.int64]:
     """The group of each worker that is a copy of another, -1 of all others, (n_workers,)."""
     copies = pairs.copies
     group = np.full(pairs.n_workers, -1, dtype=np.int64)
@@ -75,7 +87,8 @@ def _groups(pairs: Pairs) -> npt.NDArray[np.int64]:
     return group
 
 
-def _warn(labels: Labels, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
+def warn(labels: Labels, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
+    """Say who copies whom."""
     members = np.flatnonzero(group >= 0)
     order = members[np.lexsort((members, -answers[members], group[members]))]
     first = np.diff(group[order], prepend=-1) != 0

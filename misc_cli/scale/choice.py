@@ -19,6 +19,7 @@ from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Iteration, Labels, OnIteration
 from misc_cli.run import cost, plan
 from misc_cli.run.settings import Methods
+from misc_cli.scale import copies
 from misc_cli.scale.judging import Judging
 from misc_cli.scale.settle import AddMember, Settle
 from misc_cli.select.calibrate import Calibration
@@ -83,6 +84,7 @@ def automatic(
     `counted` has the engine's numbers and names, but no votes.
     """
     settings = methods.settings
+    engine = copies.once_per_copy(engine, counted)
     if methods.aggregator is not None:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)]
     else:
@@ -107,6 +109,7 @@ def automatic(
             places = [pure.index(method) for method in chosen]
             calibration = work.calibration(places, chosen, shares)
     fitted = _fit(engine, members, shares, by_votes, calibration, on_iteration)
+    fitted = copies.judged_by_all_answers(fitted, engine)
     conclude(reasons, members, shares)
     reasons["methods"] = parameters([*pure, fallback])
     return Chosen(fitted, members, calibration, reasons)
@@ -117,6 +120,7 @@ def _unjudged(engine: Engine, methods: Sequence[Method], on_iteration: OnIterati
     members = [Candidate(method) for method in methods]
     shares = [1.0 / len(members)] * len(members)
     fitted = _fit(engine, members, shares, False, None, on_iteration)
+    fitted = copies.judged_by_all_answers(fitted, engine)
     selection = {
         "chosen": [member.name for member in members],
         "weights": {member.name: share for member, share in zip(members, shares, strict=True)},

@@ -180,6 +180,7 @@ def weighed(
         "pure": pure_table(scores, null, workers, chosen),
         "completed": [],
         "fallback": None,
+        "ahead_of_earlier": None,
         "cut_short": False,
     }
     return kept, [chosen[score.candidate.name] for score in kept], reasons

@@ -107,6 +107,21 @@ def test_the_choice_among_many_answers_is_that_of_memory() -> None:
 
 
 @pytest.mark.usefixtures("many")
+def test_copies_count_once_wherever_they_are() -> None:
+    simulated("answers.csv")
+    lines = Path("answers.csv").read_text().splitlines()
+    copied = [line.replace("w7,", "copy,") for line in lines if line.startswith("w7,")]
+    copied += [line.replace("w8,", "twin,") for line in lines if line.startswith("w8,")]
+    copied += [line.replace("w9,", "shadow,") for line in lines if line.startswith("w9,")]
+    copied += [line.replace("w11,", "mirror,") for line in lines if line.startswith("w11,")]
+    Path("answers.csv").write_text("\n".join([*lines, *copied]) + "\n")
+    of_memory, of_disk = both()
+    assert any("count once" in warning for warning in of_memory["warnings"])
+    assert of_disk["warnings"] == of_memory["warnings"]
+    alike(of_memory, of_disk)
+
+
+@pytest.mark.usefixtures("many")
 @pytest.mark.parametrize("words", [(), ("--aggregator", "ds-em")])
 def test_gold_calibrates_where_there_is_some(words: tuple[str, ...]) -> None:
     simulated("answers.csv")

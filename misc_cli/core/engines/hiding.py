@@ -83,7 +83,7 @@ def _hidden(matrix: sp.csr_array, n_classes: int, draw: Draw, drawn: Hashes) -> 
 
 
 @dataclass(frozen=True)
-class _KeptBlock:
+class KeptBlock:
     """A block without its hidden votes."""
 
     block: Block
@@ -103,7 +103,7 @@ class _KeptBlock:
 
 
 @dataclass(frozen=True)
-class _Blinded:
+class Blinded:
     """A kernel that does not see all there is; it makes the rows that the kernel itself makes."""
 
     kernel: Kernel[Any]
@@ -118,7 +118,7 @@ class _Blinded:
 
 
 @dataclass(frozen=True)
-class Without(_Blinded):
+class Without(Blinded):
     """It does not see the hidden votes."""
 
     draw: Draw
@@ -131,11 +131,11 @@ class Without(_Blinded):
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
         hidden = _hidden(block.matrix, self.n_classes, self.draw, rows[DRAWN])
-        return self.kernel(_KeptBlock(block, hidden, self.n_classes), rows)
+        return self.kernel(KeptBlock(block, hidden, self.n_classes), rows)
 
 
 @dataclass(frozen=True)
-class WithoutGold(_Blinded):
+class WithoutGold(Blinded):
     """It does not see which classes are known."""
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
@@ -143,7 +143,7 @@ class WithoutGold(_Blinded):
 
 
 @dataclass(frozen=True)
-class _View:
+class View:
     """An engine whose kernels do not see all there is."""
 
     engine: Engine
@@ -169,7 +169,7 @@ class _View:
 
 
 @dataclass(frozen=True)
-class Kept(_View):
+class Kept(View):
     """The engine without the answers that a draw hides; `Hide` went before."""
 
     draw: Draw
@@ -185,7 +185,7 @@ class Kept(_View):
 
 
 @dataclass(frozen=True)
-class Unaware(_View):
+class Unaware(View):
     """The engine without its gold."""
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:

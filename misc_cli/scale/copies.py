@@ -1,0 +1,148 @@
+"""Copies count once in an engine's automatic choice, as `run/copies.py` has it in memory.
+
+Which workers are alike is counted block by block and judged here; an engine's kernels then see one
+answer per item of every group of copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
+from misc_cli.core.draw import Positions
+from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
+from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums
+from misc_cli.core.types import Labels
+from misc_cli.evaluate.alike import Pairs, active_enough, activity_in, keys_of, pairs_in, pairs_of
+from misc_cli.run.copies import LEAST_SHARE, SHRINKAGE, groups, superfluous, warn
+
+
+@dataclass(frozen=True)
+class _Activity:
+    """How many answers each worker gave."""
+
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Array]:
+        return {}, activity_in(block.matrix, self.n_classes)
+
+
+@dataclass(frozen=True)
+class _PairsAmong:
+    """How many pairs of answers to one item these workers gave."""
+
+    kept: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, float]:
+        return {}, pairs_in(block.matrix, self.kept, self.n_classes)
+
+
+@dataclass
+class _Keys:
+    keys: list[Array]
+    counts: Array
+
+    def __iadd__(self, other: _Keys) -> _Keys:
+        self.keys += other.keys
+        self.counts += other.counts
+        return self
+
+
+@dataclass(frozen=True)
+class _PairKeys:
+    """The pairs of answers themselves, and how often each class was said."""
+
+    kept: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Keys]:
+        keys, counts = keys_of(block.matrix, self.kept, self.n_classes)
+        return {}, _Keys([keys], counts)
+
+
+def compare_pairs(engine: Engine) -> tuple[Pairs, Array]:
+    """Every pair of workers that shares enough items; how many answers each worker gave."""
+    n_classes = engine.n_classes
+    activity: Array = engine.sweep(_Activity(n_classes))
+    kept = active_enough(activity, lambda kept: engine.sweep(_PairsAmong(kept, n_classes)))
+    found = engine.sweep(_PairKeys(kept, n_classes))
+    return pairs_of(found.keys, found.counts), activity
+
+
+@dataclass(frozen=True)
+class _Once(Blinded):
+    """It sees one answer per item of every group.
+
+    group   (n_workers,) of copies, -1 of all others
+    answers (n_workers,) how many each gave in all
+    """
+
+    group: Array
+    answers: Array
+    n_classes: int
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
+        gone = superfluous(block.matrix, self.n_classes, self.group, self.answers)
+        return self.kernel(KeptBlock(block, gone, self.n_classes), rows)
+
+
+@dataclass(frozen=True)
+class _Superfluous:
+    """How many answers that view leaves out."""
+
+    group: Array
+    answers: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        gone: Positions = superfluous(block.matrix, self.n_classes, self.group, self.answers)
+        return {}, len(gone)
+
+
+@dataclass(frozen=True)
+class OncePerCopy(View):
+    """The engine with one answer per item of every group of copies."""
+
+    group: Array
+    answers: Array
+    n_gone: int
+
+    @property
+    def n_votes(self) -> int:
+        return self.engine.n_votes - self.n_gone
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        once: Kernel[Sums] = _Once(kernel, self.group, self.answers, self.n_classes)
+        return self.engine.sweep(once)
+
+
+def once_per_copy(engine: Engine, labels: Labels) -> Engine:
+    """The engine as a choice should see it; itself where copies are none, or too few to matter."""
+    pairs, answers = compare_pairs(engine)
+    group = groups(pairs)
+    if (group < 0).all():
+        return engine
+    gone = engine.sweep(_Superfluous(group, answers, engine.n_classes))
+    if gone < LEAST_SHARE * engine.n_votes:
+        return engine
+    warn(labels, group, answers)
+    return OncePerCopy(engine, group, answers, gone)
+
+
+def judged_by_all_answers(fitted: Fitted, counted: Engine) -> Fitted:
+    """Confusions of the copies from all of their answers, which the fit did not see."""
+    if not isinstance(counted, OncePerCopy):
+        return fitted
+    members = np.flatnonzero(counted.group >= 0)
+    own = shrunk_rows(counted.engine.sweep(ExpectedCounts()).by_worker, SHRINKAGE)
+    confusions = fitted.confusions.copy()
+    confusions[members] = own[members]
+    return replace(fitted, confusions=confusions)
