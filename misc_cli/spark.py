@@ -9,7 +9,7 @@ the last kernels (see `needs` in core/engines/protocol.py), which are run again 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from misc_cli.core.engines.parts import (
     translate,
 )
 from misc_cli.core.engines.protocol import Kernel, Sums, add_up
-from misc_cli.core.types import Labels, OnIteration, ignore_iteration
+from misc_cli.core.types import KnownLabels, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.run import registry
+from misc_cli.run.settings import Settings, build
+from misc_cli.scale import choice
 from misc_cli.scale.job import METHODS
 from misc_cli.scale.labels import PartLabels
 from misc_cli.scale.log import KernelLog
@@ -46,6 +47,9 @@ def aggregate(
     worker: str = "worker",
     item: str = "item",
     label: str = "label",
+    gold: Mapping[str, str] | None = None,
+    calibrate: bool = True,
+    seed: int = 0,
     duplicates: str = "error",
     class_order: list[str] | None = None,
     partitions: int | None = None,
@@ -56,15 +60,21 @@ def aggregate(
     """A DataFrame of item, label, confidence (and p_<class>), from one of worker, item, label.
 
     `worker`, `item` and `label` name columns; `partitions` is the number of blocks [default: the
-    DataFrame's]; `options` are the method's parameters. Confidences are not calibrated.
+    DataFrame's]; `gold` has the known labels of some items; `options` are the method's parameters.
+    `calibrate` softens confidences by hidden answers, which `seed` draws: one more fit.
     """
     if aggregator not in METHODS:
         raise ConfigError(f"Spark runs {', '.join(METHODS)}, not {aggregator!r}")
     if duplicates not in RULES:
         raise ConfigError(f"duplicates={duplicates!r}: choose from {', '.join(RULES)}")
-    method = registry.create("aggregator", aggregator, preset, **options)
-    engine = SparkEngine(_answers(df, worker, item, label), duplicates, class_order, partitions)
-    method.solve(engine, on_iteration)
+    settings = Settings(preset, None, aggregator, seed=seed, calibrate=calibrate, options=options)
+    methods = build(settings)
+    known = None
+    if gold:
+        known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
+    answers = _answers(df, worker, item, label)
+    engine = SparkEngine(answers, duplicates, class_order, partitions, known)
+    choice.named(engine, engine.vocabulary, methods, on_iteration)
     return engine.labels(probabilities)
 
 
@@ -94,8 +104,14 @@ class SparkEngine:
     """Blocks cached by Spark; rows made anew for every sweep."""
 
     def __init__(
-        self, answers: Any, duplicates: str, class_order: list[str] | None, partitions: int | None
+        self,
+        answers: Any,
+        duplicates: str,
+        class_order: list[str] | None,
+        partitions: int | None,
+        gold: KnownLabels | None = None,
     ) -> None:
+        self.gold = gold
         n_blocks = partitions or answers.rdd.getNumPartitions()
         grouped = answers.repartition(n_blocks, "item")
         encoded = grouped.mapInArrow(_encoder(duplicates), "blob binary").cache()
@@ -137,10 +153,10 @@ class SparkEngine:
 
     def labels(self, probabilities: bool) -> Any:
         """item, label, confidence: decided where the blocks are, when somebody asks for them."""
-        before, vocabulary = self.log.payloads, self.vocabulary
+        before, vocabulary, gold = self.log.payloads, self.vocabulary, self.gold
 
         def decided(batches: Batches) -> Batches:
-            for part in _parts(batches):
+            for part in _parts(batches, gold):
                 _replay(part, before)
                 table = PartLabels(part, vocabulary, probabilities).table(slice(0, len(part.items)))
                 label = table["label"].cast(pa.string())
@@ -155,9 +171,10 @@ class SparkEngine:
 
     def _collect(self, one: Callable[[Part], Any]) -> Any:
         """The sum of `one` over all blocks, in an order that does not depend on who was first."""
+        gold = self.gold
 
         def task(batches: Batches) -> Batches:
-            for part in _parts(batches):
+            for part in _parts(batches, gold):
                 first = part.items[0].as_py()
                 blob = pickle.dumps((first, one(part)), protocol=5)
                 yield pa.RecordBatch.from_arrays([pa.array([blob], pa.binary())], schema=BLOB)
@@ -218,6 +235,6 @@ def _loaded(batches: Batches) -> Iterator[Labels]:
             yield pickle.loads(cell.as_buffer())
 
 
-def _parts(batches: Batches) -> Iterator[Part]:
+def _parts(batches: Batches, gold: KnownLabels | None) -> Iterator[Part]:
     for labels in _loaded(batches):
-        yield part_of(labels, None, labels.votes)
+        yield part_of(labels, gold, labels.votes)

@@ -70,6 +70,7 @@ def test_spark_gives_the_labels_of_memory(
         label="says",
         partitions=partitions,
         probabilities=True,
+        calibrate=False,
         **few,
     ).toPandas()
     there = there.sort_values("item", ignore_index=True)
@@ -77,6 +78,19 @@ def test_spark_gives_the_labels_of_memory(
     assert there["label"].tolist() == here.labels["label"].tolist()
     found = there[[f"p_{name}" for name in here.posteriors.columns]].to_numpy()
     np.testing.assert_allclose(found, here.posteriors.to_numpy(), atol=1e-8)
+
+
+def test_gold_and_calibration_are_those_of_memory(session: Any, answers: pd.DataFrame) -> None:
+    named = answers.set_axis(["worker", "item", "label"], axis=1)
+    known = dict.fromkeys(sorted(set(named["item"]))[::9], "c")
+    gold = pd.DataFrame({"item": list(known), "label": list(known.values())})
+    few: dict[str, Any] = {"max_iter": 4, "tol": 0.0}
+    here = misc_cli.aggregate(named, aggregator="ds-em", gold=gold, **few)
+    df = session.createDataFrame(named)
+    there = aggregate(df, aggregator="ds-em", gold=known, partitions=2, **few).toPandas()
+    there = there.sort_values("item", ignore_index=True)
+    assert there["label"].tolist() == here.labels["label"].tolist()
+    np.testing.assert_allclose(there["confidence"], here.labels["confidence"], atol=1e-8)
 
 
 def test_a_worker_who_contradicts_itself_is_named(session: Any) -> None:
