@@ -10,27 +10,32 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from misc_cli.aggregators.confusion.em import shrunk_rows
 from misc_cli.core.draw import Draw, fold_draws
+from misc_cli.core.engines.gathering import gathered_votes
 from misc_cli.core.engines.hiding import Hide, Kept, Reveal, Unaware
 from misc_cli.core.engines.protocol import Engine, Fitted
 from misc_cli.core.holdout import Triplets, fold_plan, log_score
-from misc_cli.core.types import Codes, Floats, Iteration, OnIteration, ignore_iteration
+from misc_cli.core.types import Codes, Floats, Iteration, Names, OnIteration, ignore_iteration
 from misc_cli.scale.settle import AddMember, CountKnown, KnownItems
 from misc_cli.select.calibrate import (
     MANY_SHRINKAGE,
     Calibration,
     best_calibration,
     calibration_of_known,
+    normalised,
+    pool,
     surface_of_many,
 )
 from misc_cli.select.choose import null_score_of
 from misc_cli.select.leaderboard import Score
+from misc_cli.select.together import looked_at, together
 from misc_cli.select.trial import SHRINKAGE, Candidate, Method, tempered_scores
 
 
@@ -63,6 +68,17 @@ def _said(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:
     return said
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Items that show whether workers err together, by their names."""
+
+    n_votes: int
+    seed: int
+
+    def __call__(self, names: Names) -> npt.NDArray[np.bool_]:
+        return looked_at(names, self.n_votes, self.seed)
+
+
 class Judging:
     """The folds of an engine's answers and every method's forecasts of them, by method and fold."""
 
@@ -70,6 +86,7 @@ class Judging:
         self, engine: Engine, methods: Sequence[Method], seed: int, on_iteration: OnIteration
     ) -> None:
         self.engine = engine
+        self.seed = seed
         n_folds, share = fold_plan(engine.n_votes)
         size = max(1, round(share * engine.n_votes))
         draws = fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed)
@@ -118,10 +135,12 @@ class Judging:
         for fold in range(self.n_folds):
             forecasts = [self.forecasts[at][fold] for at in places]
             counts = np.average([one.counts for one in forecasts], axis=0, weights=shares)
-            of_items = np.average([one.of_items for one in forecasts], axis=0, weights=shares)
+            of_items = pool([one.of_items for one in forecasts], shares)
             said = _said(counts, MANY_SHRINKAGE, forecasts[0].hidden)
             surfaces.append(surface_of_many(of_items, said))
-        by_hidden = best_calibration(surfaces)
+        votes = gathered_votes(self.engine, Sample(self.engine.n_votes, self.seed))
+        weight = together(votes.pointers, votes.columns, self.forecasts[0][0].counts, self.seed)
+        by_hidden = replace(best_calibration(surfaces), weight=weight)
         if self.engine.sweep(CountKnown()) == 0:
             return by_hidden
         unaware = Unaware(self.engine)
@@ -129,8 +148,8 @@ class Judging:
             _quietly(method, unaware)
             self.engine.sweep(AddMember(share, at == 0))
         known = self.engine.sweep(KnownItems())
-        posteriors, votes, classes = (np.concatenate(part) for part in zip(*known, strict=True))
-        return calibration_of_known(posteriors, votes, classes, by_hidden)
+        means, logs, shown, classes = (np.concatenate(part) for part in zip(*known, strict=True))
+        return calibration_of_known(means, shown, classes, by_hidden, normalised(logs))
 
 
 def _forecast(method: Method, kept: Kept, draw: Draw) -> Forecast:

@@ -11,27 +11,33 @@ from misc_cli.aggregators.confusion.em import Sums
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Array, Block, RowArrays
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Floats
-from misc_cli.select.calibrate import Calibration, shares_of
+from misc_cli.select.calibrate import Calibration, logs_of, normalised, shares_of, times
 
 MEAN = "mean"
+LOGS = "mean of logarithms"
 
 
 @dataclass(frozen=True)
 class AddMember:
-    """The posteriors there are, times a weight, are added to the mean; the first begins it."""
+    """The posteriors there are, times a weight, are added to the mean, and their logarithms to
+    that of logarithms; the first begins them.
+    """
 
     weight: float
     first: bool
 
-    writes: ClassVar[tuple[str, ...]] = (MEAN,)
+    writes: ClassVar[tuple[str, ...]] = (MEAN, LOGS)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (POSTERIORS,) if self.first else (POSTERIORS, MEAN)
+        return (POSTERIORS,) if self.first else (POSTERIORS, MEAN, LOGS)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
         added = self.weight * rows[POSTERIORS]
-        return {MEAN: added if self.first else rows[MEAN] + added}, 0
+        logs = self.weight * logs_of(rows[POSTERIORS])
+        if self.first:
+            return {MEAN: added, LOGS: logs}, 0
+        return {MEAN: rows[MEAN] + added, LOGS: rows[LOGS] + logs}, 0
 
 
 @dataclass(frozen=True)
@@ -49,19 +55,19 @@ class Settle:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (MEAN if self.mean else POSTERIORS,)
+        return (MEAN, LOGS) if self.mean else (POSTERIORS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         posteriors: Floats = np.array(rows[self.needs[0]])
         softer = self.calibration
         if self.by_votes:
-            joint = shares_of(block.class_totals()) * posteriors
-            posteriors = joint / joint.sum(axis=1, keepdims=True)
+            posteriors = times(posteriors, shares_of(block.class_totals()))
             if GOLD in rows:
                 clamp(posteriors, rows[GOLD])
         if softer is not None:
             shares = shares_of(block.class_totals()) if softer.votes > 0.0 else None
-            posteriors = softer.soften(posteriors, shares, rows.get(GOLD))
+            pooled = normalised(rows[LOGS]) if self.mean else None
+            posteriors = softer.soften(posteriors, shares, rows.get(GOLD), pooled)
         sizes = np.ones(len(posteriors)) @ posteriors
         return {POSTERIORS: posteriors}, Sums(block.matrix.T @ posteriors, sizes)
 
@@ -78,17 +84,20 @@ class CountKnown:
 
 @dataclass(frozen=True)
 class KnownItems:
-    """Of items whose class is known: the mean's posteriors, the vote shares, the classes."""
+    """Of items whose class is known: the mean's posteriors, those of logarithms, the vote shares,
+    the classes.
+    """
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(
         self, block: Block, rows: RowArrays
-    ) -> tuple[RowArrays, list[tuple[Array, Array, Array]]]:
+    ) -> tuple[RowArrays, list[tuple[Array, Array, Array, Array]]]:
         if GOLD not in rows:
             return {}, []
         known = np.flatnonzero(rows[GOLD] >= 0)
         if len(known) == 0:
             return {}, []
         shares = shares_of(block.class_totals()[known])
-        return {}, [(np.array(rows[MEAN][known]), shares, np.array(rows[GOLD][known]))]
+        mean, logs, gold = (np.array(rows[name][known]) for name in (MEAN, LOGS, GOLD))
+        return {}, [(mean, logs, shares, gold)]

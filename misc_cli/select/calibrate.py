@@ -1,17 +1,20 @@
-"""Confidences that mean something: two numbers, fitted on answers that were hidden.
+"""Confidences that mean something: fitted on answers that were hidden, where they are needed.
 
-    (1 − v) · p^(1/T) / Σ p^(1/T) + v · (n_c + 1/K) / (n + 1)
+    written = (1 − w) · mean of the methods' posteriors + w · softened
+    softened = (1 − v) · p^(1/T) / Σ p^(1/T) + v · (n_c + 1/K) / (n + 1)
 
-T, the temperature, softens (or sharpens) all posteriors alike (Guo et al. 2017 fit it on truth; we
-have none). v is the weight of the votes themselves, n_c of an item's n, with one vote spread
-evenly over the K classes: where a split vote foretells the next answer better than a model that
-is sure of every item, items differ in difficulty, and the split is what shows it. Both maximise
-the log-likelihood of hidden answers. Both parts rise with the evidence, so their mean does.
+p is the methods' logarithmic pool (the normalised product of their posteriors, each to the power
+of its weight): a mean of logarithms keeps apart what is sure and what is surer, where a mean of
+probabilities near 1 does not. T, the temperature, softens all items alike (Guo et al. 2017 fit it
+on truth; we have none). v is the weight of the votes themselves, n_c of an item's n, with one vote
+spread evenly over the K classes. T and v maximise the log-likelihood of hidden answers, which see
+only a part of the overconfidence: workers who err together confirm each other. Over the sets of
+`make accuracy` the truth asks for about `SHARED_ERRORS` times the temperature.
 
-Hidden answers see only a part of the overconfidence: workers who err together confirm each other.
-Over the sets of `make accuracy` the temperature that the truth asks for is about the power
-`SHARED_ERRORS` of the one that hidden answers ask for; where the model holds, both are 1.
-Items whose class is known (gold) show all of it: they choose both numbers where there are any.
+w says whether there is anything to correct: `select.together` tells crowds that the model describes
+(w = 0, the posteriors are right as they are) from those whose workers err together (w = 1).
+Items whose class is known (gold) show all of it: they choose T and v where there are any.
+All parts rise with the evidence, so their mean does; none changes a label.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Codes, Floats, Labels
 
 TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
-VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.4, 9)  # they never outweigh the model
+VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
 # Few hidden answers say little: a normal prior on log T with this standard deviation.
 PRIOR_WIDTH = 1.0
 SHARED_ERRORS = 1.5
@@ -37,44 +40,80 @@ VOTE_SHRINKAGE = 2.0
 MANY_SHRINKAGE = 10.0  # where there are so many that noise would be taken for overconfidence
 # What gold items choose from; one of them that is certain and wrong must not decide alone.
 GOLD_TEMPERATURES: Floats = np.geomspace(0.3, 60.0, 25)
-GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.9, 7)
+GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.5, 7)
+GOLD_PRIOR_WIDTH = 0.5
 VOTES_PRIOR_WIDTH = 0.3
 GOLD_FLOOR = 1e-6
 # A vote share understates: two to one is more than two thirds. For the forecast it is squared.
 VOTE_SHARPNESS = 0.5
-# How near, at the least, a class that the votes prefer may come to the label.
+# How near a class that the votes or the pool prefer may come to the label, where it was farther.
 JUST_AHEAD = 1e-6
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What posteriors are softened by; the defaults leave them as they are."""
+    """What posteriors are softened by; the defaults leave a single method's as they are."""
 
     temperature: float = 1.0
     votes: float = 0.0
+    weight: float = 1.0
 
-    def __call__(self, posteriors: Floats, labels: Labels) -> Floats:
-        """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain."""
+    def __call__(self, posteriors: Floats, labels: Labels, pooled: Floats | None = None) -> Floats:
+        """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
+
+        `pooled` is the members' logarithmic pool, for a single method its posteriors again.
+        """
         shares = vote_shares(labels) if self.votes > 0.0 else None
-        return self.soften(posteriors, shares, labels.gold)
+        return self.soften(posteriors, shares, labels.gold, pooled)
 
-    def soften(self, posteriors: Floats, shares: Floats | None, gold: Codes | None) -> Floats:
+    def soften(
+        self,
+        posteriors: Floats,
+        shares: Floats | None,
+        gold: Codes | None,
+        pooled: Floats | None = None,
+    ) -> Floats:
         """The same of some items, given their vote shares (None: they have no weight)."""
-        softened = temper(posteriors, self.temperature)
+        softened = temper(posteriors if pooled is None else pooled, self.temperature)
         if shares is not None:
             softened = _mixed(softened, shares, self.votes)
+        written = _mixed(posteriors, softened, self.weight)
         if gold is not None:
-            clamp(softened, gold)
-        return softened
+            clamp(written, gold)
+        return written
+
+
+def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
+    """The normalised product of posteriors, each to the power of its share, (n, n_classes)."""
+    if len(posteriors) == 1:
+        return posteriors[0]
+    logs: Floats = np.average([logs_of(of_one) for of_one in posteriors], axis=0, weights=shares)
+    return normalised(logs)
+
+
+def logs_of(posteriors: Floats) -> Floats:
+    """Their logarithms; what is ruled out is all but ruled out, (n, n_classes)."""
+    logs: Floats = np.log(np.maximum(posteriors, 1e-300))
+    return logs
+
+
+def normalised(logs: Floats) -> Floats:
+    """Posteriors of logarithms, (n, n_classes)."""
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    posteriors: Floats = chances / chances.sum(axis=1, keepdims=True)
+    return posteriors
 
 
 def temper(posteriors: Floats, temperature: float) -> Floats:
     """posteriors^(1/T), (n, n_classes), rows normalised, in logs."""
-    scores = np.log(np.maximum(posteriors, 1e-300)) / temperature
-    scores -= scores.max(axis=1, keepdims=True)
-    softened = np.exp(scores)
-    tempered: Floats = softened / softened.sum(axis=1, keepdims=True)
-    return tempered
+    return normalised(logs_of(posteriors) / temperature)
+
+
+def times(posteriors: Floats, shares: Floats) -> Floats:
+    """Posteriors times vote shares, (n, n_classes), rows normalised."""
+    joint = shares * posteriors
+    product: Floats = joint / joint.sum(axis=1, keepdims=True)
+    return product
 
 
 def vote_shares(labels: Labels) -> Floats:
@@ -90,36 +129,43 @@ def shares_of(totals: Floats) -> Floats:
     return normalised
 
 
-def _mixed(softened: Floats, shares: Floats, weight: float) -> Floats:
-    """Posteriors and vote shares, (n, n_classes); the votes weigh less where they would change the
-    label: then they only make it as doubtful as can be.
+def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
+    """The mean of two posteriors, (n, n_classes), `weight` that of the second. It weighs less where
+    it would change the first's label: then it only makes it as doubtful as can be.
     """
-    rows = np.arange(len(softened))
-    label = softened.argmax(axis=1)
-    ahead = softened[rows, label][:, None] - softened
-    against = np.maximum(shares - shares[rows, label][:, None], 0.0)
+    rows = np.arange(len(first))
+    label = first.argmax(axis=1)
+    ahead = first[rows, label][:, None] - first
+    against = np.maximum(second - second[rows, label][:, None], 0.0)
     # class c overtakes the label at weight ahead / (ahead + against)
+    room = np.maximum(ahead - JUST_AHEAD, 0.0)
     with np.errstate(invalid="ignore"):
-        most = np.where(against > 0.0, ahead / (ahead + against), 1.0).min(axis=1)
-    weights = np.minimum(weight, (1.0 - JUST_AHEAD) * most)[:, None]
-    mixed: Floats = (1.0 - weights) * softened + weights * shares
+        most = np.where(against > 0.0, room / (ahead + against), 1.0).min(axis=1)
+    weights = np.minimum(weight, most)[:, None]
+    mixed: Floats = (1.0 - weights) * first + weights * second
     return mixed
 
 
 def calibration_surface(
-    labels: Labels, posteriors: Floats, hidden: Triplets, *, many: bool = False
+    labels: Labels,
+    posteriors: Floats,
+    hidden: Triplets,
+    pooled: Floats | None = None,
+    *,
+    many: bool = False,
 ) -> Floats:
     """Summed log score of hidden answers at every (TEMPERATURES, VOTE_WEIGHTS).
 
-    labels and posteriors are of what was kept. Mixing posteriors mixes their forecasts. Of `many`
-    answers the votes have no weight: there they would make up for nothing but noisy confusions.
+    labels, posteriors and their `pooled` counterparts (the same for a single method) are of what
+    was kept. Mixing posteriors mixes their forecasts. Of `many` answers the votes have no weight:
+    there they would make up for nothing but noisy confusions.
     """
+    of_items = (posteriors if pooled is None else pooled)[hidden.items]
     if many:
         said = _forecast(labels, posteriors, MANY_SHRINKAGE, hidden)[1]
-        return surface_of_many(posteriors[hidden.items], said)
+        return surface_of_many(of_items, said)
     shares = temper(vote_shares(labels), VOTE_SHARPNESS)
     by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
-    of_items = posteriors[hidden.items]
     said = _forecast(labels, posteriors, MODEL_SHRINKAGE, hidden)[1]
     surface = np.empty((len(TEMPERATURES), len(VOTE_WEIGHTS)))
     for at, temperature in enumerate(TEMPERATURES):
@@ -157,34 +203,31 @@ def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
         left, middle, right = posterior[top - 1 : top + 2, column]
         bend = left - 2.0 * middle + right
         peak += float(0.5 * (left - right) / bend * (logs[1] - logs[0])) if bend < 0 else 0.0
-    power = SHARED_ERRORS if peak > 0 else 1.0
-    return Calibration(float(np.exp(power * peak)), float(VOTE_WEIGHTS[column]))
-
-
-def gold_calibration(
-    posteriors: Floats, labels: Labels, gold: Codes, hidden: Calibration
-) -> Calibration:
-    """The calibration that gold items ask for, near the one that hidden answers ask for.
-
-    posteriors and labels did not know the gold items; `gold` (n_items,) has -1 elsewhere.
-    """
-    rows = np.flatnonzero(gold >= 0)
-    return calibration_of_known(posteriors[rows], vote_shares(labels)[rows], gold[rows], hidden)
+    return Calibration(SHARED_ERRORS * float(np.exp(peak)), float(VOTE_WEIGHTS[column]))
 
 
 def calibration_of_known(
-    known: Floats, shares: Floats, classes: Codes, hidden: Calibration
+    known: Floats,
+    shares: Floats,
+    classes: Codes,
+    hidden: Calibration,
+    pooled: Floats | None = None,
 ) -> Calibration:
-    """The same, given only the gold items: posteriors, vote shares (n, n_classes), classes."""
+    """The calibration that gold items ask for, near the one that hidden answers ask for.
+
+    Of the gold items: the mean posteriors of fits that did not know them, vote shares, pooled
+    posteriors, (n, n_classes) each, and classes (n,).
+    """
     right = np.arange(len(classes)), classes
+    usual = hidden.weight * np.log(hidden.temperature), hidden.weight * hidden.votes
     best, most = hidden, -np.inf
     for temperature in GOLD_TEMPERATURES:
-        softened = temper(known, temperature)
-        away = np.log(temperature / hidden.temperature) / PRIOR_WIDTH
+        away = (np.log(temperature) - usual[0]) / GOLD_PRIOR_WIDTH
         for votes in GOLD_VOTE_WEIGHTS:
-            mixed = _mixed(softened, shares, votes)
-            score = float(np.log(np.maximum(mixed[right], GOLD_FLOOR)).sum())
-            score -= 0.5 * (away**2 + ((votes - hidden.votes) / VOTES_PRIOR_WIDTH) ** 2)
+            asked = Calibration(float(temperature), float(votes))
+            written = asked.soften(known, shares, None, pooled)
+            score = float(np.log(np.maximum(written[right], GOLD_FLOOR)).sum())
+            score -= 0.5 * (away**2 + ((votes - usual[1]) / VOTES_PRIOR_WIDTH) ** 2)
             if score > most:
-                best, most = Calibration(float(temperature), float(votes)), score
+                best, most = asked, score
     return best

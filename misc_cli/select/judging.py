@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from misc_cli.aggregators.confusion.em import expected_counts
 from misc_cli.core.holdout import Triplets, fold_plan, folds
 from misc_cli.core.types import (
     Aggregation,
@@ -20,15 +21,20 @@ from misc_cli.core.types import (
     ignore_iteration,
     without_posteriors,
 )
+from misc_cli.core.votes import SparseVotes
 from misc_cli.select.calibrate import (
     Calibration,
     best_calibration,
+    calibration_of_known,
     calibration_surface,
-    gold_calibration,
+    pool,
+    times,
+    vote_shares,
 )
 from misc_cli.select.choose import NO_SHARE, lead, null_score, standard_error
 from misc_cli.select.leaderboard import Score, joined
 from misc_cli.select.processes import Deadline, run_all
+from misc_cli.select.together import looked_at, together
 from misc_cli.select.trial import Candidate, Method, Trial, hard_score, try_method
 
 # Fewer answers than this are over before another process could start.
@@ -63,6 +69,7 @@ class Judging:
         most_folds: int | None = None,
     ) -> None:
         self.labels = labels
+        self.seed = seed
         self.on_iteration = on_iteration
         self.lighten = lighten
         self.deadline = deadline or Deadline(None)
@@ -237,17 +244,42 @@ class Judging:
         return np.concatenate([hard_score(kept, of, hidden) for (kept, hidden), of in pairs])
 
     def calibration(
-        self, posteriors: Sequence[Floats], members: Sequence[Candidate], shares: Sequence[float]
+        self, scores: Sequence[Score], shares: Sequence[float], first: Score
     ) -> Calibration:
-        """The calibration of the weighted mean of these members, given its posteriors per fold.
+        """The calibration of the weighted mean of these candidates.
 
-        Where items are known, fits that did not know them are judged by them.
+        The `first` method's fits tell whether workers err together. Where items are known, fits
+        that did not know them are judged by them.
         """
-        pairs = zip(self.folds, posteriors, strict=True)
         many = self.labels.votes.n_votes >= MANY_ANSWERS
-        by_hidden = best_calibration(
-            [calibration_surface(kept, of, hidden, many=many) for (kept, hidden), of in pairs]
-        )
+        means = self.mean_posteriors(scores, shares)
+        surfaces = []
+        for fold, (kept, hidden) in enumerate(self.folds):
+            pooled = pool([score.posteriors[fold] for score in scores], shares)
+            surfaces.append(calibration_surface(kept, means[fold], hidden, pooled, many=many))
+        counts = expected_counts(self.folds[0][0], first.posteriors[0])
+        by_hidden = replace(best_calibration(surfaces), weight=self._together(counts))
+        return self.by_gold([score.candidate for score in scores], shares, by_hidden)
+
+    def _together(self, counts: Floats) -> float:
+        """How surely workers err together, given what they are expected to have said."""
+        votes = self.labels.votes
+        assert isinstance(votes, SparseVotes)
+        matrix = votes.matrix[looked_at(self.labels.items, votes.n_votes, self.seed)]
+        return together(matrix.indptr, matrix.indices, counts, self.seed)
+
+    def by_gold(
+        self,
+        members: Sequence[Candidate],
+        shares: Sequence[float],
+        by_hidden: Calibration,
+        *,
+        by_votes: bool = False,
+    ) -> Calibration:
+        """The calibration that gold items ask for, if there are any; else as it was.
+
+        `by_votes` as in `mean_of`.
+        """
         gold = self.labels.gold
         if gold is None or not (gold >= 0).any():
             return by_hidden
@@ -257,8 +289,13 @@ class Judging:
             return try_method(member.method, unaware, None)[-1].posteriors
 
         fitted = list(run_all(attempt, members, deadline=Deadline(None), parallel=self.big))
-        mean: Floats = np.average(fitted, axis=0, weights=shares)
-        return gold_calibration(mean, unaware, gold, by_hidden)
+        rows = np.flatnonzero(gold >= 0)
+        said = vote_shares(unaware)[rows]
+        known = [posteriors[rows] for posteriors in fitted]
+        if by_votes:
+            known = [times(posteriors, said) for posteriors in known]
+        mean: Floats = np.average(known, axis=0, weights=shares)
+        return calibration_of_known(mean, said, gold[rows], by_hidden, pool(known, shares))
 
     def _report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"

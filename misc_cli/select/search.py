@@ -34,7 +34,7 @@ from misc_cli.core.types import (
     without_posteriors,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.select.calibrate import Calibration, vote_shares
+from misc_cli.select.calibrate import Calibration, pool, times, vote_shares
 from misc_cli.select.choose import SIGNIFICANT, lead, weights
 from misc_cli.select.incumbent import Staying, staying
 from misc_cli.select.judging import MANY_ANSWERS, Judging
@@ -144,12 +144,13 @@ def search(
         by_votes = True
         candidates, shares = [Candidate(fallback)], [1.0]
         warn_of_the_null(fallback)
+        if calibrate and labels.gold is not None:
+            calibration = work.by_gold(candidates, shares, Calibration(), by_votes=True)
         fitted = work.fit(candidates)
     else:
         candidates = [score.candidate for score in kept]
         if calibrate and any(member.method.calibratable for member in candidates):
-            per_fold = work.mean_posteriors(kept, shares)
-            calibration = work.calibration(per_fold, candidates, shares)
+            calibration = work.calibration(kept, shares, scores[0])
         fitted = work.refit(kept)
     found = [trial.aggregation for trial in fitted]
     result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
@@ -263,8 +264,8 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
     shares = [1.0 / len(candidates)] * len(candidates)
     calibration = None
     if work.folds and calibrate and any(method.calibratable for method in methods):
-        per_fold = work.mean_posteriors(work.score(methods), shares)
-        calibration = work.calibration(per_fold, candidates, shares)
+        scores = work.score(methods)
+        calibration = work.calibration(scores, shares, scores[0])
     fitted = [trial.aggregation for trial in work.fit(candidates)]
     result = mean_of(work.labels, fitted, shares, calibration=calibration)
     selection = {
@@ -310,7 +311,7 @@ def calibration_of(
         return None
     many = labels.votes.n_votes >= MANY_ANSWERS
     scores = work.score([method], whole=whole if many else None)
-    return work.calibration(scores[-1].posteriors, [scores[-1].candidate], [1.0])
+    return work.calibration(scores[-1:], [1.0], scores[-1])
 
 
 def mean_of(
@@ -327,12 +328,14 @@ def mean_of(
     """
     posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
     if by_votes:
-        joint = vote_shares(labels) * posteriors
-        posteriors = joint / joint.sum(axis=1, keepdims=True)
+        posteriors = times(posteriors, vote_shares(labels))
         if labels.gold is not None:
             clamp(posteriors, labels.gold)
     if calibration is not None:
-        posteriors = calibration(posteriors, labels)
+        pooled = None
+        if len(fitted) > 1:
+            pooled = pool([of_one.posteriors for of_one in fitted], shares)
+        posteriors = calibration(posteriors, labels, pooled)
     if len(fitted) == 1:
         return replace(fitted[0], posteriors=posteriors, predictor=None)
     return Aggregation(

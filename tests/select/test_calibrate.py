@@ -79,11 +79,11 @@ def test_the_surface_is_the_log_score_of_mixed_forecasts() -> None:
 def test_the_best_calibration_is_the_peak_of_the_surface_between_its_temperatures() -> None:
     curve = -500.0 * (np.log(TEMPERATURES) - np.log(2.3)) ** 2
     found = best_calibration([curve[:, None] - 900.0 * (VOTE_WEIGHTS - 0.1) ** 2])
-    assert found.temperature == pytest.approx(2.3**1.5, rel=0.01)
+    assert found.temperature == pytest.approx(1.5 * 2.3, rel=0.01)
     assert found.votes == pytest.approx(0.1)
-    # nothing known: the prior says to leave confidences alone
+    # nothing known: hidden answers never show all of it
     nothing = best_calibration([np.zeros((len(TEMPERATURES), len(VOTE_WEIGHTS)))])
-    assert nothing.temperature == pytest.approx(1.0, rel=0.05)
+    assert nothing.temperature == pytest.approx(1.5, rel=0.05)
     assert nothing.votes == 0.0
 
 
