@@ -197,6 +197,7 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
 
 
 def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
+    from misc_cli.run import plan
     from misc_cli.select.search import calibration_of
     from misc_cli.select.trial import Method
 
@@ -206,7 +207,14 @@ def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
     else:
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = Method(name, aggregator, methods.completer, loop)
-    calibration = calibration_of(method, labels, methods.settings.seed, found.aggregation)
+    cells = (labels.n_workers + 1) * labels.n_items
+    calibration = calibration_of(
+        method,
+        labels,
+        methods.settings.seed,
+        found.aggregation,
+        judge_completion=cells <= plan.MAX_TRIED_CELLS,
+    )
     return calibrated_by(found, labels, calibration)
 
 

@@ -28,6 +28,7 @@ from misc_cli.aggregators.confusion.em import confusions_of
 from misc_cli.core.holdout import FLOOR, Triplets
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.select.together import evidence
 
 TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
 VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
@@ -52,11 +53,16 @@ JUST_AHEAD = 1e-6
 
 @dataclass(frozen=True)
 class Calibration:
-    """What posteriors are softened by; the defaults leave a single method's as they are."""
+    """What posteriors are softened by; the defaults leave a single method's as they are.
+
+    `evidence` says that they rest on answers that were never given (a completed matrix): they
+    choose the labels, and the answers that were given say how sure each is.
+    """
 
     temperature: float = 1.0
     votes: float = 0.0
     weight: float = 1.0
+    evidence: bool = False
 
     def __call__(self, posteriors: Floats, labels: Labels, pooled: Floats | None = None) -> Floats:
         """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
@@ -64,6 +70,9 @@ class Calibration:
         `pooled` is the members' logarithmic pool, for a single method its posteriors again.
         """
         shares = vote_shares(labels) if self.votes > 0.0 else None
+        if self.evidence:
+            pooled = evidence(labels, posteriors)
+            posteriors = _mixed(posteriors, pooled, 1.0)
         return self.soften(posteriors, shares, labels.gold, pooled)
 
     def soften(

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion.em import shrunk_rows
+from misc_cli.aggregators.confusion.em import confusions_of, shrunk_rows
 from misc_cli.core.draw import SEEDS, Names, item_keys, mixed
 from misc_cli.core.logdomain import normalise_scores
-from misc_cli.core.types import Codes, Floats
+from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.core.votes import SparseVotes
 
 FAKES = 10
 # Items are drawn by their names until they have about so many answers: more prove nothing more.
@@ -58,6 +59,19 @@ class Pattern:
         return np.bincount(self.items, values, minlength=self.n_items).astype(np.float64)
 
 
+def evidence(labels: Labels, posteriors: Floats) -> Floats:
+    """What the answers that were given say of every item, (n_items, K).
+
+    Workers are taken to be as these posteriors make them look.
+    """
+    assert isinstance(labels.votes, SparseVotes)
+    matrix = labels.votes.matrix
+    pattern, classes = _pattern(matrix.indptr, matrix.indices, labels.n_classes)
+    confusions = confusions_of(labels, posteriors, SHRINKAGE)
+    sizes = posteriors.sum(axis=0) + 1.0
+    return _posteriors(pattern, classes, confusions, sizes / sizes.sum())
+
+
 def together(
     pointers: npt.NDArray[np.integer],
     columns: npt.NDArray[np.integer],
@@ -80,10 +94,7 @@ def standard_errors(
     seed: int = 0,
 ) -> float:
     """By how many standard errors answers agree more than those of crowds that are made up."""
-    n_items, n_classes = len(pointers) - 1, counts.shape[1]
-    workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
-    items = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pointers))
-    pattern = Pattern(items, workers, n_items)
+    pattern, classes = _pattern(pointers, columns, counts.shape[1])
     confusions = shrunk_rows(counts, SHRINKAGE)
     said = counts.sum(axis=(0, 2))
     prior = (said + 1.0) / (said + 1.0).sum()
@@ -93,14 +104,24 @@ def standard_errors(
     made = []
     for _ in range(FAKES):
         drawn = _draw(posteriors, random)
-        answers = _draw(confusions[workers, drawn[items]], random)
+        answers = _draw(confusions[pattern.workers, drawn[pattern.items]], random)
         found = _posteriors(pattern, answers, confusions, prior)
         made.append(_agreement(pattern, answers, confusions, found))
-    spread = n_items * float(np.mean([of_items.var() for of_items in made]))
+    spread = pattern.n_items * float(np.mean([of_items.var() for of_items in made]))
     if spread <= 0.0:
         return 0.0
     ahead = real.sum() - np.mean([of_items.sum() for of_items in made])
     return float(ahead / np.sqrt(spread * (1.0 + 1.0 / FAKES)))
+
+
+def _pattern(
+    pointers: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], n_classes: int
+) -> tuple[Pattern, Codes]:
+    """The pattern of votes and their classes, (n_votes,)."""
+    n_items = len(pointers) - 1
+    workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
+    items = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pointers))
+    return Pattern(items, workers, n_items), classes
 
 
 def _draw(chances: Floats, random: np.random.Generator) -> Codes:
