@@ -3,7 +3,9 @@
 usage: python accuracy.py [--only SET ...] [--auto] [--gold] [--root DIRECTORY]
 Every set is run under the default preset: automatically, and with each method by name (--auto
 leaves these out). Regret is auto's error less that of the best named method, picked with truth.
-With --gold, 50 items with truth are given as gold, 20 times; the others judge the calibration.
+With --gold, 50 items with truth are given as gold, 20 times; the others judge the calibration. The
+methods stay those that were chosen without gold, and a slow one begins where it ended without: the
+fits that gold items judge do not know them either way. Completed labels stay as they are.
 Prints markdown and writes it to benchmarks/out/accuracy.md. Set OPENBLAS_NUM_THREADS=1, as the
 command does for itself.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +24,14 @@ import pandas as pd
 
 import misc_cli
 from misc_cli.core.encode import encode_truth
-from misc_cli.core.types import Floats, KnownLabels
+from misc_cli.core.types import Aggregation, Codes, Floats, Labels, ignore_iteration
 from misc_cli.evaluate.metrics import calibration_error, expected_error, wrong_among_least_sure
 from misc_cli.io.read import ReadOptions, read_known
+from misc_cli.run.outcome import Outcome
+from misc_cli.select.calibrate import Calibration, calibration_of_known, pool, times, vote_shares
+from misc_cli.select.search import mean_of
+from misc_cli.select.trial import Candidate
+from misc_cli.select.trial import fits as fits_of
 
 TWELVE = (
     *("web", "bm", "rte", "dog", "temp", "bluebirds"),
@@ -84,10 +92,10 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
     auto = misc_cli.aggregate(answers)
     seconds = time.perf_counter() - started
     truth = encode_truth(auto.outcome.labels, known)
-    raw = misc_cli.aggregate(answers, calibrate=False).outcome.aggregation.posteriors
     posteriors = auto.outcome.aggregation.posteriors
     selection = auto.outcome.selection
     assert selection is not None
+    plain, raw = uncalibrated(auto.outcome)
     row = Row(
         place.name,
         100.0 * expected_error(posteriors, truth),
@@ -101,36 +109,71 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
         found = misc_cli.aggregate(answers, aggregator=method, calibrate=False)
         row.named[method] = 100.0 * expected_error(found.outcome.aggregation.posteriors, truth)
     if gold:
-        row.gold_calibration = with_gold(answers, known, truth)
+        row.gold_calibration = with_gold(auto.outcome, plain, truth)
     return row
 
 
-def of_confidence(posteriors: Floats, truth: np.ndarray) -> float:
+def of_confidence(posteriors: Floats, truth: Codes) -> float:
     """Expected calibration error of the items with truth."""
     judged = truth >= 0
     sure = posteriors[judged]
     return calibration_error(sure.max(axis=1), sure.argmax(axis=1) == truth[judged])
 
 
-def with_gold(answers: pd.DataFrame, known: KnownLabels, truth: np.ndarray) -> float:
+def uncalibrated(outcome: Outcome) -> tuple[list[Aggregation], Floats]:
+    """The chosen methods' fits and the posteriors that come of them; completed labels, which the
+    automatic choice does not calibrate, are not fitted again.
+    """
+    if any(member.method.completer is not None for member in outcome.members):
+        return [], outcome.aggregation.posteriors
+    by_votes, shares = weighing(outcome)
+    plain = [fitted(member, outcome.labels) for member in outcome.members]
+    return plain, mean_of(outcome.labels, plain, shares, by_votes=by_votes).posteriors
+
+
+def weighing(outcome: Outcome) -> tuple[bool, list[float]]:
+    """Whether the votes count, and the methods' weights."""
+    assert outcome.selection is not None
+    return bool(outcome.selection.get("fallback")), list(outcome.selection["weights"].values())
+
+
+def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> float:
     """Mean calibration error of the other items over draws of gold items."""
+    labels, members = outcome.labels, outcome.members
+    by_votes, shares = weighing(outcome)
+    hidden = None if outcome.calibration is None else Calibration(**outcome.calibration)
+    said = vote_shares(labels)
+    judged = np.flatnonzero((truth >= 0) & (truth < labels.n_classes))
     errors = []
-    judged = np.flatnonzero(truth >= 0)
     for draw in range(GOLD_DRAWS):
         random = np.random.default_rng(draw)
-        taken = random.choice(len(known.items), min(GOLD_ITEMS, len(judged) // 2), replace=False)
-        table = pd.DataFrame(
-            {
-                "item": known.items.take(taken).to_pylist(),
-                "label": known.labels.take(taken).to_pylist(),
-            }
+        rows = random.choice(judged, min(GOLD_ITEMS, len(judged) // 2), replace=False)
+        others = truth.copy()
+        others[rows] = -1
+        if not plain:
+            errors.append(of_confidence(outcome.aggregation.posteriors, others))
+            continue
+        gold = np.full(labels.n_items, -1, dtype=np.int32)
+        gold[rows] = truth[rows]
+        known = [
+            times(one.posteriors[rows], said[rows]) if by_votes else one.posteriors[rows]
+            for one in plain
+        ]
+        mean = np.average(known, axis=0, weights=shares)
+        calibration = calibration_of_known(
+            mean, said[rows], gold[rows], hidden or Calibration(), pool(known, shares)
         )
-        outcome = misc_cli.aggregate(answers, gold=table).outcome
-        fixed = outcome.labels.gold
-        assert fixed is not None
-        others = np.where(fixed >= 0, -1, truth)
-        errors.append(of_confidence(outcome.aggregation.posteriors, others))
+        taught = replace(labels, gold=gold)
+        fits = [fitted(member, taught, whole) for member, whole in zip(members, plain, strict=True)]
+        written = mean_of(taught, fits, shares, by_votes=by_votes, calibration=calibration)
+        errors.append(of_confidence(written.posteriors, others))
     return float(np.mean(errors))
+
+
+def fitted(member: Candidate, labels: Labels, whole: Aggregation | None = None) -> Aggregation:
+    """A member on these answers; `whole` is its fit without gold."""
+    *_, (_, found) = fits_of(member.method, labels, None, ignore_iteration, whole)
+    return found
 
 
 def line(row: Row) -> str:
