@@ -44,7 +44,7 @@ class Fit:
     aggregation: Aggregation
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
-    calibration: Mapping[str, float] | None = None
+    calibration: Mapping[str, Any] | None = None
     mixture: Mixture | None = None
     members: Sequence[Candidate] = ()
 

@@ -42,7 +42,7 @@ class Outcome:
     truth: Codes | None = None
     loop: Mapping[str, Any] | None = None
     selection: Mapping[str, Any] | None = None
-    calibration: Mapping[str, float] | None = None
+    calibration: Mapping[str, Any] | None = None
     mixture: Mixture | None = None
     compared: Pairs | None = None
     members: Sequence[Candidate] = ()
