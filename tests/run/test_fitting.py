@@ -59,7 +59,7 @@ def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, o
     assert found.aggregation.posteriors.tobytes() == named.aggregation.posteriors.tobytes()
 
 
-def test_majority_vote_and_completed_labels_stay_raw() -> None:
+def test_majority_vote_stays_raw_and_completed_labels_rest_on_given_answers() -> None:
     alone = fitted(aggregator="mv")
     declined = fitted(aggregator="mv", completer="auto", passes=1)
     assert declined.selection is not None
@@ -69,9 +69,10 @@ def test_majority_vote_and_completed_labels_stay_raw() -> None:
     completed = fitted(**settled, final="completed")
     with pytest.warns(MiscWarning, match="only one answer per item"):
         single = fitted(replace(CROWD, items=1_200, answers_per_item=1))
-    raw = [alone, declined, completed, single]
-    assert [outcome.calibration for outcome in raw] == [None] * 4
-    assert fitted(**settled).calibration is not None
+    assert [outcome.calibration for outcome in (alone, declined, single)] == [None] * 3
+    for outcome, rests in ((completed, True), (fitted(**settled), False)):
+        assert outcome.calibration is not None
+        assert outcome.calibration["evidence"] == rests
 
 
 def test_a_completed_run_is_calibrated_after_the_passes_that_it_made() -> None:
@@ -185,7 +186,8 @@ def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
     named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1}
     with pytest.warns(MiscWarning, match="31 workers were grouped into"):
         outcome = fitted(**named, max_cells=300 * 20)
-    assert outcome.calibration is None
+    assert outcome.calibration is not None
+    assert outcome.calibration["evidence"]
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match="GiB are free"):
         fitted(**named)

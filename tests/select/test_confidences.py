@@ -9,13 +9,15 @@ import pytest
 
 from misc_cli.aggregators.confusion.em import expected_counts
 from misc_cli.core.decide import decide
-from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.core.types import Codes, Floats, Labels, ignore_iteration
 from misc_cli.core.votes import SparseVotes
 from misc_cli.evaluate.metrics import calibration_error
+from misc_cli.loop.settings import Loop
 from misc_cli.run import plan, registry
 from misc_cli.select.calibrate import Calibration, pool
 from misc_cli.select.search import calibration_of, search
 from misc_cli.select.together import MOST_ANSWERS, looked_at, standard_errors
+from misc_cli.select.trial import Method, fits
 from tests.crowds import labels_from
 from tests.select.crowds import method, simulated
 
@@ -151,3 +153,19 @@ def test_gold_items_also_calibrate_the_votes() -> None:
     others = slice(50, None)
     before, after = (sureness(each.aggregation.posteriors[others], truth[others]) for each in found)
     assert after < before
+
+
+def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
+    """A completed matrix is all but unanimous, which proves nothing."""
+    labels, truth = misled(3)
+    completer = registry.create("completer", "tucker", ranks=(3, 6, 3))
+    loop = Loop(passes=2, final="completed")
+    tucker = Method("tucker", method("ds-em").aggregator, completer, loop)
+    *_, (_, found) = fits(tucker, labels, None, ignore_iteration)
+    raw = found.posteriors
+    calibration = calibration_of(tucker, labels)
+    assert calibration is not None
+    assert calibration.evidence
+    written = calibration(raw, labels)
+    assert (decide(written).label == decide(raw).label).all()
+    assert sureness(written, truth) < 0.6 * sureness(raw, truth)
