@@ -144,7 +144,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     default="local",
     show_default=True,
     help="Where the answers live: in memory, in files (disk) or on a Dask cluster; the latter two "
-    "run mv, one-coin, ds-em, ds-mf and take -o FOLDER/ for labels in parts.",
+    "take -o FOLDER/ for labels in parts.",
 )
 @options.option(
     "--spill",

@@ -95,6 +95,10 @@ class ClusterEngine:
     def n_classes(self) -> int:
         return len(self.vocabulary.classes)
 
+    @property
+    def ordered(self) -> bool:
+        return self.vocabulary.ordered
+
     def whole(self, name: str) -> None:
         return None
 

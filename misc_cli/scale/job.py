@@ -31,7 +31,7 @@ from misc_cli.scale.labels import Judge, Verdicts
 from misc_cli.scale.pace import Expecting
 
 # What runs on every engine; the rest is for one machine's memory.
-METHODS = ("mv", "one-coin", "ds-em", "ds-mf")
+METHODS = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc", "mmce-c", "mmce-o")
 
 
 class SpreadEngine(Engine, Protocol):

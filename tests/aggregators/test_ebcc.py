@@ -13,6 +13,7 @@ from scipy.stats import dirichlet
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.aggregators.ebcc.sweep import Priors, Restart, sweep
 from misc_cli.core.encode import encode
+from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.types import Answers, Codes, Floats, Iteration, Labels
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.evaluate.metrics import expected_error
@@ -67,11 +68,10 @@ def test_a_sweep_is_the_mean_field_update_written_out_in_loops() -> None:
             bound += sum(_minus_divergence(mu[w, c, m], prior_rows[c]) for m in range(subtypes))
 
     counts = (mu - prior_rows[:, None]).transpose(0, 3, 1, 2).reshape(n_workers, n_classes, 4)
-    run = Restart(
-        0, joint.sum(axis=2), np.array([0, 0, 1, 1]), joint.sum(axis=0).ravel(), counts.copy()
-    )
-    swept = sweep(labels, Priors(prior_rows, 0.05, subtypes, prior_classes), run)
-    np.testing.assert_allclose(swept.posteriors, expected.sum(axis=2), rtol=1e-12)
+    run = Restart(0, np.array([0, 0, 1, 1]), joint.sum(axis=0).ravel(), counts.copy())
+    engine = LocalEngine(labels.votes, {run.slot: joint.sum(axis=2)})
+    (swept,) = sweep(engine, Priors(prior_rows, 0.05, subtypes, prior_classes), [run])
+    np.testing.assert_allclose(engine.whole(run.slot), expected.sum(axis=2), rtol=1e-12)
     np.testing.assert_allclose(swept.subtype_sizes, expected.sum(axis=0).ravel(), rtol=1e-12)
     assert swept.elbo == pytest.approx(bound, rel=1e-12)
 

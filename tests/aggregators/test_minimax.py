@@ -254,9 +254,9 @@ def test_teams_of_workers_and_parts_of_items_do_not_matter(
     whole = method(max_iter=4, tol=0)(labels)
     monkeypatch.setattr(minimax_steps, "PART", 300)
     in_parts = method(max_iter=4, tol=0)(labels)
-    np.testing.assert_allclose(in_parts.posteriors, whole.posteriors, atol=1e-5)
-    np.testing.assert_allclose(in_parts.confusions, whole.confusions, atol=1e-5)
-    assert in_parts.objective == pytest.approx(whole.objective, rel=1e-7)
+    np.testing.assert_allclose(in_parts.posteriors, whole.posteriors, atol=1e-10)
+    np.testing.assert_allclose(in_parts.confusions, whole.confusions, atol=1e-10)
+    assert in_parts.objective == pytest.approx(whole.objective, rel=1e-12)
 
 
 @pytest.mark.parametrize("method", [MinimaxEntropy, OrdinalMinimaxEntropy])

@@ -27,7 +27,15 @@ from misc_cli.core.types import Iteration
 from misc_cli.io import stream
 from misc_cli.io.options import ReadOptions
 from misc_cli.run import plan, registry
-from tests.scale.crowds import METHODS, Row, crowd, write_csv, write_parquet
+from tests.scale.crowds import (
+    METHODS,
+    ORDER,
+    WITH_ITEM_PARAMETERS,
+    Row,
+    crowd,
+    write_csv,
+    write_parquet,
+)
 from tests.scale.test_choice import aggregate as aggregate_calibrated
 from tests.scale.test_choice import simulated
 
@@ -111,9 +119,9 @@ def aggregate(*words: str, output: str = "labels.csv") -> int:
     return run(["aggregate", *words, "-o", output, "-q", "--no-calibrate"])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *WITH_ITEM_PARAMETERS])
 def test_a_cluster_gives_the_labels_of_memory(method: str, cluster: Cluster) -> None:
-    words = ("--aggregator", method, "--probabilities")
+    words = ("--aggregator", method, "--probabilities", *ORDER)
     assert aggregate("answers.csv", *words, output="here.csv") == 0
     there = ("--engine", "dask", "--scheduler", cluster.address)
     assert aggregate("answers.csv", *words, *there, output="there.csv") == 0
@@ -205,11 +213,16 @@ def test_no_scheduler_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("moment", ["between sweeps", "during a sweep", "before the labels"])
-def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows: list[Row]) -> None:
-    """Its items are read again elsewhere, and their rows made again from the shared state."""
+@pytest.mark.parametrize("name", ["ds-em", "ebcc", "mmce-c"])
+def test_a_killed_worker_changes_no_posterior(
+    name: str, moment: str, tmp_path: Path, rows: list[Row]
+) -> None:
+    """Its items are read again elsewhere, and their rows made again from the shared state: of mmce
+    round by round, since each one's rows follow from the last one's."""
     from misc_cli.scale import cluster as dask_engine
 
-    method = registry.create("aggregator", "ds-em", tol=0.0, max_iter=12)
+    few: dict[str, Any] = {"restarts": 10} if name == "ebcc" else {}
+    method = registry.create("aggregator", name, tol=0.0, max_iter=12, **few)
     expected = _posteriors_here(method)
     made = Cluster(tmp_path)
     try:
@@ -218,9 +231,9 @@ def test_a_killed_worker_changes_no_posterior(moment: str, tmp_path: Path, rows:
         made.ready(2)
 
         def kill(line: Iteration) -> None:
-            if line.iteration == 6 and moment == "between sweeps":
+            if len(changes) == 6 and moment == "between sweeps":
                 made.workers[0].kill()
-            if line.iteration == 6 and moment == "during a sweep":
+            if len(changes) == 6 and moment == "during a sweep":
                 # it takes the next task and does not finish it; the other one does
                 made.workers[0].send_signal(signal.SIGSTOP)
                 threading.Timer(2.0, made.workers[0].kill).start()

@@ -11,7 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 Row = tuple[str, str, str]
-METHODS = ("mv", "one-coin", "ds-em", "ds-mf")
+METHODS = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc")
+# Their rows follow from earlier rows, so Spark, which keeps none, does not run them.
+WITH_ITEM_PARAMETERS = ("mmce-c", "mmce-o")
+# mmce-o needs the classes in order.
+ORDER = ("--class-order", "a,b,c")
 
 
 def crowd(n_items: int = 400, seed: int = 5) -> list[Row]:

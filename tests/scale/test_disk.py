@@ -23,7 +23,14 @@ from misc_cli.io import stream
 from misc_cli.io.options import ReadOptions
 from misc_cli.scale.labels import TableLabels, merged
 from misc_cli.scale.pace import Expecting
-from tests.scale.crowds import METHODS, crowd, write_csv, write_parquet
+from tests.scale.crowds import (
+    METHODS,
+    ORDER,
+    WITH_ITEM_PARAMETERS,
+    crowd,
+    write_csv,
+    write_parquet,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +58,10 @@ def both(source: str, *words: str) -> tuple[bytes, bytes]:
     return here, Path("labels.csv").read_bytes()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, *WITH_ITEM_PARAMETERS])
 def test_disk_gives_the_labels_of_memory(method: str) -> None:
     write_csv(crowd(), Path("local.csv"))
-    here, there = both("local.csv", "--aggregator", method, "--probabilities")
+    here, there = both("local.csv", "--aggregator", method, "--probabilities", *ORDER)
     assert here == there
 
 
@@ -205,7 +212,8 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--aggregator", "ebcc"), "does not run ebcc"),
+        (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
+        (("--aggregator", "mmce-o"), "--class-order a,b,c"),
         (("--aggregator", "ds-em", "--completer", "tucker"), "no completer"),
         (("--aggregator", "ds-em", "--truth", "local.csv"), "misc evaluate"),
         (("--aggregator", "ds-em", "--workers", "w.csv"), "--workers is for --engine local"),

@@ -304,13 +304,6 @@ def first_step(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | 
     return Expectation.of(model, prior_of(start.class_prior))
 
 
-def first_posteriors(labels: Labels, prior_of: EstimatePrior = estimated_prior) -> Floats:
-    """Where a method begins, (n_items, n_classes): at its start if the labels have one."""
-    engine = LocalEngine.of(labels)
-    engine.sweep(first_step(labels.start, prior_of))
-    return engine.whole(POSTERIORS)
-
-
 def vote_fractions(labels: Labels) -> Floats:
     """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
     engine = LocalEngine.of(labels)

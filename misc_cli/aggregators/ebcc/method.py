@@ -12,6 +12,8 @@ from misc_cli.core.parameters import FEW, POSITIVE, Checked, parameter
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
     from misc_cli.core.types import Aggregation, Labels
 
 
@@ -50,6 +52,13 @@ class EnhancedBcc(Checked):
         from misc_cli.aggregators.ebcc.race import aggregate
 
         return aggregate(self, labels, on_iteration)
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        from misc_cli.aggregators.ebcc.race import run
+
+        return run(self, engine, on_iteration, start).fitted()
 
     def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """The fit on a part of the answers, from where the one on all of them ended."""

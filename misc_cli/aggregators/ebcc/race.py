@@ -17,27 +17,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from misc_cli.aggregators.confusion.em import (
     TINY,
+    Sums,
     crowd_rows,
-    expected_counts,
-    first_posteriors,
-    vote_fractions,
+    estimated_prior,
+    first_step,
 )
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
+from misc_cli.aggregators.ebcc.opening import Foundation, openings
 from misc_cli.aggregators.ebcc.sweep import (
+    WAVE,
     Beliefs,
+    Expectation,
     Priors,
     Restart,
     believe,
-    joint_of,
-    start_of,
     sweep,
 )
-from misc_cli.core.parallel import map_in_order
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, gathered
 from misc_cli.core.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
+from misc_cli.core.start import Start
 from misc_cli.core.types import (
     Aggregation,
     Codes,
@@ -48,8 +50,6 @@ from misc_cli.core.types import (
 )
 from misc_cli.core.votes import Votes
 
-# Restarts that race side by side; what leads after a wave is what the next wave must beat.
-WAVE = 8
 # No restart is given up before its subtypes had time to part (plateaus last about ten sweeps) ...
 GRACE = 20
 # ... and then only if it would need more than this many sweeps at its pace to catch the leader.
@@ -60,83 +60,120 @@ PLATEAU_GAIN = 0.01
 
 
 def aggregate(method: EnhancedBcc, labels: Labels, on_iteration: OnIteration) -> Aggregation:
-    """The best of all restarts, wave by wave."""
-    start, priors = _before(method, labels)
-    warm = _where_it_ended(labels)
-    best = None if warm is None else _race(method, labels, priors, [warm], None, on_iteration)
-    for first in range(0, method.restarts if warm is None else 0, WAVE):
-        numbers = range(first, min(first + WAVE, method.restarts))
-        starts = [start_of(labels, priors, start, method.seed, number) for number in numbers]
-        best = _race(method, labels, priors, starts, best, on_iteration)
+    """The best of all restarts, with its own forecast."""
+    engine = LocalEngine.of(labels)
+    return _aggregation(labels, engine, run(method, engine, on_iteration, labels.start))
+
+
+def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
+    """One restart from what `whole` knows of workers and subtypes, never from its posteriors."""
+    forecast = whole.predictor
+    assert isinstance(forecast, Forecast)
+    known = forecast.run
+    begun = Restart(0, known.classes, known.subtype_sizes, known.counts)
+    engine = LocalEngine.of(labels)
+    return _aggregation(labels, engine, run(method, engine, ignore_iteration, begun=begun))
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best restart, and what ended its loop; its posteriors are the engine's."""
+
+    restart: Restart
+    beliefs: Beliefs
+    priors: Priors
+    stopped: str
+
+    def fitted(self) -> Fitted:
+        restart, beliefs = self.restart, self.beliefs
+        n_live, n_classes = len(restart.classes), len(self.priors.classes)
+        shares = np.zeros((n_live, n_classes))
+        shares[np.arange(n_live), restart.classes] = restart.subtype_sizes + self.priors.subtype
+        shares /= shares.sum(axis=0)
+        return Fitted(
+            confusions=np.ascontiguousarray((beliefs.expected_rows @ shares).transpose(0, 2, 1)),
+            class_prior=beliefs.class_prior,
+            iterations=restart.iterations,
+            stopped={"ebcc": self.stopped},
+            objective=restart.elbo,
+        )
+
+
+def run(
+    method: EnhancedBcc,
+    engine: Engine,
+    on_iteration: OnIteration,
+    start: Start | None = None,
+    begun: Restart | None = None,
+) -> Winner:
+    """The best of all restarts, wave by wave; or the only one that is needed if one has `begun`."""
+    sums = engine.sweep(Foundation())
+    priors = _priors(method, sums)
+    if begun is None and start is not None and "counts" in start.workers:
+        begun = _where_it_ended(start)
+        engine.sweep(first_step(start, estimated_prior))
+    best: Restart | None = None
+    if begun is not None:
+        engine.sweep(CopyRows(POSTERIORS, begun.slot))
+        best = _race(method, engine, priors, [begun], None, on_iteration)
+    else:
+        for first in range(0, method.restarts, WAVE):
+            numbers = range(first, min(first + WAVE, method.restarts))
+            wave = openings(engine, priors, method.seed, numbers)
+            best = _race(method, engine, priors, wave, best, on_iteration)
     assert best is not None
-    return _ended(method, labels, priors, best)
+    stopped = TOLERANCE if _has_settled(method, best) else LIMIT if method.tol > 0 else FIXED
+    if stopped == LIMIT:
+        warn_unconverged("ebcc", method.max_iter)
+    # max_iter 0 leaves the start as it is
+    beliefs = best.beliefs if best.beliefs is not None else believe(priors, best)
+    return Winner(best, beliefs, priors, stopped)
 
 
-def _where_it_ended(labels: Labels) -> Restart | None:
+def _priors(method: EnhancedBcc, sums: Sums) -> Priors:
+    """What the vote fractions' sums say beforehand."""
+    n_classes = len(sums.class_sizes)
+    answer_prior = np.full((n_classes, n_classes), method.off_diagonal)
+    np.fill_diagonal(answer_prior, method.diagonal)
+    answer_prior += method.shrinkage * crowd_rows(sums.by_worker)
+    each = method.subtype_prior / method.subtypes
+    return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY)
+
+
+def _where_it_ended(start: Start) -> Restart:
     """The winner of an earlier race, for today's workers: the only start that is then needed."""
-    start = labels.start
-    if start is None or "counts" not in start.workers:
-        return None
     return Restart(
         0,
-        first_posteriors(labels),
         start.shared["classes"].astype(np.intp),
         start.shared["subtype_sizes"],
         start.workers["counts"],
     )
 
 
-def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
-    """One restart from what `whole` knows of workers and subtypes, never from its posteriors."""
-    start, priors = _before(method, labels)
-    forecast = whole.predictor
-    assert isinstance(forecast, Forecast)
-    known = replace(forecast.run, posteriors=start, elbo=-np.inf, gain=np.inf, change=np.inf)
-    begun = replace(known, iterations=0, done=False, beliefs=None)
-    best = _race(method, labels, priors, [begun], None, ignore_iteration)
-    return _ended(method, labels, priors, best)
-
-
-def _before(method: EnhancedBcc, labels: Labels) -> tuple[Floats, Priors]:
-    """Vote fractions (n_items, n_classes), and the priors that they give."""
-    start = vote_fractions(labels)
-    answer_prior = np.full((labels.n_classes, labels.n_classes), method.off_diagonal)
-    np.fill_diagonal(answer_prior, method.diagonal)
-    answer_prior += method.shrinkage * crowd_rows(expected_counts(labels, start))
-    each = method.subtype_prior / method.subtypes
-    priors = Priors(answer_prior, each, method.subtypes, start.sum(axis=0) + TINY)
-    return start, priors
-
-
-def _ended(method: EnhancedBcc, labels: Labels, priors: Priors, best: Restart) -> Aggregation:
-    stopped = TOLERANCE if _has_settled(method, best) else LIMIT if method.tol > 0 else FIXED
-    if stopped == LIMIT:
-        warn_unconverged("ebcc", method.max_iter)
-    return _aggregation(labels, priors, best, stopped)
-
-
 def _race(
     method: EnhancedBcc,
-    labels: Labels,
+    engine: Engine,
     priors: Priors,
     starts: list[Restart],
     best: Restart | None,
     on_iteration: OnIteration,
 ) -> Restart:
-    """Sweep a wave of restarts in step, giving up the hopeless; return the leader so far."""
+    """Sweep a wave of restarts in step, giving up the hopeless; return the leader so far.
+
+    The leader's posteriors are the engine's `POSTERIORS` afterwards.
+    """
 
     def step(wave: list[Restart]) -> Step[list[Restart]]:
-        running = [run for run in wave if not run.done]
-        swept = list(map_in_order(lambda run: sweep(labels, priors, run), running))
-        leader = max([*wave, *swept, *known], key=lambda run: run.elbo)
-        marked = {run.number: _mark(method, run, leader) for run in swept}
-        wave = [marked.get(run.number, run) for run in wave]
-        live = [run for run in wave if not run.done]
+        swept = sweep(engine, priors, [one for one in wave if not one.done])
+        leader = max([*wave, *swept, *known], key=lambda one: one.elbo)
+        marked = {one.number: _mark(method, one, leader) for one in swept}
+        wave = [marked.get(one.number, one) for one in wave]
+        live = [one for one in wave if not one.done]
         return Step(
             wave,
-            max((max(run.change, method.tol) for run in live), default=0.0),
+            max((max(one.change, method.tol) for one in live), default=0.0),
             leader.elbo,
-            posteriors=leader.posteriors,
+            posteriors=engine.whole(POSTERIORS if leader is best else leader.slot),
             extra={
                 "restart": leader.number,
                 "first_restart": starts[0].number,
@@ -154,7 +191,11 @@ def _race(
         on_iteration=on_iteration,
         warn=False,
     )
-    return max([*known, *solution.state], key=lambda run: run.elbo)
+    leader = max([*known, *solution.state], key=lambda one: one.elbo)
+    if leader is not best and leader.beliefs is not None:
+        # the next wave takes the slots: make these rows once more, under the name that stays
+        engine.sweep(Expectation.of(POSTERIORS, leader.classes, leader.beliefs))
+    return leader
 
 
 def _mark(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:
@@ -171,25 +212,15 @@ def _has_settled(method: EnhancedBcc, run: Restart) -> bool:
     return run.change < method.tol and run.gain < PLATEAU_GAIN
 
 
-def _aggregation(labels: Labels, priors: Priors, run: Restart, stopped: str) -> Aggregation:
-    # max_iter 0 leaves the start as it is
-    beliefs = run.beliefs if run.beliefs is not None else believe(priors, run)
-    expected = beliefs.rows / beliefs.rows.sum(axis=1, keepdims=True)
-    shares = np.zeros((len(run.classes), labels.n_classes))
-    shares[np.arange(len(run.classes)), run.classes] = run.subtype_sizes + priors.subtype
-    shares /= shares.sum(axis=0)
-    return Aggregation(
-        posteriors=run.posteriors,
-        confusions=np.ascontiguousarray((expected @ shares).transpose(0, 2, 1)),
-        class_prior=beliefs.class_prior,
-        iterations=run.iterations,
-        stopped={"ebcc": stopped},
-        objective=run.elbo,
-        predictor=Forecast(labels, beliefs, expected, run),
-        own_workers={"counts": run.counts},
+def _aggregation(labels: Labels, engine: LocalEngine, winner: Winner) -> Aggregation:
+    best = winner.restart
+    return replace(
+        gathered(engine, winner.fitted()),
+        predictor=Forecast(labels, winner.beliefs, best),
+        own_workers={"counts": best.counts},
         own_shared={
-            "classes": run.classes.astype(np.float64),
-            "subtype_sizes": run.subtype_sizes,
+            "classes": best.classes.astype(np.float64),
+            "subtype_sizes": best.subtype_sizes,
         },
     )
 
@@ -200,16 +231,12 @@ class Forecast:
 
     labels: Labels
     beliefs: Beliefs
-    expected_rows: Floats  # E[v], (n_workers, n_classes, n_live)
     run: Restart
-
-    @property
-    def classes(self) -> npt.NDArray[np.intp]:
-        return self.run.classes
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         votes: Votes = self.labels.votes
-        table = self.beliefs.expected_logs.reshape(-1, len(self.classes))
+        gold, expected = self.labels.gold, self.beliefs.expected_rows
+        kernel = Expectation.of(POSTERIORS, self.run.classes, self.beliefs)
         forecast = np.empty((len(items), votes.n_classes))
         order = np.argsort(items, kind="stable")
         edges = np.searchsorted(
@@ -219,9 +246,8 @@ class Forecast:
             pairs = order[first:last]
             if len(pairs) == 0:
                 continue
-            scores = votes.block(rows) @ table
-            joint, _ = joint_of(self.labels, rows, scores, self.beliefs, self.classes)
+            joint, _ = kernel.joint_of(votes.block(rows), None if gold is None else gold[rows])
             forecast[pairs] = np.einsum(
-                "pa,pka->pk", joint[items[pairs] - rows.start], self.expected_rows[workers[pairs]]
+                "pa,pka->pk", joint[items[pairs] - rows.start], expected[workers[pairs]]
             )
         return forecast

@@ -1,19 +1,27 @@
-"""One restart of EBCC and its coordinate ascent, block of items by block of items.
+"""Restarts of EBCC and their coordinate ascent, block of items by block of items.
 
-Notation as in `ebcc.py`. A sweep needs the Dirichlets' expected logs and gives the next expected
+Notation as in `race.py`. A sweep needs the Dirichlets' expected logs and gives the next expected
 counts; q(z, g) itself, (n_items, n_live), exists for one block at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
-from misc_cli.core.types import Floats, Labels
+from misc_cli.core.engines.protocol import GOLD, Block, Engine, RowArrays, Together
+from misc_cli.core.logdomain import clamp
+from misc_cli.core.parallel import map_in_order
+from misc_cli.core.types import Codes, Floats
+
+# Restarts that race side by side; what leads after a wave is what the next wave must beat.
+WAVE = 8
 
 # A subtype this small has E[log π] ≈ ψ(prior) ≈ −100 (M = 10): it cannot win an item back.
 EMPTY = 1e-9
@@ -31,14 +39,13 @@ class Priors:
 
 @dataclass(frozen=True)
 class Restart:
-    """One random start on its way; `posteriors` is its own buffer, rewritten by each sweep.
+    """One random start on its way; the posteriors are rows of the engine's, named `slot`.
 
     classes (n_live,) is each live subtype's class, ascending; subtype_sizes (n_live,) its expected
     items; counts (n_workers, n_classes, n_live) the expected answers [w, k, a].
     """
 
     number: int
-    posteriors: Floats
     classes: npt.NDArray[np.intp]
     subtype_sizes: Floats
     counts: Floats
@@ -48,6 +55,15 @@ class Restart:
     iterations: int = 0
     done: bool = False
     beliefs: Beliefs | None = None  # what the last sweep's E-step used
+
+    @property
+    def slot(self) -> str:
+        return slot_of(self.number)
+
+
+def slot_of(number: int) -> str:
+    """Rows that only one restart of a wave has."""
+    return f"restart-{number % WAVE}"
 
 
 @dataclass(frozen=True)
@@ -60,77 +76,121 @@ class Beliefs:
     class_prior: Floats
     divergence: float  # KL(q ‖ prior) of all Dirichlets
 
-
-def start_of(labels: Labels, priors: Priors, start: Floats, seed: int, number: int) -> Restart:
-    """Vote fractions, split among subtypes by a Dirichlet(1) draw of this restart's own stream."""
-    votes, random = labels.votes, np.random.default_rng([seed, number])
-    n_columns = labels.n_classes * priors.subtypes
-    counts = np.zeros((votes.n_workers * votes.n_classes, n_columns))
-    sizes = np.zeros(n_columns)
-    for rows in votes.blocks:
-        fractions = start[rows]
-        # normalised exponentials are Dirichlet(1)
-        split = random.standard_exponential((*fractions.shape, priors.subtypes))
-        split *= (fractions / split.sum(axis=2))[:, :, None]
-        flat = split.reshape(len(fractions), n_columns)
-        counts += votes.block(rows).T @ flat
-        sizes += flat.sum(axis=0)
-    return Restart(
-        number,
-        start.copy(),
-        np.repeat(np.arange(labels.n_classes), priors.subtypes),
-        sizes,
-        counts.reshape(votes.n_workers, votes.n_classes, n_columns),
-    )
+    @property
+    def expected_rows(self) -> Floats:
+        """E[v], (n_workers, n_classes, n_live)."""
+        means: Floats = self.rows / self.rows.sum(axis=1, keepdims=True)
+        return means
 
 
-def sweep(labels: Labels, priors: Priors, run: Restart) -> Restart:
+@dataclass
+class Sums:
+    """What a sweep adds up.
+
+    counts         (n_workers * n_classes observed, n_live)
+    subtype_sizes  (n_live,)
+    evidence       Σ_i log normaliser
+    change         max |Δ posterior|
+    """
+
+    counts: Floats
+    subtype_sizes: Floats
+    evidence: float = 0.0
+    change: float = 0.0
+
+    def __iadd__(self, other: Sums) -> Sums:
+        self.counts += other.counts
+        self.subtype_sizes += other.subtype_sizes
+        self.evidence += other.evidence
+        self.change = max(self.change, other.change)
+        return self
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """q(z, g) of every item given the Dirichlets, with the next counts; posteriors to `slot`.
+
+    The posteriors that were there only say by how much they change; without any, all is new.
+
+    table        (n_workers * n_classes, n_live): E[log v]
+    log_weights  (n_live,): E[log τ_c] + E[log π_cm]
+    classes      (n_live,): as in `Restart`
+    """
+
+    slot: str
+    table: Floats
+    log_weights: Floats
+    classes: npt.NDArray[np.intp]
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, slot: str, classes: npt.NDArray[np.intp], beliefs: Beliefs) -> Expectation:
+        table = beliefs.expected_logs.reshape(-1, len(classes))
+        return cls(slot, table, beliefs.log_weights, classes)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.slot,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        matrix = block.matrix
+        joint, log_normalisers = self.joint_of(matrix, rows.get(GOLD))
+        updated = np.add.reduceat(joint, _first_columns(self.classes), axis=1)
+        if GOLD in rows:
+            clamp(updated, rows[GOLD])  # the sum of its subtypes may be 1 but for rounding
+        moved = updated - rows[self.slot] if self.slot in rows else np.ones(1)
+        sums = Sums(
+            counts=matrix.T @ joint,
+            subtype_sizes=joint.sum(axis=0),
+            evidence=float(log_normalisers.sum()),
+            change=float(np.abs(moved).max(initial=0.0)),
+        )
+        return {self.slot: updated}, sums
+
+    def joint_of(self, matrix: sp.csr_array, gold: Codes | None) -> tuple[Floats, Floats]:
+        """q(z_i, g_i) of a block, (n_block, n_live), and each item's log normaliser."""
+        scores: Floats = matrix @ self.table
+        scores += self.log_weights
+        if gold is not None:
+            scores[(gold[:, None] >= 0) & (gold[:, None] != self.classes)] = -np.inf
+        top = scores.max(axis=1)
+        scores -= top[:, None]
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=1)
+        scores /= total[:, None]
+        return scores, np.log(total) + top
+
+
+def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Restart]:
     """One coordinate ascent round: the Dirichlets given q(z, g), then q(z, g) of every item."""
-    run = _bury(run)
-    beliefs = believe(priors, run)
-    votes = labels.votes
-    table = beliefs.expected_logs.reshape(-1, len(run.classes))
-    counts = np.zeros_like(table)
-    sizes = np.zeros(len(run.classes))
-    evidence = change = 0.0
-    firsts = _first_columns(run.classes)
-    for rows in votes.blocks:
-        block = votes.block(rows)
-        joint, log_normalisers = joint_of(labels, rows, block @ table, beliefs, run.classes)
-        counts += block.T @ joint
-        sizes += joint.sum(axis=0)
-        evidence += float(log_normalisers.sum())
-        updated = np.add.reduceat(joint, firsts, axis=1)
-        change = max(change, float(np.abs(updated - run.posteriors[rows]).max(initial=0.0)))
-        run.posteriors[rows] = updated
+
+    def prepared(run: Restart) -> Restart:
+        run = _bury(run)
+        return replace(run, beliefs=believe(priors, run))
+
+    ready = list(map_in_order(prepared, list(runs)))
+    kernels = []
+    for run in ready:
+        assert run.beliefs is not None
+        kernels.append(Expectation.of(run.slot, run.classes, run.beliefs))
+    found = engine.sweep(Together(tuple(kernels)))
+    return [_swept(run, sums) for run, sums in zip(ready, found.each, strict=True)]
+
+
+def _swept(run: Restart, sums: Sums) -> Restart:
+    assert run.beliefs is not None
     # With q(z, g) optimal, the bound is the items' log normalisers less the Dirichlets' divergence.
-    elbo = evidence - beliefs.divergence
+    elbo = sums.evidence - run.beliefs.divergence
     return replace(
         run,
-        subtype_sizes=sizes,
-        counts=counts.reshape(run.counts.shape),
+        subtype_sizes=sums.subtype_sizes,
+        counts=sums.counts.reshape(run.counts.shape),
         elbo=elbo,
         gain=elbo - run.elbo,
-        change=change,
+        change=sums.change,
         iterations=run.iterations + 1,
-        beliefs=beliefs,
     )
-
-
-def joint_of(
-    labels: Labels, rows: slice, scores: Floats, beliefs: Beliefs, classes: npt.NDArray[np.intp]
-) -> tuple[Floats, Floats]:
-    """q(z_i, g_i) of a block, (n_block, n_live), in place of its scores; and log normalisers."""
-    scores += beliefs.log_weights
-    if labels.gold is not None:
-        gold = labels.gold[rows]
-        scores[(gold[:, None] >= 0) & (gold[:, None] != classes)] = -np.inf
-    top = scores.max(axis=1)
-    scores -= top[:, None]
-    np.exp(scores, out=scores)
-    total = scores.sum(axis=1)
-    scores /= total[:, None]
-    return scores, np.log(total) + top
 
 
 def _bury(run: Restart) -> Restart:

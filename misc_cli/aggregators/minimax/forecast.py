@@ -23,19 +23,10 @@ class Forecast:
         n_classes = self.structure.n_classes
         forecast = np.zeros((len(items), n_classes))
         for c in range(n_classes):
-            logits = self._logits(self.workers, workers, c)
-            logits += self._logits(self.items, items, c)
+            logits = _logits(self.structure, self.workers, workers, c)
+            logits += _logits(self.structure, self.items, items, c)
             forecast += self.posteriors[items, c, None] * _softmax(logits).T
         return forecast
-
-    def confusions(self) -> Floats:
-        """softmax(α_w): how the worker answers an item of no difficulty of its own."""
-        every = np.arange(self.workers.shape[1], dtype=np.int32)
-        rows = [
-            _softmax(self._logits(self.workers, every, c)).T
-            for c in range(self.structure.n_classes)
-        ]
-        return np.stack(rows, axis=1)
 
     def difficulty(self) -> Floats:
         """The chance that the mean worker answers an item wrong, (n_items,)."""
@@ -44,15 +35,23 @@ class Forecast:
         everywhere = np.arange(n_items, dtype=np.int32)
         right = np.zeros(n_items)
         for c in range(n_classes):
-            logits = self._logits(self.items, everywhere, c)
-            logits += self._logits(crowd, np.zeros(1, dtype=np.int32), c)
+            logits = _logits(self.structure, self.items, everywhere, c)
+            logits += _logits(self.structure, crowd, np.zeros(1, dtype=np.int32), c)
             right += self.posteriors[:, c] * _softmax(logits)[c]
         return 1.0 - right
 
-    def _logits(self, parameters: Floats, segments: Codes, c: int) -> Floats:
-        """(n_classes, n) logits of these segments where the truth is c."""
-        slots = Slots(segments.astype(np.int64), np.full(len(segments), c), parameters.shape[1])
-        return self.structure.logits(self.structure.owned(parameters, slots), slots)
+
+def confusions_of(structure: Structure, workers: Floats) -> Floats:
+    """softmax(α_w): how each worker answers an item of no difficulty of its own."""
+    every = np.arange(workers.shape[1], dtype=np.int32)
+    rows = [_softmax(_logits(structure, workers, every, c)).T for c in range(structure.n_classes)]
+    return np.stack(rows, axis=1)
+
+
+def _logits(structure: Structure, parameters: Floats, segments: Codes, c: int) -> Floats:
+    """(n_classes, n) logits of these segments where the truth is c."""
+    slots = Slots(segments.astype(np.int64), np.full(len(segments), c), parameters.shape[1])
+    return structure.logits(structure.owned(parameters, slots), slots)
 
 
 def _softmax(logits: Floats) -> Floats:

@@ -11,6 +11,8 @@ from misc_cli.core.iteration import OnIteration, ignore_iteration
 from misc_cli.core.parameters import AUTO, POSITIVE, Checked, parameter
 
 if TYPE_CHECKING:
+    from misc_cli.core.engines.protocol import Engine, Fitted
+    from misc_cli.core.start import Start
     from misc_cli.core.types import Aggregation, Labels
 
 
@@ -59,6 +61,13 @@ class MinimaxEntropy(Checked):
         from misc_cli.aggregators.minimax.rounds import aggregate
 
         return aggregate(self, labels, on_iteration)
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        from misc_cli.aggregators.minimax.rounds import solve
+
+        return solve(self, engine, on_iteration, start)
 
 
 @dataclass(frozen=True)

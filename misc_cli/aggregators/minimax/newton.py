@@ -37,12 +37,14 @@ class Derivatives:
     gradient: Floats
     curvature: Floats
 
-    def __add__(self, other: Derivatives) -> Derivatives:
-        return Derivatives(
-            self.value + other.value,
-            self.gradient + other.gradient,
-            self.curvature + other.curvature,
-        )
+    def __iadd__(self, other: Derivatives) -> Derivatives:
+        for mine, theirs in (
+            (self.value, other.value),
+            (self.gradient, other.gradient),
+            (self.curvature, other.curvature),
+        ):
+            mine += theirs
+        return self
 
 
 def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
@@ -103,13 +105,18 @@ def solve_batched(matrices: Floats, right_sides: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Search:
-    """`accepted` (d, n) is the best point so far, `trial` the one to look at next."""
+    """`accepted` (d, n) is the best point so far, `trial` the one to look at next.
+
+    A problem that is `settled` (n,) stays where it is, however long the others take: so what it
+    gives does not depend on which problems are solved beside it.
+    """
 
     accepted: Floats
     trial: Floats
     direction: Floats
     scale: Floats
     value: Floats
+    settled: npt.NDArray[np.bool_]
 
 
 def maximise(
@@ -119,6 +126,7 @@ def maximise(
 
     `ridge` is a number or (d, n)-broadcastable. Each problem halves its own step until it rises.
     """
+    start = np.ascontiguousarray(start)
     diagonal = np.arange(len(start))
 
     def step(search: _Search) -> Step[_Search]:
@@ -128,17 +136,24 @@ def maximise(
         curvature = here.curvature
         curvature[diagonal, diagonal] += ridge
         newton = solve_batched(curvature, here.gradient - ridge * search.trial)
-        accepted = np.where(rises, search.trial, search.accepted)
+        accepted = np.where(rises | search.settled, search.trial, search.accepted)
         direction = np.where(rises, newton, search.direction)
         scale = np.where(rises, 1.0, 0.5 * search.scale)
-        trial = accepted + scale * direction
-        change = float(np.abs(trial - accepted).max(initial=0.0))
+        scale[search.settled] = 0.0
+        steps = scale * direction
+        moved = np.abs(steps).max(axis=0, initial=0.0)
         best = np.where(rises, value, search.value)
-        return Step(_Search(accepted, trial, direction, scale, best), change)
+        after = _Search(accepted, accepted + steps, direction, scale, best, moved < STEP_TOL)
+        return Step(after, float(moved.max(initial=0.0)))
 
     n_problems = start.shape[1]
     opening = _Search(
-        start, start, np.zeros_like(start), np.ones(n_problems), np.full(n_problems, -np.inf)
+        start,
+        start,
+        np.zeros_like(start),
+        np.ones(n_problems),
+        np.full(n_problems, -np.inf),
+        np.zeros(n_problems, dtype=bool),
     )
     solution = iterate(
         step,
@@ -150,4 +165,4 @@ def maximise(
         warn=False,
     )
     end = solution.state
-    return end.trial if solution.converged else end.accepted
+    return np.where(end.settled, end.trial, end.accepted)

@@ -20,14 +20,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import EstimatePrior, first_posteriors, prior_rule
-from misc_cli.aggregators.minimax.forecast import Forecast
+from misc_cli.aggregators.confusion.em import EstimatePrior, first_step, prior_rule
+from misc_cli.aggregators.minimax.forecast import Forecast, confusions_of
 from misc_cli.aggregators.minimax.method import MinimaxEntropy
-from misc_cli.aggregators.minimax.steps import State, crowd_step, item_step, recentred, worker_step
+from misc_cli.aggregators.minimax.steps import (
+    ITEMS,
+    ItemStep,
+    NoItems,
+    State,
+    crowd_step,
+    recentred,
+    worker_step,
+)
 from misc_cli.aggregators.minimax.structure import Free, Ordinal, Structure
 from misc_cli.aggregators.minimax.validation import best_by_held_out_answers
 from misc_cli.core import memory
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted, gathered
 from misc_cli.core.solver import Solution, Step, iterate
+from misc_cli.core.start import Start
 from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.core.votes import DenseVotes, Votes
 from misc_cli.errors import ConfigError
@@ -45,10 +56,27 @@ def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration)
             labels, candidates, default=1.0, name="regularization", on_iteration=on_iteration
         )
         return candidates[chosen](labels, on_iteration)
-    return _fit(method, structure, method.regularization, labels, on_iteration)
+    n_workers, n_items = labels.n_workers, labels.n_items
+    memory.require(
+        8 * structure.zeros(1).size * (n_items + 3 * n_workers),
+        f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
+        "classes",
+        "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
+    )
+    engine = LocalEngine.of(labels)
+    solution = _rounds(method, engine, _copies(labels.votes), on_iteration, labels.start)
+    return _aggregation(method, structure, engine, solution)
 
 
-def structure_of(method: MinimaxEntropy, labels: Labels) -> Structure:
+def solve(
+    method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
+) -> Fitted:
+    """The fit on any engine."""
+    solution = _rounds(method, engine, np.ones(engine.n_workers), on_iteration, start)
+    return _fitted(method, structure_of(method, engine), solution)
+
+
+def structure_of(method: MinimaxEntropy, labels: Labels | Engine) -> Structure:
     """How the parameters of a worker or an item depend on the classes."""
     if not method.needs_order:
         return Free(labels.n_classes)
@@ -69,93 +97,102 @@ class Weights:
     copies: Floats
 
     @classmethod
-    def of(cls, method: MinimaxEntropy, multiple: float, votes: Votes) -> Weights:
-        copies = _copies(votes)
-        worker_ridge = multiple * method.worker_regularization * votes.n_classes**2
+    def of(cls, method: MinimaxEntropy, engine: Engine, copies: Floats) -> Weights:
+        if isinstance(method.regularization, str):
+            raise ConfigError(
+                f"--regularization {method.regularization} is for --engine local; give a number"
+            )
+        worker_ridge = method.regularization * method.worker_regularization * engine.n_classes**2
         # mean answers per worker / mean answers per item = items / workers
-        ratio = method.item_regularization * votes.n_items / copies.sum()
+        ratio = method.item_regularization * engine.n_items / copies.sum()
         return cls(worker_ridge, worker_ridge * ratio, copies)
 
-    def penalty(self, state: State) -> float:
+    def penalty(self, state: State, item_squares: float) -> float:
         """λ_w/2 ‖α‖² + λ_i/2 ‖β‖², a merged worker once per copy."""
         penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
         penalty += self.worker_ridge * float(_squares(state.crowd).sum())
-        penalty += self.item_ridge * float(_squares(state.items).sum())
+        penalty += self.item_ridge * item_squares
         return 0.5 * penalty
 
 
-def _fit(
+def _rounds(
     method: MinimaxEntropy,
-    structure: Structure,
-    multiple: float,
-    labels: Labels,
+    engine: Engine,
+    copies: Floats,
     on_iteration: OnIteration,
-) -> Aggregation:
-    weights = Weights.of(method, multiple, labels.votes)
+    start: Start | None,
+) -> Solution[State]:
+    structure = structure_of(method, engine)
+    weights = Weights.of(method, engine, copies)
     prior_of = prior_rule(method.class_prior)
 
     def step(state: State) -> Step[State]:
         ridges = weights.worker_ridge * weights.copies
-        state = replace(state, workers=worker_step(labels.votes, structure, state, ridges))
+        state = replace(state, workers=worker_step(engine, structure, state, ridges))
         if method.center == "crowd":
             state = recentred(state, weights.copies)
-        state = replace(state, class_prior=prior_of(state.posteriors.sum(axis=0)))
-        evidence, change = item_step(labels, structure, state, weights.item_ridge)
-        objective = evidence - weights.penalty(state)
-        return Step(state, change, objective, posteriors=state.posteriors)
+        state = replace(state, class_prior=prior_of(state.class_sizes))
+        sums = engine.sweep(ItemStep.of(structure, state, weights.item_ridge))
+        return Step(
+            replace(state, class_sizes=sums.class_sizes),
+            sums.change,
+            sums.evidence - weights.penalty(state, sums.squares),
+            posteriors=engine.whole(POSTERIORS),
+        )
 
-    start = _start(labels, structure, prior_of)
-    warm = labels.start is not None and "parameters" in labels.start.workers
-    if method.center == "crowd" and not warm:
-        crowd = crowd_step(labels.votes, structure, start, weights.worker_ridge)
-        start = replace(start, crowd=crowd)
-    solution = iterate(
+    first = _first(engine, structure, prior_of, start)
+    if method.center == "crowd" and not _is_warm(start):
+        first = replace(first, crowd=crowd_step(engine, structure, first, weights.worker_ridge))
+    return iterate(
         step,
-        start,
+        first,
         stage=method.name,
         tol=method.tol,
         max_iter=method.max_iter,
         on_iteration=on_iteration,
     )
-    return _aggregation(structure, solution, method.name)
 
 
-def _start(labels: Labels, structure: Structure, prior_of: EstimatePrior) -> State:
+def _is_warm(start: Start | None) -> bool:
+    return start is not None and "parameters" in start.workers
+
+
+def _first(
+    engine: Engine, structure: Structure, prior_of: EstimatePrior, start: Start | None
+) -> State:
     """Vote fractions and parameters that change nothing, or where an earlier fit ended.
 
     Items start anew in either case: most of them have all they need in one step.
     """
-    n_workers, n_items = labels.n_workers, labels.n_items
-    memory.require(
-        8 * structure.zeros(1).size * (n_items + 3 * n_workers),
-        f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
-        "classes",
-        "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
-    )
-    posteriors = first_posteriors(labels, prior_of)
-    crowd, workers = structure.zeros(1), structure.zeros(n_workers)
-    if labels.start is not None and "parameters" in labels.start.workers:
-        crowd = labels.start.shared["crowd"]
-        workers = np.moveaxis(labels.start.workers["parameters"], 0, 1).copy()
-    return State(
-        posteriors,
-        crowd,
-        workers,
-        structure.zeros(n_items),
-        prior_of(posteriors.sum(axis=0)),
-    )
+    class_sizes = engine.sweep(first_step(start, prior_of)).class_sizes
+    engine.sweep(NoItems(structure))
+    crowd, workers = structure.zeros(1), structure.zeros(engine.n_workers)
+    if start is not None and _is_warm(start):
+        crowd = start.shared["crowd"]
+        workers = np.moveaxis(start.workers["parameters"], 0, 1).copy()
+    return State(crowd, workers, class_sizes, prior_of(class_sizes))
 
 
-def _aggregation(structure: Structure, solution: Solution[State], stage: str) -> Aggregation:
+def _fitted(method: MinimaxEntropy, structure: Structure, solution: Solution[State]) -> Fitted:
     end = solution.state
-    forecast = Forecast(structure, end.posteriors, end.workers + end.crowd, end.items)
-    return Aggregation(
-        posteriors=end.posteriors,
-        confusions=forecast.confusions(),
+    return Fitted(
+        confusions=confusions_of(structure, end.workers + end.crowd),
         class_prior=end.class_prior,
         iterations=solution.iterations,
-        stopped={stage: solution.stopped},
+        stopped={method.name: solution.stopped},
         objective=solution.objective,
+    )
+
+
+def _aggregation(
+    method: MinimaxEntropy, structure: Structure, engine: LocalEngine, solution: Solution[State]
+) -> Aggregation:
+    """With the model's own forecast, the items' difficulty and what a later fit starts from."""
+    found = gathered(engine, _fitted(method, structure, solution))
+    end, items = solution.state, np.moveaxis(engine.whole(ITEMS), 0, 1)
+    forecast = Forecast(structure, found.posteriors, end.workers + end.crowd, items)
+    return replace(
+        found,
         predictor=forecast,
         item_details={"difficulty": forecast.difficulty()},
         own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},

@@ -1,25 +1,35 @@
 """The three half-steps of minimax entropy: workers (and what they share), items, posteriors.
 
-Each maximises the objective of `minimax.py` over its own part, given the rest, walking the items
+Each maximises the objective of `rounds.py` over its own part, given the rest, walking the items
 block by block. Notation as there; α_w = crowd + workers[w] where workers are centred on the crowd.
+α is shared state, solved here from sums over all answers; β and Q are rows of the engine's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import pairwise, starmap
-from operator import add
+from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from misc_cli.aggregators.minimax.newton import Derivatives, maximise, slot_derivatives, sum_by
 from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
+from misc_cli.core.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    Block,
+    Engine,
+    RowArrays,
+    add_up,
+)
 from misc_cli.core.logdomain import normalise_scores
-from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Floats, Labels
-from misc_cli.core.votes import Rows, Votes
+from misc_cli.core.types import Floats
+from misc_cli.core.votes import Rows
+
+# β, (n_block_items, n_parameters, ...).
+ITEMS = "item-parameters"
 
 # A class less likely than this pulls on α and β by less than they are solved to.
 NEGLIGIBLE = 1e-6
@@ -56,20 +66,38 @@ def pairs_of(block: sp.csr_array, posteriors: Floats) -> Pairs:
 
 
 def parts_of(
-    block: sp.csr_array, rows: Rows, posteriors: Floats, per_slot: int
+    block: sp.csr_array, posteriors: Floats, per_slot: int
 ) -> list[tuple[Rows, sp.csr_array]]:
     """A block's items and votes in parts of some `PART` numbers each; few classes: all in one.
 
     `per_slot` is how many numbers a slot takes beside its pairs, which take n_classes each.
     """
     n_classes = posteriors.shape[1]
-    n_slots = (posteriors[rows] > NEGLIGIBLE) @ np.ones(n_classes)
+    n_slots = (posteriors > NEGLIGIBLE) @ np.ones(n_classes)
     numbers = np.cumsum(n_slots * (per_slot + n_classes * np.diff(block.indptr)))
     cuts = np.searchsorted(numbers, np.arange(PART, numbers[-1], PART))
     if len(cuts) == 0:
-        return [(rows, block)]
+        return [(slice(0, block.shape[0]), block)]
     edges = np.unique([0, *cuts, block.shape[0]]).tolist()
-    return [(slice(rows.start + a, rows.start + b), block[a:b]) for a, b in pairwise(edges)]
+    return [(slice(a, b), block[a:b]) for a, b in pairwise(edges)]
+
+
+def _items_of(rows: RowArrays, part: Rows) -> Floats:
+    """β of these items of a block, (n_parameters, n_part_items, ...)."""
+    return np.moveaxis(rows[ITEMS][part], 0, 1)
+
+
+@dataclass(frozen=True)
+class NoItems:
+    """β that changes nothing, whatever an earlier fit on this engine left there."""
+
+    structure: Structure
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (ITEMS,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {ITEMS: np.moveaxis(self.structure.zeros(block.matrix.shape[0]), 1, 0)}, 0
 
 
 def _curvature_numbers(structure: Structure) -> int:
@@ -79,49 +107,48 @@ def _curvature_numbers(structure: Structure) -> int:
 
 @dataclass(frozen=True)
 class State:
-    """`posteriors` and `items` are buffers that each round rewrites block by block."""
+    """What belongs to no item. `class_sizes` (n_classes,) is Σ_i Q_i[c]."""
 
-    posteriors: Floats
     crowd: Floats
     workers: Floats
-    items: Floats
+    class_sizes: Floats
     class_prior: Floats
 
 
-def worker_step(votes: Votes, structure: Structure, state: State, ridge: Floats) -> Floats:
+def worker_step(engine: Engine, structure: Structure, state: State, ridge: Floats) -> Floats:
     """α of all workers, given the rest: a team of workers at a time, mostly one team."""
-    n_workers, n_classes = votes.n_workers, votes.n_classes
+    n_workers, n_classes = engine.n_workers, engine.n_classes
     size = max(1, PART // (n_classes * _curvature_numbers(structure)))
     teams = [slice(first, min(first + size, n_workers)) for first in range(0, n_workers, size)]
-    solved = [_solve_team(votes, structure, state, ridge[team], team) for team in teams]
+    solved = [_solve_team(engine, structure, state, ridge[team], team) for team in teams]
     return np.concatenate(solved, axis=1)
 
 
 def _solve_team(
-    votes: Votes, structure: Structure, state: State, ridge: Floats, team: Rows
+    engine: Engine, structure: Structure, state: State, ridge: Floats, team: Rows
 ) -> Floats:
-    slots = Slots.every(len(ridge), votes.n_classes)
+    slots = Slots.every(len(ridge), engine.n_classes)
     crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
     start = structure.owned(state.workers[:, team], slots)
     by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
 
     def derivatives(owned: Floats) -> Derivatives:
         table = structure.logits(owned, slots) + crowd
-        by_slot = _answer_derivatives(votes, structure, state, table, team, table.shape[1])
+        by_slot = engine.sweep(AnswerDerivatives(structure, table, team.start, table.shape[1]))
         return structure.pull_back(by_slot, slots)
 
     return structure.stored(maximise(derivatives, start, by_problem), slots)
 
 
-def crowd_step(votes: Votes, structure: Structure, state: State, ridge: float) -> Floats:
+def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float) -> Floats:
     """What all workers share, given the rest: the same sums, over all workers at once."""
-    n_workers, n_classes = votes.n_workers, votes.n_classes
-    slots, everyone = Slots.every(1, n_classes), slice(0, n_workers)
+    n_workers, n_classes = engine.n_workers, engine.n_classes
+    slots = Slots.every(1, n_classes)
     workers = logit_table(structure, state.workers)
 
     def derivatives(owned: Floats) -> Derivatives:
         table = workers + np.tile(structure.logits(owned, slots), n_workers)
-        by_slot = _answer_derivatives(votes, structure, state, table, everyone, n_classes)
+        by_slot = engine.sweep(AnswerDerivatives(structure, table, 0, n_classes))
         return structure.pull_back(by_slot, slots)
 
     start = structure.owned(state.crowd, slots)
@@ -136,31 +163,40 @@ def recentred(state: State, copies: Floats) -> State:
     return replace(state, crowd=state.crowd + shift, workers=state.workers - shift)
 
 
-def _answer_derivatives(
-    votes: Votes, structure: Structure, state: State, table: Floats, team: Rows, n_slots: int
-) -> Derivatives:
+@dataclass(frozen=True)
+class AnswerDerivatives:
     """By slot, given the logits `table` (n_classes, n_team * n_classes) of a team of workers.
 
-    n_slots is the table's length, or n_classes: then slots are the classes, summed over workers.
+    The team begins with worker `first`. n_slots is the table's length, or n_classes: then slots are
+    the classes, summed over workers.
     """
-    n_classes = votes.n_classes
-    columns = slice(team.start * n_classes, team.stop * n_classes)
 
-    def of_part(part: Rows, block: sp.csr_array) -> Derivatives:
-        pairs = pairs_of(block, state.posteriors[part])
+    structure: Structure
+    table: Floats
+    first: int
+    n_slots: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Derivatives]:
+        matrix, posteriors = block.matrix, rows[POSTERIORS]
+        n_columns, n_classes = self.table.shape[1], self.structure.n_classes
+        if n_columns < matrix.shape[1]:
+            matrix = matrix[:, self.first * n_classes : self.first * n_classes + n_columns]
+        parts = parts_of(matrix, posteriors, n_classes)
+        return {}, add_up(
+            self._of_part(votes, posteriors[part], _items_of(rows, part)) for part, votes in parts
+        )
+
+    def _of_part(self, votes: sp.csr_array, posteriors: Floats, items: Floats) -> Derivatives:
+        structure, n_classes = self.structure, self.structure.n_classes
+        pairs = pairs_of(votes, posteriors)
         at = pairs.workers * n_classes + pairs.slots.classes[pairs.item_slots]
-        items = structure.owned(state.items[:, part], pairs.slots)
-        logits = np.take(table, at, axis=1)
-        logits += np.take(structure.logits(items, pairs.slots), pairs.item_slots, axis=1)
-        slots = at if n_slots == table.shape[1] else at % n_classes
-        return slot_derivatives(logits, pairs.targets, pairs.weights, slots, n_slots)
-
-    def kernel(rows: Rows) -> Derivatives:
-        block = votes.block(rows)
-        block = block if table.shape[1] == block.shape[1] else block[:, columns]
-        return reduce(add, starmap(of_part, parts_of(block, rows, state.posteriors, n_classes)))
-
-    return reduce(add, map_in_order(kernel, votes.blocks))
+        logits = np.take(self.table, at, axis=1)
+        of_items = structure.logits(structure.owned(items, pairs.slots), pairs.slots)
+        logits += np.take(of_items, pairs.item_slots, axis=1)
+        slots = at if self.n_slots == self.table.shape[1] else at % n_classes
+        return slot_derivatives(logits, pairs.targets, pairs.weights, slots, self.n_slots)
 
 
 def logit_table(structure: Structure, parameters: Floats) -> Floats:
@@ -169,61 +205,80 @@ def logit_table(structure: Structure, parameters: Floats) -> Floats:
     return structure.logits(structure.owned(parameters, slots), slots)
 
 
-def item_step(
-    labels: Labels,
-    structure: Structure,
-    state: State,
-    ridge: float,
-) -> tuple[float, float]:
-    """β of all items given α and Q, then Q; rewrites both. Returns (evidence, max |ΔQ|)."""
-    votes, gold = labels.votes, labels.gold
-    table = logit_table(structure, state.workers + state.crowd)
-    log_prior = np.log(state.class_prior)
+@dataclass
+class ItemSums:
+    """Σ_i log Σ_c prior[c] Π_w P(answer | c), max |ΔQ|, ‖β‖², and Σ_i Q_i[c] (n_classes,)."""
 
-    def kernel(rows: Rows) -> tuple[float, float]:
-        evidence = change = 0.0
-        per_slot = _curvature_numbers(structure)
-        for part, block in parts_of(votes.block(rows), rows, state.posteriors, per_slot):
-            before, items = state.posteriors[part], state.items[:, part]
-            items[:] = _solve_items(block, before, items, structure, table, ridge)
-            scores = _scores(block, table, structure, items) + log_prior
-            log_normalisers = normalise_scores(scores, None if gold is None else gold[part])
-            evidence += float(log_normalisers.sum())
-            change = max(change, float(np.abs(scores - before).max(initial=0.0)))
-            before[:] = scores
-        return evidence, change
+    evidence: float
+    change: float
+    squares: float
+    class_sizes: Floats
 
-    evidence = change = 0.0
-    for partial, partial_change in map_in_order(kernel, votes.blocks):
-        evidence += partial
-        change = max(change, partial_change)
-    return evidence, change
+    def __iadd__(self, other: ItemSums) -> ItemSums:
+        self.evidence += other.evidence
+        self.change = max(self.change, other.change)
+        self.squares += other.squares
+        self.class_sizes += other.class_sizes
+        return self
 
 
-def _solve_items(
-    block: sp.csr_array,
-    posteriors: Floats,
-    items: Floats,
-    structure: Structure,
-    table: Floats,
-    ridge: float,
-) -> Floats:
-    """β of these items from where they are (`items`), given the workers' logits `table`."""
-    pairs = pairs_of(block, posteriors)
-    slots = pairs.slots
-    at = pairs.workers * structure.n_classes + slots.classes[pairs.item_slots]
-    offsets = np.take(table, at, axis=1)
+@dataclass(frozen=True)
+class ItemStep:
+    """β of all items given α (its logits `table`) and Q, then Q given both.
 
-    def derivatives(owned: Floats) -> Derivatives:
-        logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
-        logits += offsets
-        by_slot = slot_derivatives(
-            logits, pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes)
+    Both go on from where they are: rows that are lost take all steps again.
+    """
+
+    structure: Structure
+    table: Floats
+    log_prior: Floats
+    ridge: float
+
+    needs: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
+
+    @classmethod
+    def of(cls, structure: Structure, state: State, ridge: float) -> ItemStep:
+        table = logit_table(structure, state.workers + state.crowd)
+        return cls(structure, table, np.log(state.class_prior), ridge)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, ItemSums]:
+        matrix, gold, posteriors = block.matrix, rows.get(GOLD), rows[POSTERIORS]
+        parameters, scores = [], []
+        evidence = 0.0
+        for part, votes in parts_of(matrix, posteriors, _curvature_numbers(self.structure)):
+            items = self._solve(votes, posteriors[part], _items_of(rows, part))
+            updated = _scores(votes, self.table, self.structure, items) + self.log_prior
+            evidence += float(normalise_scores(updated, None if gold is None else gold[part]).sum())
+            parameters.append(items)
+            scores.append(updated)
+        items, updated = np.concatenate(parameters, axis=1), np.concatenate(scores)
+        sums = ItemSums(
+            evidence,
+            change=float(np.abs(updated - posteriors).max(initial=0.0)),
+            squares=float(np.vdot(items, items)),
+            class_sizes=np.ones(len(updated)) @ updated,
         )
-        return structure.pull_back(by_slot, slots)
+        return {POSTERIORS: updated, ITEMS: np.moveaxis(items, 1, 0)}, sums
 
-    start = structure.owned(items, slots)
-    return structure.stored(maximise(derivatives, start, ridge), slots)
+    def _solve(self, votes: sp.csr_array, posteriors: Floats, items: Floats) -> Floats:
+        """β of these items from where they are (`items`)."""
+        structure = self.structure
+        pairs = pairs_of(votes, posteriors)
+        slots = pairs.slots
+        at = pairs.workers * structure.n_classes + slots.classes[pairs.item_slots]
+        offsets = np.take(self.table, at, axis=1)
+
+        def derivatives(owned: Floats) -> Derivatives:
+            logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
+            logits += offsets
+            by_slot = slot_derivatives(
+                logits, pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes)
+            )
+            return structure.pull_back(by_slot, slots)
+
+        start = structure.owned(items, slots)
+        return structure.stored(maximise(derivatives, start, self.ridge), slots)
 
 
 def _scores(block: sp.csr_array, table: Floats, structure: Structure, items: Floats) -> Floats:

@@ -164,6 +164,10 @@ class View:
     def n_votes(self) -> int:
         return self.engine.n_votes
 
+    @property
+    def ordered(self) -> bool:
+        return self.engine.ordered
+
     def whole(self, name: str) -> Array | None:
         return self.engine.whole(name)
 

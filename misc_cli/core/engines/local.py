@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,9 +13,10 @@ import scipy.sparse as sp
 from misc_cli.core.engines.protocol import (
     GOLD,
     Array,
+    Beside,
     Kernel,
     Sums,
-    add_up,
+    Together,
 )
 from misc_cli.core.parallel import map_in_order
 from misc_cli.core.types import Floats, Labels, Names
@@ -60,8 +62,9 @@ class LocalEngine:
         rows: Mapping[str, Array] | None = None,
         allocate: Allocate = in_memory,
         items: Names = None,
+        ordered: bool = False,
     ) -> None:
-        self.votes, self.items = votes, items
+        self.votes, self.items, self.ordered = votes, items, ordered
         self._arrays = dict(rows or {})
         self._allocate = allocate
         self._lock = Lock()
@@ -69,7 +72,7 @@ class LocalEngine:
     @classmethod
     def of(cls, labels: Labels) -> LocalEngine:
         known = {} if labels.gold is None else {GOLD: labels.gold}
-        return cls(labels.votes, known, items=labels.items)
+        return cls(labels.votes, known, items=labels.items, ordered=labels.ordered)
 
     @property
     def n_items(self) -> int:
@@ -88,16 +91,28 @@ class LocalEngine:
         return self.votes.n_votes
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        # Kernels that run together are tasks of their own: threads have work even in one block.
+        kernels = kernel.kernels if isinstance(kernel, Together) else (kernel,)
         votes, before = self.votes, dict(self._arrays)
 
-        def walk(rows: Rows) -> Sums:
+        def walk(task: tuple[Kernel[Any], Rows]) -> Any:
+            one, rows = task
             views = {name: array[rows] for name, array in before.items()}
-            new, sums = kernel(VotesBlock(votes, rows, self.items), views)
+            new, sums = one(VotesBlock(votes, rows, self.items), views)
             for name, values in new.items():
                 self._array(name, values)[rows] = values
             return sums
 
-        return add_up(map_in_order(walk, votes.blocks))
+        blocks = votes.blocks
+        partials = map_in_order(walk, [(one, rows) for one in kernels for rows in blocks])
+        each: list[Any] = []
+        for at, sums in enumerate(partials):
+            if at % len(blocks) == 0:
+                each.append(sums)
+            else:
+                each[-1] += sums
+        found: Any = Beside(each) if isinstance(kernel, Together) else each[0]
+        return cast(Sums, found)
 
     def whole(self, name: str) -> Array:
         return self._arrays[name]

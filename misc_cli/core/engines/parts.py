@@ -217,6 +217,10 @@ class PartsEngine:
         return len(self.vocabulary.classes)
 
     @property
+    def ordered(self) -> bool:
+        return self.vocabulary.ordered
+
+    @property
     def n_votes(self) -> int:
         return sum(part.engine.n_votes for part in self.parts)
 

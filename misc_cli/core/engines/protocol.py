@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import iadd
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +59,74 @@ class Kernel(Protocol[SumsOut]):
     The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two class
     attributes help an engine that lost some rows, or keeps none, to make them again:
     needs   names of the rows that its new rows depend on (without it: any)
-    writes  names of its new rows (without it: any)
+    writes  names of its new rows, the same on every block (without it: any)
     """
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
+
+
+@dataclass
+class Beside(Generic[Sums]):
+    """The sums of several kernels, each by itself."""
+
+    each: list[Sums]
+
+    def __iadd__(self, other: Beside[Sums]) -> Beside[Sums]:
+        self.each = [add_up(pair) for pair in zip(self.each, other.each, strict=True)]
+        return self
+
+
+@dataclass(frozen=True)
+class Together(Generic[Sums]):
+    """Kernels that do not need each other's rows, in one sweep."""
+
+    kernels: tuple[Kernel[Sums], ...]
+
+    @property
+    def needs(self) -> tuple[str, ...] | None:
+        return self._names("needs")
+
+    @property
+    def writes(self) -> tuple[str, ...] | None:
+        return self._names("writes")
+
+    def _names(self, which: str) -> tuple[str, ...] | None:
+        """Of all kernels; None if one of them does not say."""
+        names: list[str] = []
+        for kernel in self.kernels:
+            of_kernel = getattr(kernel, which, None)
+            if of_kernel is None:
+                return None
+            names += of_kernel
+        return tuple(names)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Beside[Sums]]:
+        new: dict[str, Array] = {}
+        each = []
+        for kernel in self.kernels:
+            its_rows, sums = kernel(block, rows)
+            new.update(its_rows)
+            each.append(sums)
+        return new, Beside(each)
+
+
+@dataclass(frozen=True)
+class CopyRows:
+    """Rows under one more name."""
+
+    source: str
+    target: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {self.target: rows[self.source]}, 0
 
 
 class Engine(Protocol):
@@ -76,6 +140,9 @@ class Engine(Protocol):
     def n_classes(self) -> int: ...
     @property
     def n_votes(self) -> int: ...
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the classes means something."""
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         """`kernel` on every block: keeps the new rows, returns the sums of all blocks."""
