@@ -284,10 +284,10 @@ def peers(n_answers: int) -> str:
         inner.unlink(missing_ok=True)
         script = [sys.executable, str(HERE / "scale_peers.py"), which, str(source), str(inner)]
         cost = measured(script, {"PYSPARK_PYTHON": sys.executable}, PEER_CAP_SECONDS)
-        if inner.exists():
-            seconds = json.loads(inner.read_text())
+        seconds = json.loads(inner.read_text()) if inner.exists() else []
+        cost.iterations = len(seconds)
+        if seconds:
             cost.iteration = statistics.median(seconds)
-            cost.iterations = len(seconds)
         say(f"{which}: {cost.wall:.1f} s")
         return cost
 
