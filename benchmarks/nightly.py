@@ -1,9 +1,11 @@
 """A simulated year of nights: `make bench-nightly`, and a small one in the tests.
 
-Every night some answers arrive, items trickle in over a few nights, workers come and go. The same
-export is labelled warm (with --state) every night and cold on some nights, both by the command line
-in this process, so that what is measured is what a cron job pays but for the start of Python.
-Seconds are of the processor, children included: other work on the machine hardly moves them.
+Every night some answers arrive as one more file in a folder of exports (or, with --one-file, at the
+end of one file), items trickle in over a few nights. The export is labelled warm (with --state)
+every night and cold on some nights, both by the command line in this process, so that what is
+measured is what a cron job pays but for the start of Python. On those nights a named method runs
+warm and cold, too. Seconds are of the processor, children included: other work on the machine
+hardly moves them. Prints one table in Markdown.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -22,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from misc_cli.__main__ import run
@@ -37,7 +41,10 @@ NAMED = "ds-em"
 
 @dataclass
 class Year:
-    """What a year of nights showed; lists are by night or by the nights that also ran cold."""
+    """What a year of nights showed; lists are by night, dictionaries by the nights that ran cold.
+
+    named  of the named method, by "warm" and "cold": iterations, seconds, error
+    """
 
     nights: int
     answers: int
@@ -45,42 +52,111 @@ class Year:
     flips: list[float] = field(default_factory=list)
     state_bytes: list[int] = field(default_factory=list)
     methods: list[str] = field(default_factory=list)
+    whys: list[str] = field(default_factory=list)
     cold: dict[int, dict[str, float]] = field(default_factory=dict)
-    named: dict[int, dict[str, float]] = field(default_factory=dict)
+    named: dict[int, dict[str, dict[str, float]]] = field(default_factory=dict)
 
     @property
     def changes(self) -> int:
         """How often the methods were others than the night before."""
         return sum(a != b for a, b in zip(self.methods, self.methods[1:], strict=False))
 
-    def summary(self, since: int) -> dict[str, Any]:
-        """The figures of the issue, from night `since` on where it asks for that."""
+    def ratio(self, night: int) -> float:
+        """How many times faster the warm run of a night was than the cold one."""
+        return self.cold[night]["seconds"] / max(self.warm_seconds[night - 1], 1e-9)
+
+    def table(self, since: int) -> list[tuple[str, str, str]]:
+        """What was looked at, what the issue asks for, and what was found."""
         late = [night for night in self.cold if night >= since]
-        ratios = [self.cold[n]["seconds"] / max(self.warm_seconds[n - 1], 1e-9) for n in late]
-        mean = statistics.fmean(self.warm_seconds[since - 1 :])
         last = self.cold[max(self.cold)]
-        return {
-            "nights": self.nights,
-            "answers": self.answers,
-            "warm seconds in all": round(sum(self.warm_seconds), 1),
-            "warm seconds per night": round(mean, 3),
-            "cold seconds": {n: round(row["seconds"], 2) for n, row in self.cold.items()},
-            "cold / warm, same night": [round(ratio, 1) for ratio in ratios],
-            "cold / mean warm": round(
-                statistics.fmean(self.cold[n]["seconds"] for n in late) / mean, 1
+        cold_nights = statistics.fmean(self.cold[night]["seconds"] for night in late)
+        flips = self.flips[since - 1 :]
+        choices = [n + 1 for n, why in enumerate(self.whys) if why.startswith("chosen")]
+        rows = [
+            ("nights, answers", "365, 730,000", f"{self.nights}, {self.answers:,}"),
+            (
+                "seconds of all nights, warm",
+                "",
+                f"{sum(self.warm_seconds):.0f} (nights that chose methods: "
+                f"{sum(self.warm_seconds[n - 1] for n in choices):.0f})",
             ),
-            "error, warm and cold, last night": [last["warm_error"], last["error"]],
-            "labels that differ, last night": last["differ"],
-            "flips per night, mean and most": [
-                round(statistics.fmean(self.flips[1:]), 3),
-                round(max(self.flips[1:]), 3),
-            ],
-            "changes of method": self.changes,
-            "state bytes per item, most": round(max(self.state_bytes) / last["items"], 1),
-            f"iterations of {NAMED}, warm and cold": {
-                n: [row["warm"], row["cold"]] for n, row in self.named.items()
-            },
-        }
+            (
+                f"seconds of a night from {since} on, warm and cold",
+                "",
+                f"{statistics.fmean(self.warm_seconds[since - 1 :]):.2f}, {cold_nights:.2f}",
+            ),
+            *(
+                (
+                    f"night {night}: warm, cold, times faster",
+                    ">= 5 times",
+                    f"{self.warm_seconds[night - 1]:.2f} s, {self.cold[night]['seconds']:.2f} s, "
+                    f"{self.ratio(night):.1f} times",
+                )
+                for night in late
+            ),
+            (
+                "error on the last night, warm and cold, %",
+                "within 0.1",
+                f"{last['warm_error']:.3f}, {last['error']:.3f}",
+            ),
+            (
+                "labels of the last night that differ from a cold run's",
+                "",
+                f"{last['differ']:,.0f} of {last['items']:,.0f}",
+            ),
+            (
+                f"flips per night from {since} on, mean and most, %",
+                "",
+                f"{statistics.fmean(flips):.2f}, {max(flips):.2f}",
+            ),
+            ("changes of method", "<= 3", f"{self.changes}"),
+            (
+                "nights that chose, and what",
+                "",
+                "; ".join(f"{n}: {self.methods[n - 1]}" for n in choices),
+            ),
+            (
+                "state, most bytes per answer",
+                "bounded",
+                f"{self.most_bytes(since):.1f}",
+            ),
+        ]
+        for night, runs in self.named.items():
+            warm, cold = runs["warm"], runs["cold"]
+            rows.append(
+                (
+                    f"night {night}, {NAMED}: iterations warm, cold; seconds; errors",
+                    "<= half",
+                    f"{warm['iterations']:.0f}, {cold['iterations']:.0f}; {warm['seconds']:.2f}, "
+                    f"{cold['seconds']:.2f}; {warm['error']:.3f}, {cold['error']:.3f}",
+                )
+            )
+        return rows
+
+    def most_bytes(self, since: int) -> float:
+        """Of the state, per answer that there was by then."""
+        per_night = self.answers / self.nights
+        sizes = enumerate(self.state_bytes, start=1)
+        return max(size / (per_night * night) for night, size in sizes if night >= since)
+
+
+class Exports:
+    """Where each night's answers arrive: one more file of a folder, or the end of one file."""
+
+    def __init__(self, place: Path, table: pa.Table, per_night: int, one_file: bool) -> None:
+        self.place = place
+        self.table = table
+        self.per_night = per_night
+        self.one_file = one_file
+        place.mkdir()
+
+    def arrive(self, night: int) -> None:
+        """The answers of one night, after those of the nights before."""
+        if self.one_file:
+            arrow_csv.write_csv(self.table.slice(0, night * self.per_night), self.place / "all.csv")
+            return
+        rows = self.table.slice((night - 1) * self.per_night, self.per_night)
+        arrow_csv.write_csv(rows, self.place / f"night{night:04}.csv")
 
 
 def simulated_year(
@@ -91,6 +167,7 @@ def simulated_year(
     cold_on: Sequence[int],
     workers: int = 300,
     aggregator: str | None = None,
+    one_file: bool = False,
     seed: int = 1,
     tell: bool = False,
 ) -> Year:
@@ -105,64 +182,79 @@ def simulated_year(
     random = np.random.default_rng(seed)
     when = crowd.item * (nights / items) + random.exponential(DELAY_NIGHTS, len(crowd.item))
     table = pa.table(answer_columns(crowd)).take(pa.array(np.argsort(when, kind="stable")))
-    truth, answers = folder / "truth.csv", folder / "answers.csv"
+    truth = folder / "truth.csv"
     arrow_csv.write_csv(pa.table(truth_columns(crowd)), truth)
+    exports = Exports(folder / "exports", table, per_night, one_file)
     method = [] if aggregator is None else ["--aggregator", aggregator]
     year = Year(nights, total)
     for night in range(1, nights + 1):
         nightly.clock = partial(float, FIRST_NIGHT + night * DAY)
-        arrow_csv.write_csv(table.slice(0, night * per_night), answers)
-        words = ["--truth", str(truth), *method]
-        warm = ["--state", str(folder / "state"), "--fail-if", "flips<0"]
-        seconds, record = _aggregate(answers, folder / "labels.csv", *words, *warm)
+        if night in cold_on:  # the named method's night before
+            _named(folder, exports.place, truth, "before")
+        exports.arrive(night)
+        state_folder = folder / "state"
+        warm = [*method, "--state", str(state_folder), "--fail-if", "flips<0"]
+        seconds, record = _aggregate(exports.place, folder / "labels.csv", *warm)
         year.warm_seconds.append(seconds)
         year.flips.append(record["figures"]["flips"])
-        year.state_bytes.append(state.size(folder / "state"))
+        year.state_bytes.append(state.size(state_folder))
         chosen: list[str] = (record["selection"] or {"chosen": [str(aggregator)]})["chosen"]
         year.methods.append(", ".join(sorted(chosen)))
+        year.whys.append(record["state"]["methods"])
         if night in cold_on:
-            seconds, cold = _aggregate(answers, folder / "cold.csv", *words)
+            seconds, cold = _aggregate(exports.place, folder / "cold.csv", *method)
             year.cold[night] = {
                 "seconds": seconds,
-                "error": cold["figures"]["error"],
-                "warm_error": record["figures"]["error"],
+                "error": _error(folder / "cold.csv", truth),
+                "warm_error": _error(folder / "labels.csv", truth),
                 "items": cold["figures"]["items"],
                 "differ": _differing(folder / "labels.csv", folder / "cold.csv"),
             }
-            year.named[night] = _named(folder, table, night, per_night)
+            runs = {how: _named(folder, exports.place, truth, how) for how in ("warm", "cold")}
+            year.named[night] = runs
         if tell:
             print(
                 f"night {night}: {year.warm_seconds[-1]:.2f} s, flips {year.flips[-1]:.2f} %, "
-                f"{year.methods[-1]}, {year.cold.get(night, '')} {year.named.get(night, '')}",
+                f"{year.methods[-1]} ({year.whys[-1]}) {year.cold.get(night, '')} "
+                f"{year.named.get(night, '')}",
                 file=sys.stderr,
                 flush=True,
             )
     return year
 
 
-def _named(folder: Path, table: pa.Table, night: int, per_night: int) -> dict[str, float]:
-    """Iterations of a named method on this night, warm from the night before and cold."""
-    answers, place = folder / "named_answers.csv", folder / f"named-{night}"
-    counts = {}
-    words = ["--aggregator", NAMED, "--no-calibrate"]
-    arrow_csv.write_csv(table.slice(0, (night - 1) * per_night), answers)
-    _aggregate(answers, folder / "named.csv", *words, "--state", str(place))
-    arrow_csv.write_csv(table.slice(0, night * per_night), answers)
-    for name, more in (("warm", ["--state", str(place)]), ("cold", [])):
-        _, record = _aggregate(answers, folder / "named.csv", *words, *more)
-        counts[name] = record["iterations"][NAMED]
-    return counts
+def _named(folder: Path, exports: Path, truth: Path, how: str) -> dict[str, float]:
+    """A named method on tonight's answers, with its own state unless it is to run cold."""
+    labels = folder / "named.csv"
+    words = ["--aggregator", NAMED]
+    if how == "before":
+        if not any(exports.iterdir()):
+            return {}
+        shutil.rmtree(folder / "named-state", ignore_errors=True)
+    if how != "cold":
+        words += ["--state", str(folder / "named-state"), "--fail-if", "flips<0"]
+    seconds, record = _aggregate(exports, labels, *words)
+    iterations = record["iterations"][NAMED]
+    return {"iterations": iterations, "seconds": seconds, "error": _error(labels, truth)}
 
 
-def _aggregate(answers: Path, labels: Path, *words: str) -> tuple[float, dict[str, Any]]:
+def _aggregate(exports: Path, labels: Path, *words: str) -> tuple[float, dict[str, Any]]:
     """Processor seconds and run.json of one run."""
     before = os.times()
-    code = run(["aggregate", str(answers), "-o", str(labels), "--quiet", *words])
+    code = run(["aggregate", str(exports), "-o", str(labels), "--quiet", *words])
     after = os.times()
     if code != 0:
         raise SystemExit(f"misc aggregate {' '.join(words)} ended with {code}")
     record: dict[str, Any] = json.loads(labels.with_suffix(".run.json").read_text())
     return sum(after[:4]) - sum(before[:4]), record
+
+
+def _error(labels: Path, truth: Path) -> float:
+    """Per cent of the labels that are wrong; truth is read here, never by a run."""
+    found, known = (arrow_csv.read_csv(path) for path in (labels, truth))
+    where = pc.index_in(found["item"], known["item"].combine_chunks())
+    wrong = pc.not_equal(found["label"], known["label"].take(where))
+    return 100.0 * float(pc.mean(wrong.cast(pa.float64())).as_py())
 
 
 def _differing(one: Path, other: Path) -> int:
@@ -175,8 +267,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nights", type=int, default=365)
     parser.add_argument("--per-night", type=int, default=2000)
-    parser.add_argument("--cold-on", default="1,30,100,150,200,250,300,365")
+    parser.add_argument("--cold-on", default="100,200,300,365")
     parser.add_argument("--since", type=int, default=100)
+    parser.add_argument("--one-file", action="store_true", help="one file that grows at its end")
     parser.add_argument("--aggregator")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/out/nightly.json"))
     given = parser.parse_args()
@@ -187,13 +280,13 @@ def main() -> None:
             per_night=given.per_night,
             cold_on=[int(night) for night in given.cold_on.split(",")],
             aggregator=given.aggregator,
+            one_file=given.one_file,
             tell=True,
         )
-    summary = year.summary(given.since)
     given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps({"summary": summary, "year": asdict(year)}, indent=1))
-    for name, value in summary.items():
-        print(f"{name:<40} {value}")
+    given.output.write_text(json.dumps(asdict(year), indent=1))
+    rows = [("what", "asked", "measured"), ("---",) * 3, *year.table(given.since)]
+    print("\n".join(f"| {' | '.join(row)} |" for row in rows))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ def write_set(
         outcome.timings["write"] = round(time.perf_counter() - started, 6)
         content = facts({name: str(path) for name, path in places.items()})
         names = {path: name for name, path in places.items()}
-        content["files"] = members(places["run"], names, digests)
+        # metrics are written anew by a run that has nothing to do: they are of no set
+        of_set = {path: digest for path, digest in digests.items() if names[path] != "metrics"}
+        content["files"] = members(places["run"], names, of_set)
         write_manifest(content, stream)
 
     details = {"probabilities": probabilities, "item_details": item_details}

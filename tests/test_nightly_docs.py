@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -78,7 +79,7 @@ def test_python_examples_compile() -> None:
 
 
 def test_yaml_is_yaml_and_says_what_it_should() -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    yaml = importlib.import_module("yaml")  # it has no types
     dbt, actions = (yaml.safe_load(text) for text in blocks("yaml"))
     assert dbt["sources"][0]["tables"][0]["name"] == "labels"
     steps = actions["jobs"]["label"]["steps"]

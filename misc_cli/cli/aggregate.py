@@ -215,7 +215,10 @@ def _run(
     materials = job.read(with_times="report" in places, memory=memory)
     if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
         console.say(f"nothing to do: no input, flag or output changed since {tonight.last}")
-        refuse(holding(gates, figures), figures, "nothing to do")
+        tripped = holding(gates, figures)
+        figures = {**figures, "gates-tripped": len(tripped)}
+        tonight.nothing_done(figures, materials.watch.seconds)
+        refuse(tripped, figures, "nothing to do")
         return
     done = job.run(console, materials, fitter)
     outcome = done.outcome

@@ -172,6 +172,34 @@ def writing(command: Sequence[str], style: str | None, file: str | None) -> Iter
         log.heart.stop()
 
 
+def begin_with_an_error(command: Sequence[str], style: str | None, file: str | None) -> None:
+    """For an error that comes before the command does: the log hears of it all the same."""
+    from misc_cli.io.address import redact
+
+    global current
+    if style is None and file is None:
+        return
+    try:
+        descriptor = _open(file)
+    except ConfigError:
+        return  # stderr hears of the first error only
+    current = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
+    current.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
+
+
+def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
+    """Format and file that words of a command line, or variables, ask for."""
+    given = [os.environ.get(name) or None for name in ("MISC_LOG_FORMAT", "MISC_LOG_FILE")]
+    for at, flag in enumerate(("--log-format", "--log-file")):
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            if word == flag:
+                given[at] = following
+            elif word.startswith(f"{flag}="):
+                given[at] = word.partition("=")[2]
+    style, file = given
+    return style if style in FORMATS else None, file
+
+
 def _open(file: str | None) -> int:
     if file is None:
         return sys.stderr.fileno()

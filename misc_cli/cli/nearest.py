@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
+from misc_cli.cli import logs
 from misc_cli.errors import did_you_mean
 
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
@@ -22,5 +25,6 @@ class Group(click.Group):
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
             guess = did_you_mean(args[0], names)
+            logs.begin_with_an_error(sys.argv, *logs.asked_for(args))
             raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx)
         return super().resolve_command(ctx, args)

@@ -99,6 +99,7 @@ class Tonight:
     stored: Stored | None
     options: Any
     before: str | None
+    metrics: Path | None = None
     memory: Memory | None = None
 
     @property
@@ -126,6 +127,17 @@ class Tonight:
         found: dict[str, Figure] = last["figures"]
         return found
 
+    def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
+        """Metrics are of every run: whoever collects them must not take this one for missing."""
+        if self.metrics is None or self.stored is None:
+            return
+        from misc_cli.io.write import Output, content, write_all
+        from misc_cli.run.exposition import gauges
+
+        method = str(self.stored.about["run"]["method"])
+        text = gauges(figures, method, seconds, did_nothing=True)
+        write_all([Output(self.metrics, content(text.encode()))])
+
     @property
     def written(self) -> dict[str, str]:
         """The SHA-256 of what the last run wrote, by path."""
@@ -141,6 +153,7 @@ class Tonight:
     def leave(self, outcome: Outcome, inputs: Sequence[Any], digests: Mapping[Path, str]) -> None:
         """Keep what the next night needs; the outputs are written by now."""
         from misc_cli.io import state
+        from misc_cli.run.exposition import method_of
 
         about, tables = self.night.leave(outcome.aggregation)
         about["answers_read"] = None
@@ -151,8 +164,9 @@ class Tonight:
             "misc": __version__,
             "options": self.options,
             "inputs": _inputs(inputs),
-            "outputs": {str(path): digest for path, digest in digests.items()},
+            "outputs": {str(p): digest for p, digest in digests.items() if p != self.metrics},
             "figures": json.loads(json.dumps(outcome.figures, default=float)),
+            "method": method_of(outcome),
         }
         if self.night.of_other_data:
             state.set_aside(self.folder)
@@ -194,7 +208,8 @@ def open_state(
         settled=(parameters["settled"] or SETTLED) if parameters["keep_settled"] else None,
     )
     own = {name: value for name, value in parameters.items() if name not in WITHOUT_EFFECT}
-    tonight = Tonight(folder, night, stored, plain(own), state.fingerprint(folder))
+    before = state.fingerprint(folder)
+    tonight = Tonight(folder, night, stored, plain(own), before, places.get("metrics"))
     if not any(name in places for name in NOT_REMEMBERED):
         tonight.memory = _memory(stored, reading)
     return tonight

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +18,7 @@ from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import Row, method_options
 from misc_cli.cli.nearest import HELP_FLAGS
 from misc_cli.cli.parameters import Tries
+from misc_cli.errors import MiscError
 from misc_cli.run import registry
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,8 +79,28 @@ class Command(click.Command):
         unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
         if "aggregator" in {parameter.name for parameter in self.params} and unknown:
             self._add_plugins()
-        with telling_origin(ctx):
-            return super().parse_args(ctx, args)
+        words = list(args)  # the parser uses them up
+        try:
+            with telling_origin(ctx):
+                return super().parse_args(ctx, args)
+        except (click.UsageError, MiscError):
+            logs.begin_with_an_error(sys.argv, *self._log_asked_for(ctx, words))
+            raise
+
+    def _log_asked_for(self, ctx: click.Context, words: list[str]) -> tuple[str | None, str | None]:
+        """The log that words, variables or the file of settings ask for, whatever else is wrong."""
+        style, file = logs.asked_for(words)
+        if CONFIG not in ctx.meta:  # the words were not understood before it was its turn
+            with suppress(click.UsageError, MiscError):
+                _use_settings(ctx, self.params[-1], None)
+        for parameter in self.params:
+            if parameter.name == "log_format" and style is None:
+                found = parameter.consume_value(ctx, {})[0]
+                style = found if found in logs.FORMATS else None
+            if parameter.name == "log_file" and file is None:
+                found = parameter.consume_value(ctx, {})[0]
+                file = found if isinstance(found, str) else None
+        return style, file
 
     def _add_plugins(self) -> None:
         for parameter in self.params:

@@ -24,7 +24,7 @@ import pyarrow.parquet as parquet
 from misc_cli.errors import ConfigError
 from misc_cli.io.write import Output, content, write_all
 
-FORMAT = 1
+FORMAT = 2
 POINTER = "state.json"
 PREVIOUS = "previous.json"  # the state before this one, so that the last run can be repeated
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them

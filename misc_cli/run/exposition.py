@@ -3,43 +3,58 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from misc_cli.run.manifest import peak_memory
-from misc_cli.run.outcome import Outcome
+from misc_cli.run.outcome import Figure, Outcome
 from misc_cli.version import __version__
 
 # Help texts of what is no figure; figures are named as --fail-if names them.
 FIXED = {
-    "run_timestamp_seconds": "When the last run that wrote labels ended",
+    "run_timestamp_seconds": "When the last run ended, also one that had nothing to do",
+    "run_did_nothing": "1 if that run found nothing changed and left the labels as they were",
     "run_seconds": "How long each stage of it took",
     "run_peak_memory_bytes": "The most memory it held",
-    "info": "Version and method of the last run",
+    "info": "Version and method of the labels",
 }
 
 
 def exposition(outcome: Outcome, now: float | None = None) -> str:
     """Gauges: every figure of the run, its stages, its gates. A run that fails writes none."""
-    return "".join(_gauges(outcome, time.time() if now is None else now))
+    return gauges(outcome.figures, method_of(outcome), outcome.timings, now)
 
 
-def _gauges(outcome: Outcome, now: float) -> Iterator[str]:
-    for name, figure in sorted(outcome.figures.items()):
-        if figure is not None:
-            yield _gauge(name, {"": float(figure)}, f"The figure {name} of run.json")
-    stages = {_label("stage", stage): seconds for stage, seconds in outcome.timings.items()}
-    method = " + ".join(outcome.methods.names[kind] for kind in sorted(outcome.methods.names))
+def method_of(outcome: Outcome) -> str:
+    """What made the labels, in a word or a few."""
     if outcome.selection is not None:
-        method = ", ".join(map(str, outcome.selection["chosen"]))
+        return ", ".join(map(str, outcome.selection["chosen"]))
+    return " + ".join(outcome.methods.names[kind] for kind in sorted(outcome.methods.names))
+
+
+def gauges(
+    figures: Mapping[str, Figure],
+    method: str,
+    timings: Mapping[str, float],
+    now: float | None = None,
+    *,
+    did_nothing: bool = False,
+) -> str:
+    """The same of a run that had nothing to do: the figures are those of the labels there are."""
+    rows = [
+        _gauge(name, {"": float(figure)}, f"The figure {name} of run.json")
+        for name, figure in sorted(figures.items())
+        if figure is not None
+    ]
     about = ",".join([_label("version", __version__), _label("method", method)])
     fixed: dict[str, dict[str, float]] = {
-        "run_timestamp_seconds": {"": round(now, 3)},
-        "run_seconds": stages,
+        "run_timestamp_seconds": {"": round(time.time() if now is None else now, 3)},
+        "run_did_nothing": {"": int(did_nothing)},
+        "run_seconds": {_label("stage", stage): seconds for stage, seconds in timings.items()},
         "run_peak_memory_bytes": {"": peak_memory()},
         "info": {about: 1},
     }
-    for name, values in fixed.items():
-        yield _gauge(name, values, FIXED[name])
+    rows += [_gauge(name, values, FIXED[name]) for name, values in fixed.items()]
+    return "".join(rows)
 
 
 def _gauge(name: str, values: dict[str, float], about: str) -> str:

@@ -85,3 +85,38 @@ def test_metrics_are_valid_and_say_what_run_json_says(tmp_path: Path) -> None:
     assert values["misc_gates_tripped"] == 1
     assert abs(values["misc_run_timestamp_seconds"] - time.time()) < 60
     assert text.count("# TYPE ") == text.count("# HELP ") == len({*re.findall("TYPE (.*) ", text)})
+
+
+@pytest.mark.parametrize("how", ["flag", "variable", "file"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["aggregate", "a.csv", "--seeed", "1"], "No such option"),
+        (["aggregate", "a.csv", "--seed", "x"], "not a valid integer"),
+        (["aggregat", "a.csv"], "No such command"),
+        (["aggregate", "nowhere.csv"], "no such file"),
+    ],
+)
+def test_a_usage_error_is_an_event_of_the_log(
+    words: list[str],
+    message: str,
+    how: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if how == "variable":
+        monkeypatch.setenv("MISC_LOG_FORMAT", "json")
+    elif how == "file" and words[0] == "aggregate":
+        (tmp_path / "misc.toml").write_text('log-format = "json"\n')
+    else:
+        words = [*words, "--log-format", "json"]
+    assert run(words) == 2
+    events = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [event["event"] for event in events] == ["start", "error"]
+    assert message in events[-1]["message"]
+    assert events[-1]["exit_code"] == 2
+    assert run(["aggregate", "--no-such-flag"]) == 2
+    if how == "flag":  # the log of one call is not that of the next
+        assert capfd.readouterr().err.startswith("misc: error:")

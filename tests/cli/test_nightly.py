@@ -69,6 +69,53 @@ def test_nothing_is_done_if_nothing_changed(
     assert "nothing to do" not in capfd.readouterr().err
 
 
+def test_metrics_are_of_every_run_also_of_one_with_nothing_to_do(
+    nights: Nights, tmp_path: Path
+) -> None:
+    def gauges() -> dict[str, float]:
+        lines = metrics.read_text().splitlines()
+        return {x.split()[0]: float(x.split()[-1]) for x in lines if not x.startswith("#")}
+
+    metrics = tmp_path / "misc.prom"
+    assert nights.run(1700, "--metrics", str(metrics)) == 0
+    first = gauges()
+    assert first["misc_run_did_nothing"] == 0
+    assert nights.run(1700, "--metrics", str(metrics), "--fail-if", "items>1") == 3
+    second = gauges()
+    assert second["misc_run_did_nothing"] == 1
+    assert second["misc_run_timestamp_seconds"] > first["misc_run_timestamp_seconds"]
+    assert (first["misc_gates_tripped"], second["misc_gates_tripped"]) == (0, 1)
+    assert second["misc_items"] == first["misc_items"]
+    metrics.unlink()
+    assert nights.run(1700, "--metrics", str(metrics)) == 0  # still nothing, and they are back
+    assert gauges()["misc_run_did_nothing"] == 1
+    assert run(["verify", str(nights.labels.with_suffix(".run.json"))]) == 0
+
+
+def test_copies_count_once_every_night(
+    nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A kept choice makes of copies what a cold run makes of them."""
+    rows = [line.rstrip("\n").split(",") for line in LINES[1:]]
+    busiest = max({w for w, _, _ in rows}, key=[w for w, _, _ in rows].count)
+    own = [row for row in rows if row[0] == busiest]
+    copies = [[f"copy{n}", item, label] for n in range(4) for _, item, label in own]
+    text = "".join([LINES[0], *(f"{','.join(row)}\n" for row in [*copies, *rows])])
+    for n_lines in (-20, None):
+        nights.answers.write_text("".join(text.splitlines(keepends=True)[:n_lines]))
+        capfd.readouterr()
+        places = ["-o", str(nights.labels), "--state", str(nights.state)]
+        assert run(["aggregate", str(nights.answers), *places]) == 0
+        assert "count once" in capfd.readouterr().err
+    assert "kept from" in str(nights.record["state"]["methods"])  # type: ignore[index]
+    cold = tmp_path / "cold.csv"
+    assert run(["aggregate", str(nights.answers), "-o", str(cold)]) == 0
+    warm_labels = nights.rows()
+    nights.labels = cold
+    differ = [i for i, (label, _) in nights.rows().items() if warm_labels[i][0] != label]
+    assert len(differ) <= 10  # the cold run chooses anew
+
+
 def test_a_warm_night_ends_where_a_cold_one_does(nights: Nights, tmp_path: Path) -> None:
     """Differing labels are counted, and they are those that the cold run is least sure of."""
     (tmp_path / "cold").mkdir()
