@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from html import escape
 from inspect import signature
@@ -26,6 +26,7 @@ from misc_cli.io.frames import frame_answers, frame_known
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.read import read_answer_columns, read_known
 from misc_cli.loop.settings import Loop
+from misc_cli.remembering import leave, night_of
 from misc_cli.report.statistics import frames, text_frame
 from misc_cli.run import pipeline, registry
 from misc_cli.run.outcome import Outcome
@@ -133,6 +134,7 @@ def aggregate(
     processes: bool = False,
     calibrate: bool = Settings.calibrate,
     time_budget: float | str | None = None,
+    state: Path | None = None,
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Result:
@@ -140,7 +142,8 @@ def aggregate(
 
     `options` are the flags of `misc aggregate` with underscores: the methods' parameters and how
     to read (`label_col="verdict"`). `processes` lets an automatic choice use processes of its own;
-    `time_budget` is in seconds, or text such as "10s".
+    `time_budget` is in seconds, or text such as "10s". `state` is the folder of --state: methods
+    are kept and fits start where the last run ended, of Python or of the command line.
     """
     reading, parameters = _split(options, duplicates)
     _refuse_unknown(parameters)
@@ -165,8 +168,17 @@ def aggregate(
             truth=_known(truth),
             on_iteration=on_iteration,
         )
-        outcome = pipeline.run(request)
+        outcome = pipeline.run(request) if state is None else _remembered(request, state)
     return Result(outcome, _repeated(caught))
+
+
+def _remembered(request: Request, state: Path) -> Outcome:
+    """A run that goes on where the last one ended, and leaves its end to the next."""
+    folder = FilePath(state)
+    with night_of(folder) as night:
+        outcome = pipeline.run(replace(request, fitter=night.fit))
+        leave(folder, night, outcome.aggregation, {"run": None, "answers_read": None}, {})
+    return outcome
 
 
 def compare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -235,3 +236,25 @@ def test_a_slip_in_an_options_name_is_said() -> None:
     answers = pd.DataFrame({"worker": ["a", "b"], "item": ["1", "1"], "label": ["x", "y"]})
     with pytest.raises(ConfigError, match="agregator: no such option; did you mean aggregator"):
         aggregate(answers, agregator="mv")
+
+
+def test_a_state_is_shared_by_python_and_the_command_line(tmp_path: Path) -> None:
+    """What one leaves, the other goes on with; labels are those of a run without a state."""
+    lines = (SAMPLE / "answers.csv").read_text().splitlines(keepends=True)
+    early, state = tmp_path / "early.csv", tmp_path / "state"
+    early.write_text("".join(lines[:1700]))
+    first = aggregate(early, aggregator="ds-em", state=state)
+    second = aggregate(SAMPLE / "answers.csv", aggregator="ds-em", state=str(state))
+    cold = aggregate(SAMPLE / "answers.csv", aggregator="ds-em")
+    assert first.iterations > 2 * second.iterations
+    assert cold.iterations > 2 * second.iterations
+    assert (second.labels["label"] != cold.labels["label"]).sum() <= 2
+    labels = tmp_path / "labels.csv"
+    words = ["--aggregator", "ds-em", "--state", str(state), "-o", str(labels)]
+    assert run(["aggregate", str(SAMPLE / "answers.csv"), *words]) == 0
+    record = json.loads(labels.with_suffix(".run.json").read_text())
+    assert record["state"]["methods"].startswith("kept from")
+    (state / "state.json").write_text("{")
+    with pytest.warns(MiscWarning, match="starts from nothing"):
+        aggregate(early, aggregator="ds-em", state=state)
+    assert aggregate(early, aggregator="ds-em", state=state).iterations > 0

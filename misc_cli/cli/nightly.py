@@ -14,7 +14,7 @@ import click
 from misc_cli.cli import options
 from misc_cli.cli.parameters import DurationOr, Numbers
 from misc_cli.core.parameters import flag
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import ConfigError
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SECTION = "Every night"
 NEVER = "never"
-DAY = 86400.0
-RECHOOSE = 30 * DAY
 SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
 # What may differ between two runs that are the same: none of it changes a byte of an output.
@@ -116,9 +114,9 @@ class Tonight:
 
     def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
         """The figures of the last run if this one would write the same bytes again; else None."""
-        if self.stored is None:
+        last = self._last_run
+        if last is None:
             return None
-        last = self.stored.about["run"]
         now = {"misc": __version__, "options": self.options, "inputs": _inputs(inputs)}
         if any(last[key] != value for key, value in now.items()):
             return None
@@ -129,20 +127,25 @@ class Tonight:
 
     def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
         """Metrics are of every run: whoever collects them must not take this one for missing."""
-        if self.metrics is None or self.stored is None:
+        last = self._last_run
+        if self.metrics is None or last is None:
             return
         from misc_cli.io.write import Output, content, write_all
         from misc_cli.run.exposition import gauges
 
-        method = str(self.stored.about["run"]["method"])
-        text = gauges(figures, method, seconds, did_nothing=True)
+        text = gauges(figures, str(last["method"]), seconds, did_nothing=True)
         write_all([Output(self.metrics, content(text.encode()))])
 
     @property
     def written(self) -> dict[str, str]:
         """The SHA-256 of what the last run wrote, by path."""
-        found: dict[str, str] = {} if self.stored is None else self.stored.about["run"]["outputs"]
+        found: dict[str, str] = {} if self._last_run is None else self._last_run["outputs"]
         return found
+
+    @property
+    def _last_run(self) -> Mapping[str, Any] | None:
+        """What the last run of the command line read and wrote; None if Python was at it."""
+        return None if self.stored is None else self.stored.about["run"]
 
     @property
     def last(self) -> str:
@@ -152,15 +155,11 @@ class Tonight:
 
     def leave(self, outcome: Outcome, inputs: Sequence[Any], digests: Mapping[Path, str]) -> None:
         """Keep what the next night needs; the outputs are written by now."""
-        from misc_cli.io import state
+        from misc_cli.remembering import leave
         from misc_cli.run.exposition import method_of
 
-        about, tables = self.night.leave(outcome.aggregation)
-        about["answers_read"] = None
-        if self.memory is not None:
-            about["answers_read"], segments = self.memory.leave()
-            tables |= segments
-        about["run"] = {
+        read, segments = (None, {}) if self.memory is None else self.memory.leave()
+        run = {
             "misc": __version__,
             "options": self.options,
             "inputs": _inputs(inputs),
@@ -168,9 +167,8 @@ class Tonight:
             "figures": json.loads(json.dumps(outcome.figures, default=float)),
             "method": method_of(outcome),
         }
-        if self.night.of_other_data:
-            state.set_aside(self.folder)
-        state.save(self.folder, about, tables)
+        more = {"run": run, "answers_read": read}
+        leave(self.folder, self.night, outcome.aggregation, more, segments)
 
     def summary(self) -> tuple[str, str]:
         """A line for those who read the summary."""
@@ -193,17 +191,18 @@ def open_state(
     if parameters["settled"] is not None and not parameters["keep_settled"]:
         raise ConfigError("--settled says what --keep-settled means; give that, too")
     from misc_cli.io import locks, state
+    from misc_cli.remembering import RECHOOSE, left_of, opened
     from misc_cli.run.night import Night
 
     folder = Path(parameters["state"])
     _refuse_within_inputs(folder, parameters["answers"])
     state.check_folder(folder)
     locks.hold(folder.resolve() / state.POINTER)
-    stored = _loaded(folder)
+    stored = opened(folder)
     rechoose = parameters["rechoose"]
     night = Night(
         now=clock(),
-        left=None if stored is None else _left(stored),
+        left=left_of(stored),
         rechoose=None if rechoose == NEVER else rechoose or RECHOOSE,
         settled=(parameters["settled"] or SETTLED) if parameters["keep_settled"] else None,
     )
@@ -278,30 +277,6 @@ def fitter(tonight: Tonight | None, parameters: Mapping[str, Any], aggregator: s
         return fit(replace(labels, start=with_prior(labels.start, counts)), *given)
 
     return with_known_workers
-
-
-def _loaded(folder: Path) -> Stored | None:
-    """The state, or a warning why it cannot be used; then it is set aside, not lost."""
-    import warnings
-
-    from misc_cli.io import state
-
-    try:
-        return state.load(folder)
-    except state.UnusableState as why:
-        aside = state.set_aside(folder)
-        warnings.warn(
-            f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
-            MiscWarning,
-            stacklevel=2,
-        )
-        return None
-
-
-def _left(stored: Stored) -> Any:
-    from misc_cli.run.left import Left
-
-    return Left(stored.about, stored.tables["workers"], stored.tables.get("items"))
 
 
 def _inputs(files: Sequence[Any]) -> list[list[str]]:

@@ -125,9 +125,8 @@ def search(
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
         tried = work.completed(completed, scores[0].posteriors, reference, insist)
         voters = _voters(work, tried, reference, insist)
-        equal = [1.0] * len(voters)
-        rival = work.mean_posteriors(voters or kept, equal or shares)
-        before = staying(work, tried, incumbent or {}, rival)
+        hard = np.mean([_hard(score) for score in voters], axis=0) if voters else reference
+        before = staying(tried, incumbent or {}, _hard, hard, work.workers)
         if before is not None and set(incumbent or {}) != _names(voters):
             voters, stays = before.scores, before
         elif voters:
@@ -205,6 +204,10 @@ def conclude(
     reasons["why"] = why(reasons, left_out, completed)
 
 
+def _hard(score: Score) -> Floats:
+    return score.views["hard"]
+
+
 def _names(scores: Sequence[Score]) -> set[str]:
     return {score.candidate.name for score in scores}
 
@@ -223,7 +226,8 @@ def _staying_pure(
     if incumbent.keys() == _names(kept):
         return None
     whole = [score for score in scores if score.n_folds == len(work.folds)]
-    return staying(work, whole, incumbent, work.mean_posteriors(kept, shares))
+    rival = np.average([score.best for score in kept], axis=0, weights=shares)
+    return staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
 
 
 def warn_of_time(left_out: Sequence[str]) -> None:
