@@ -25,7 +25,7 @@ def flipped(at: float) -> Callable[[Path], None]:
     return damage
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "first byte": flipped(0.0),
     "middle byte": flipped(0.5),
     "last byte": flipped(1.0),
