@@ -156,8 +156,13 @@ def try_method(
     lighten: Lighten = without_posteriors,
     whole: Aggregation | None = None,
 ) -> list[Trial]:
-    """All candidates of a method on one fold; without `hidden`, on everything."""
+    """All candidates of a method on one fold; without `hidden`, on everything.
+
+    An aggregator that has `in_folds` sends that to forecast hidden answers.
+    """
     last = hidden is None
+    stand_in = method.aggregator if last else getattr(method.aggregator, "in_folds", None)
+    tried = replace(method, aggregator=stand_in or method.aggregator)
     trials = []
     records: list[Iteration] = []
     started = time.perf_counter()
@@ -171,14 +176,15 @@ def try_method(
         else:
             warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
         observer = record if last else ignore_iteration
-        for candidate, found in fits(method, labels, initial, observer, whole):
+        for candidate, found in fits(tried, labels, initial, observer, whole):
             views = {} if hidden is None else _views(labels, found, hidden)
             light = found if last else replace(found, predictor=None)
             if method.brief:
                 light = replace(light, stopped={})
             spent = time.perf_counter() - started
             said = [(str(warning.message), warning.category) for warning in caught]
-            trials.append(Trial(candidate, light, views, list(records), said, spent))
+            named = replace(candidate, method=method)
+            trials.append(Trial(named, light, views, list(records), said, spent))
     return trials
 
 

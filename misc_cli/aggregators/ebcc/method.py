@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from misc_cli.aggregators.shared import diagonal, max_iter, off_diagonal, shrinkage, tol
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from misc_cli.core.engines.protocol import Engine, Fitted
     from misc_cli.core.start import Start
     from misc_cli.core.types import Aggregation, Labels
+
+RESTARTS_IN_FOLDS = 2
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,14 @@ class EnhancedBcc(Checked):
         from misc_cli.aggregators.ebcc.race import run
 
         return run(self, engine, on_iteration, start).fitted()
+
+    @property
+    def in_folds(self) -> EnhancedBcc:
+        """What forecasts hidden answers in its place: which of the restarts won hardly shows there.
+
+        Of eight or of two the share of the best lead differs by 0.01 at most on twelve sets.
+        """
+        return replace(self, restarts=min(self.restarts, RESTARTS_IN_FOLDS))
 
     def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """The fit on a part of the answers, from where the one on all of them ended."""
