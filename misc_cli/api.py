@@ -31,7 +31,7 @@ from misc_cli.report.statistics import frames, text_frame
 from misc_cli.run import pipeline, registry
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import encoded
-from misc_cli.run.request import Request
+from misc_cli.run.request import Request, Stopwatch
 from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
 from misc_cli.saving import save
@@ -160,6 +160,7 @@ def aggregate(
         options=parameters,
     )
     methods = build(settings)
+    watch = Stopwatch()
     with _quietly(processes) as caught:
         request = Request(
             methods,
@@ -167,6 +168,7 @@ def aggregate(
             gold=_known(gold),
             truth=_known(truth),
             on_iteration=on_iteration,
+            watch=watch,
         )
         outcome = pipeline.run(request) if state is None else _remembered(request, state)
     return Result(outcome, _repeated(caught))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.cli import options, reading_options
+from misc_cli.cli import options, reading_options, startup
 from misc_cli.core.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 
@@ -63,7 +63,7 @@ class Job:
         from misc_cli.io.read import read_answer_columns, read_known
         from misc_cli.run.request import Stopwatch
 
-        watch = Stopwatch()
+        watch = Stopwatch(startup.since())
         with watch.stage("read"):
             read = read_answer_columns(
                 self.sources, self.reading, with_times=with_times, memory=memory
@@ -79,7 +79,7 @@ class Job:
         from misc_cli.io.read import read_questions
         from misc_cli.run.request import Stopwatch
 
-        watch = Stopwatch()
+        watch = Stopwatch(startup.since())
         known: dict[str, dict[str, Any]]
         with watch.stage("read"):
             results = read_questions(self.sources, self.reading, each=True, with_times=with_times)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import io
 import os
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
 MOST_THREADS = 1024  # that arrow is told of; it would try to start them all
 
 own_process = False  # set where `misc` starts; a library must not touch its host's imports
+_loaded = time.monotonic()
+
+
+def since() -> float | None:
+    """When this process began, by the monotonic clock; None if it is not our own."""
+    return _loaded if own_process else None
 
 
 class _NoPandas:

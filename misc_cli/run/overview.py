@@ -12,7 +12,7 @@ from misc_cli.core.types import Answers, Labels
 from misc_cli.evaluate.agreement import krippendorff_alpha, pairwise_agreement
 from misc_cli.run import plan, registry
 from misc_cli.run.cost import AT_LEAST, counted, seconds_of, size_of
-from misc_cli.run.settings import Settings
+from misc_cli.run.settings import AUTO_COMPLETER, Settings
 from misc_cli.select.trial import Method
 
 
@@ -51,13 +51,19 @@ def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
 def _seconds(labels: Labels) -> dict[str, float]:
     """About what each method takes, calibration left out; and the automatic choice."""
     preset = Settings.preset
+    own = registry.own_names("aggregator")
     methods = [
         Method(name, registry.create("aggregator", name, preset))
-        for name in registry.own_names("aggregator")
-        if labels.ordered or name != "mmce-o"
+        for name in plan.applicable(labels)
+        if name in own
     ]
     each = {method.name: AT_LEAST + seconds_of(method, size_of(labels)) for method in methods}
-    each["auto"] = counted(labels, plan.roster(labels, preset, {}, 0), []).seconds
+    roster = plan.roster(labels, preset, {}, 0)
+    completer = registry.create("completer", AUTO_COMPLETER, preset)
+    completed = plan.completions(
+        labels, AUTO_COMPLETER, completer, roster[0].aggregator, {}, preset, plan.MAX_TRIED_CELLS
+    )
+    each["auto"] = counted(labels, roster, completed).seconds
     return {name: round(seconds, 1) for name, seconds in each.items()}
 
 

@@ -64,7 +64,7 @@ def aggregated(
         pairs = compare_pairs(labels.votes)
         counted = once_per_copy(labels, pairs) if methods.automatic else labels
     with watch.stage("fit"), thread_limit(settings.threads):
-        in_time = _less(methods, sum(watch.seconds.values()))
+        in_time = _less(methods, watch.elapsed)
         found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
     aggregation = found.aggregation
     if counted is not labels:
@@ -97,6 +97,13 @@ def _less(methods: Methods, seconds: float) -> Methods:
     if settings.time_budget is None:
         return methods
     left = max(settings.time_budget - seconds, 0.0)
+    if not left:
+        warnings.warn(
+            f"reading alone took {seconds:.1f} s, more than --time-budget allows: the quickest "
+            "method is used, and nothing is judged",
+            MiscWarning,
+            stacklevel=3,
+        )
     return replace(methods, settings=replace(settings, time_budget=left))
 
 

@@ -22,10 +22,15 @@ Fitter = Callable[[Labels, Methods, OnIteration, Lighten], Fit]
 
 
 class Stopwatch:
-    """Seconds by stage."""
+    """Seconds by stage, and since the run began (`began`, by the monotonic clock; None: now)."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float | None = None) -> None:
         self.seconds: dict[str, float] = {}
+        self.began = time.monotonic() if began is None else began
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.began
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -54,9 +54,10 @@ def compare(
 ) -> list[Standing]:
     """Every method and the null on the same hidden answers, best first; truth is only reported."""
     deadline = Deadline(time_budget)
-    work = Judging(labels, seed=seed, deadline=deadline, on_iteration=on_iteration)
+    work = Judging(labels, seed=seed, on_iteration=on_iteration)
     if not work.folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
+    work.deadline = deadline  # not for hiding answers: without that there is nothing to show
     scores = work.score(methods)
     if not scores:  # a leaderboard has at least one line
         work.deadline = Deadline(None)

@@ -41,6 +41,10 @@ PIECE = 1 << 20
 LONGEST_WAIT = 3600.0  # seconds that a poll may be told; then it asks again
 
 
+class OutOfTime(Exception):
+    """A fit noticed, between two of its iterations, that its deadline is past."""
+
+
 class Deadline:
     """When a search must stop; `None` seconds never."""
 
@@ -55,6 +59,14 @@ class Deadline:
     def left(self) -> float | None:
         return None if self.end is None else max(0.0, self.end - time.monotonic())
 
+    def check(self) -> None:
+        """For those that nobody else can end."""
+        if self.passed:
+            raise OutOfTime
+
+
+NO_DEADLINE = Deadline(None)
+
 
 def run_all(
     function: Callable[[Task], Outcome],
@@ -63,7 +75,10 @@ def run_all(
     deadline: Deadline,
     parallel: bool,
 ) -> Iterator[Outcome]:
-    """`function` of every task in order, until the deadline; what is unfinished then is dropped."""
+    """`function` of every task in order, until the deadline; what is unfinished then is dropped.
+
+    A child is ended at the deadline. In this process `function` must raise OutOfTime by itself.
+    """
     processes = min(threads(), len(tasks))
     if parallel and processes > 1 and _may_fork():
         crew = _Crew(function, tasks)
@@ -72,12 +87,18 @@ def run_all(
             if crew.children:
                 yield from crew.results(deadline)
                 return
+        except OutOfTime:
+            return
         finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
             crew.dismiss()
     for task in tasks:
         if deadline.passed:
             return
-        yield function(task)
+        try:
+            outcome = function(task)
+        except OutOfTime:
+            return
+        yield outcome
 
 
 def _may_fork() -> bool:

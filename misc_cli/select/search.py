@@ -35,6 +35,7 @@ from misc_cli.core.types import (
     without_posteriors,
 )
 from misc_cli.errors import MiscWarning
+from misc_cli.select import racing
 from misc_cli.select.calibrate import Calibration, pool, times, vote_shares
 from misc_cli.select.choose import SIGNIFICANT, lead, weights
 from misc_cli.select.incumbent import Staying, staying
@@ -46,8 +47,8 @@ from misc_cli.select.leaderboard import (
     pure_table,
     why,
 )
-from misc_cli.select.processes import Deadline
-from misc_cli.select.trial import SHRINKAGE, Candidate, Method
+from misc_cli.select.processes import NO_DEADLINE, Deadline
+from misc_cli.select.trial import SHRINKAGE, Candidate, Method, Trial
 
 # Of a time budget, judging may take the first part; what was chosen is fitted in the rest, which
 # takes a fraction of the judging. Without a judgement, a fit must be done by the second.
@@ -104,15 +105,19 @@ def search(
         labels,
         seed=seed,
         deadline=deadline,
+        last=last,
         on_iteration=on_iteration,
         lighten=lighten,
     )
     too_few = labels.votes.n_votes < MIN_ANSWERS and not (insist and completed)
+    if work.late:
+        return _hurried(work, pure)
     if not work.folds or too_few:
         return _unjudged(work, list(few) or [pure[0]], calibrate)
-    scores, left_out = work.pure(pure)
+    scores, left_out = racing.pure(work, pure)
+    work.left_out += left_out
     if not scores:
-        return _hurried(work, pure, last)
+        return _hurried(work, pure)
     kept, shares, reasons = weighed(scores, work.null, work.workers, len(work.folds))
     unbeaten = not reasons["null"]["beaten"]
     stays = None if unbeaten else _staying_pure(work, scores, kept, shares, incumbent or {})
@@ -121,9 +126,10 @@ def search(
         weight = dict(zip([score.candidate.name for score in kept], shares, strict=True))
         reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
     voters: list[Score] = []
+    tried: list[Score] = []
     if completed and (insist or not unbeaten):
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
-        tried = work.completed(completed, scores[0].posteriors, reference, insist)
+        tried = racing.completed(work, completed, scores[0].posteriors, reference, insist)
         voters = _voters(work, tried, reference, insist)
         hard = np.mean([_hard(score) for score in voters], axis=0) if voters else reference
         before = staying(tried, incumbent or {}, _hard, hard, work.workers)
@@ -132,37 +138,74 @@ def search(
         elif voters:
             stays = None
         reasons["completed"] = completed_table(tried, voters, reference, work.workers)
-        scores = [*scores, *tried]
-        left_out += [] if tried else ["completion"]
-    calibration, by_votes, initial = None, False, None
+        work.left_out += [] if tried else ["completion"]
+    calibration, by_votes = None, False
     if voters:
-        candidates = [score.candidate for score in voters]
-        shares = [1.0 / len(voters)] * len(voters)
-        initial = work.fit([scores[0].candidate])[0].posteriors
-        fitted = work.fit(candidates, initial)
-        ahead = max(lead(score.views["hard"], reference, work.workers) for score in voters)
-        if calibrate and ahead < SIGNIFICANT:
+        fitted = _fitted_voters(work, scores[0].candidate, voters)
+        shares = [1.0 / len(fitted)] * len(fitted)
+        whole = [score for score in voters if score.n_folds == len(work.folds)]
+        ahead = [lead(score.views["hard"], reference, work.workers) for score in whole]
+        if calibrate and max(ahead, default=0.0) < SIGNIFICANT:
             calibration = _by_answers(work, scores[0])
     elif unbeaten and fallback is not None and len(pure) > 1:
-        by_votes = True
-        candidates, shares = [Candidate(fallback)], [1.0]
+        by_votes, shares = True, [1.0]
         warn_of_the_null(fallback)
+        fitted = work.fit([Candidate(fallback)])
         if calibrate and labels.gold is not None:
-            calibration = work.by_gold(candidates, shares, Calibration(), by_votes=True)
-        fitted = work.fit(candidates)
+            members = [Candidate(fallback)]
+            calibration = work.by_gold(members, shares, Calibration(), by_votes=True)
     else:
-        candidates = [score.candidate for score in kept]
-        if calibrate and any(member.method.calibratable for member in candidates):
+        kept, shares, fitted = _fitted_in_time(work, scores, kept, shares, reasons)
+        if calibrate and any(score.candidate.method.calibratable for score in kept):
             calibration = work.calibration(kept, shares, scores[0])
-        fitted = work.refit(kept)
+    if not fitted:
+        return _hurried(work, pure)
+    candidates = [trial.candidate for trial in fitted]
     found = [trial.aggregation for trial in fitted]
     result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
     reasons["fallback"] = fallback.name if by_votes and fallback is not None else None
-    warn_of_time(left_out)
+    warn_of_time(work.left_out)
     reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
-    conclude(reasons, candidates, shares, left_out, bool(completed))
+    conclude(reasons, candidates, shares, work.left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
-    return Found(result, candidates, scores, calibration, reasons, bool(left_out))
+    return Found(result, candidates, [*scores, *tried], calibration, reasons, bool(work.left_out))
+
+
+def _fitted_voters(work: Judging, base: Candidate, voters: Sequence[Score]) -> list[Trial]:
+    """Those of the completed candidates that could be fitted on all answers in time."""
+    first = work.fit([base])
+    members = [score.candidate for score in voters]
+    fitted = work.fit(members, first[0].posteriors) if first else []
+    work.left_out += [member.name for member in members[len(fitted) :]]
+    return fitted
+
+
+def _fitted_in_time(
+    work: Judging,
+    scores: Sequence[Score],
+    kept: list[Score],
+    shares: list[float],
+    reasons: dict[str, Any],
+) -> tuple[list[Score], list[float], list[Trial]]:
+    """The pure methods that count, their weights and fits; without those there was no time for.
+
+    Then the others are weighed anew, as if the late ones had never been tried, also in `reasons`.
+    """
+    fitted: dict[str, Trial] = {}
+    while kept:
+        new = [score for score in kept if score.candidate.name not in fitted]
+        fitted |= {trial.candidate.name: trial for trial in work.refit(new)}
+        names = [score.candidate.name for score in kept]
+        late = [name for name in names if name not in fitted]
+        if not late:
+            return kept, shares, [fitted[name] for name in names]
+        work.left_out += late
+        scores = [score for score in scores if score.candidate.name not in late]
+        if not any(score.n_folds == len(work.folds) for score in scores):
+            break
+        kept, shares, again = weighed(scores, work.null, work.workers, len(work.folds))
+        reasons.update({key: again[key] for key in ("null", "pure")})
+    return [], [], []
 
 
 def weighed(
@@ -248,19 +291,24 @@ def warn_of_the_null(fallback: Method) -> None:
 
 
 def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of the pure result."""
-    whole = [score for score in tried if score.n_folds == len(work.folds)]
+    """All that cannot be told apart from the best, if that is ahead of the pure result.
+
+    What did not go on after the first folds must have been nearer to it on those.
+    """
+    whole = [score.views["hard"] for score in tried if score.n_folds == len(work.folds)]
     if not whole:
         return []
-    hard = [score.views["hard"] for score in whole]
-    top = max(hard, key=lambda values: float(values.mean()))
+    top = max(whole, key=lambda values: float(values.mean()))
     if not insist and lead(top, pure, work.workers) < SIGNIFICANT:
         return []
-    return [
-        score
-        for score, values in zip(whole, hard, strict=True)
-        if values is top or lead(top, values, work.workers) < SIGNIFICANT
-    ]
+    voters = []
+    for score in tried:
+        values = score.views["hard"]
+        count = len(values)
+        limit = SIGNIFICANT if count == len(top) else racing.HOPELESS
+        if values is top or lead(top[:count], values, work.workers[:count]) < limit:
+            voters.append(score)
+    return voters
 
 
 def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found:
@@ -285,11 +333,11 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
     return Found(result, candidates, [], calibration, selection)
 
 
-def _hurried(work: Judging, pure: Sequence[Method], last: Deadline) -> Found:
+def _hurried(work: Judging, pure: Sequence[Method]) -> Found:
     """The first method as it is, or the votes if there is no time even for that."""
     votes = [method for method in pure if method.name == "mv"]
     candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
-    fitted = work.fit(candidates, deadline=last) or work.fit(candidates[:1])
+    fitted = work.fit(candidates) or work.fit(candidates[:1], deadline=NO_DEADLINE)
     taken = fitted[-1].candidate
     warn_of_time(["choosing and calibrating"])
     selection = {
@@ -352,7 +400,7 @@ def _by_answers(work: Judging, alone: Score) -> Calibration:
     that were given are by the aggregator `alone`, or by ds-em if that knows only shares of votes.
     """
     if not alone.candidate.method.calibratable:
-        alone = work.score([Method("ds-em", DawidSkene())])[0]
+        alone = (work.score([Method("ds-em", DawidSkene())]) or [alone])[0]  # if there is time
     return replace(work.calibration([alone], [1.0], alone), evidence=True)
 
 

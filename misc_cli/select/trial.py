@@ -30,13 +30,13 @@ from misc_cli.core.types import (
     Labels,
     Lighten,
     OnIteration,
-    ignore_iteration,
     without_posteriors,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.loop.driver import aggregate_pass, check_memory, harden, start, trajectory
 from misc_cli.loop.settings import DEFAULT_LOOP, Loop
 from misc_cli.select.calibrate import TEMPERATURES, temper
+from misc_cli.select.processes import NO_DEADLINE, Deadline
 
 # Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
 # the counts are whole.
@@ -155,10 +155,12 @@ def try_method(
     initial: Floats | None = None,
     lighten: Lighten = without_posteriors,
     whole: Aggregation | None = None,
+    deadline: Deadline = NO_DEADLINE,
 ) -> list[Trial]:
     """All candidates of a method on one fold; without `hidden`, on everything.
 
-    An aggregator that has `in_folds` sends that to forecast hidden answers.
+    An aggregator that has `in_folds` sends that to forecast hidden answers. At the deadline the
+    fit ends after its current iteration, with OutOfTime.
     """
     last = hidden is None
     stand_in = method.aggregator if last else getattr(method.aggregator, "in_folds", None)
@@ -167,16 +169,17 @@ def try_method(
     records: list[Iteration] = []
     started = time.perf_counter()
 
-    def record(iteration: Iteration) -> None:
-        records.append(lighten(iteration))
+    def observe(iteration: Iteration) -> None:
+        deadline.check()
+        if last:
+            records.append(lighten(iteration))
 
     with warnings.catch_warnings(record=True) as caught:
         if last:
             warnings.simplefilter("always", MiscWarning)
         else:
             warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
-        observer = record if last else ignore_iteration
-        for candidate, found in fits(tried, labels, initial, observer, whole):
+        for candidate, found in fits(tried, labels, initial, observe, whole):
             views = {} if hidden is None else _views(labels, found, hidden)
             light = found if last else replace(found, predictor=None)
             if method.brief:

@@ -2,61 +2,95 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
+from misc_cli.core.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import MiscWarning
 from misc_cli.select.compare import compare
 from misc_cli.select.processes import Deadline
 from misc_cli.select.search import search
+from misc_cli.select.trial import Method
 from tests.select.crowds import method, simulated
 
 
-class Expiring(Deadline):
-    """Passes once it was asked so many times."""
+class OnPaper(Deadline):
+    """By a clock that only the test moves."""
 
-    after = 0
+    now = 0.0
 
     def __init__(self, seconds: float | None) -> None:
-        self.end = None
-        self.asked = 0 if seconds else -1_000
+        self.end, self.seconds = None, seconds
 
     @property
     def passed(self) -> bool:
-        self.asked += 1
-        return self.asked > self.after
+        return self.seconds is not None and OnPaper.now >= self.seconds
 
 
-@pytest.mark.parametrize("after", [0, 1, 5])
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> type[OnPaper]:
+    """Of 60 seconds, judging has 36, and fits are over after 54."""
+    monkeypatch.setattr(OnPaper, "now", 0.0)
+    monkeypatch.setattr("misc_cli.select.search.Deadline", OnPaper)
+    monkeypatch.setattr("misc_cli.select.compare.Deadline", OnPaper)
+    return OnPaper
+
+
+@dataclass(frozen=True)
+class Tiring:
+    """ds-mf, after which, on more than `n_answers`, it is late in the day."""
+
+    n_answers: int
+    late: float
+    within: bool = False  # in the midst of it, not after it
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        found = method("ds-mf").aggregator(labels)
+        if labels.votes.n_votes > self.n_answers:
+            OnPaper.now = self.late
+            if self.within:
+                on_iteration(Iteration("vote", 1))
+        return found
+
+
+@pytest.mark.parametrize(("late", "taken"), [(40.0, "ds-em"), (55.0, "mv")])
 def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
-    after: int, monkeypatch: pytest.MonkeyPatch
+    late: float, taken: str, clock: type[OnPaper]
 ) -> None:
-    monkeypatch.setattr(Expiring, "after", after)
-    monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
     labels, _ = simulated()
-    methods = [method("ds-em"), method("mv")]
+    clock.now = late
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
-        found = search(labels, methods, time_budget=60.0)
-    assert found.selection["chosen"] == [["mv"], ["mv"], ["ds-em"]][[0, 1, 5].index(after)]
+        found = search(labels, [method("ds-em"), method("mv")], time_budget=60.0)
+    assert found.selection["chosen"] == [taken]
     assert found.cut_short
     assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
 
 
-def test_a_time_budget_leaves_out_what_has_not_seen_all_answers(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "tiring",
+    [
+        Tiring(0, 40.0),
+        pytest.param(Tiring(0, 40.0, within=True), id="in the midst of a fold"),
+        pytest.param(Tiring(1_400, 55.0, within=True), id="in the midst of the last fit"),
+    ],
+)
+def test_a_time_budget_leaves_out_what_was_not_done_in_time(
+    tiring: Tiring, clock: type[OnPaper]
 ) -> None:
     """The result is that of a search without what was left out."""
     labels, _ = simulated()
-    methods = [method("ds-em"), method("mv")]
+    assert labels.votes.n_votes == 1_500
+    methods = [method("ds-em"), Method("tiring", tiring)]
     alone = search(labels, methods[:1])
-    monkeypatch.setattr(Expiring, "after", 15)
-    monkeypatch.setattr("misc_cli.select.search.Deadline", Expiring)
-    monkeypatch.setattr("misc_cli.select.compare.Deadline", Expiring)
-    with pytest.warns(MiscWarning, match="the time budget left no time for mv"):
+    with pytest.warns(MiscWarning, match="the time budget left no time for tiring"):
         found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
-    assert found.selection["why"].endswith("there was no time for mv")
+    assert found.selection["why"].endswith("there was no time for tiring")
     assert found.aggregation.posteriors.tobytes() == alone.aggregation.posteriors.tobytes()
-    with pytest.warns(MiscWarning, match="no time for mv"):
-        standings = compare(labels, methods, time_budget=60.0)
-    assert [standing.method for standing in standings] == ["ds-em", "null"]
+    if tiring.n_answers == 0:
+        clock.now = 0.0
+        with pytest.warns(MiscWarning, match="no time for tiring"):
+            standings = compare(labels, methods, time_budget=40.0)
+        assert [standing.method for standing in standings] == ["ds-em", "null"]
