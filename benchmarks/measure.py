@@ -12,8 +12,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +38,8 @@ class Run:
 class Case:
     """A command, where it may leave figures about itself, and the most it may take.
 
-    `cap` is in seconds; `at_most` is how often it is run where others are run more often.
+    `cap` is in seconds; `at_most` is how often it is run where others are run more often. With
+    `with_children` the memory of all its child processes counts (Linux only).
     """
 
     name: str
@@ -44,10 +47,52 @@ class Case:
     read_inner: Callable[[], Mapping[str, float]] = dict
     cap: float = 600.0
     at_most: int | None = None
+    with_children: bool = False
 
 
 class Failed(Exception):
     """A process that ended with an error; the message is the end of what it wrote to stderr."""
+
+
+class Sampler:
+    """The most memory that a process and its children held together, looked at now and then.
+
+    Proportional set sizes: what a fork shares with its parent counts once.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.most = pid, 0.0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self._look, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> float:
+        """The most MiB."""
+        self.over.set()
+        self.thread.join()
+        return self.most
+
+    def _look(self) -> None:
+        while not self.over.wait(0.1):
+            self.most = max(self.most, sum(map(_proportional_mib, _family(self.pid))))
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for parent in found:
+        with suppress(OSError):
+            text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+            found += map(int, text.split())
+    return found
+
+
+def _proportional_mib(pid: int) -> float:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) / 2**10
+    return 0.0
 
 
 def run(case: Case) -> Run:
@@ -66,8 +111,10 @@ def run(case: Case) -> Run:
 
         signal.signal(signal.SIGALRM, stop)
         signal.setitimer(signal.ITIMER_REAL, case.cap)
+        sampler = Sampler(process.pid) if case.with_children else None
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
+        of_all = 0.0 if sampler is None else sampler.stop()
         signal.setitimer(signal.ITIMER_REAL, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode and not capped:
@@ -78,7 +125,7 @@ def run(case: Case) -> Run:
     return Run(
         wall=wall,
         cpu=usage.ru_utime + usage.ru_stime,
-        peak_mib=usage.ru_maxrss / unit,
+        peak_mib=max(usage.ru_maxrss / unit, of_all),
         capped=capped,
         inner={} if capped else case.read_inner(),
     )

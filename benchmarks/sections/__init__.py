@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sections.bench import Bench
+from sections.default import budget, default
 from sections.growth import growth
 from sections.limit import limit
 from sections.loop import misc_loop
@@ -20,6 +21,8 @@ SECTIONS: dict[str, tuple[str, Section]] = {
     "limit": ("The limit: a fused C kernel", limit),
     "reading": ("Reading", reading),
     "peers": ("Beside the peers", beside_peers),
+    "default": ("The default", default),
+    "budget": ("The default under a time budget", budget),
     "tucker": (
         "Tucker alone, 1,000 workers × 20,000 items × 5 classes, 100 k answers, ranks (3,5,5)",
         tucker,

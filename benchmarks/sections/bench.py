@@ -54,22 +54,34 @@ class Bench:
     def answers(self, n_answers: int, n_workers: int | None = None) -> Path:
         """A simulated file of this many answers, made once."""
         workers = n_workers or WORKERS[n_answers]
-        path = self.out / "data" / f"answers-{n_answers}-{workers}.csv"
+        items = n_answers // ANSWERS_PER_ITEM
+        crowd = ("--workers", workers, "--items", items, "--classes", CLASSES, "--seed", 1)
+        return self.simulated(f"answers-{n_answers}-{workers}", *crowd)
+
+    def simulated(self, name: str, *crowd: str | float) -> Path:
+        """The file of this name from `misc simulate` with these options, made once."""
+        path = self.out / "data" / f"{name}.csv"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            items = n_answers // ANSWERS_PER_ITEM
-            say(f"simulate {n_answers:,} answers of {workers:,} workers on {items:,} items")
-            crowd = ("--workers", workers, "--items", items, "--classes", CLASSES)
-            more = ("--answers-per-item", ANSWERS_PER_ITEM, "--seed", 1, "--output", path)
+            say(f"simulate {' '.join(map(str, crowd))}")
+            more = ("--answers-per-item", ANSWERS_PER_ITEM, "--output", path)
             command = [self.misc, "simulate", *map(str, (*crowd, *more))]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return path
 
-    def ours(self, name: str, answers: Path, *options: str, cap: float = 600.0) -> Case:
+    def ours(
+        self,
+        name: str,
+        answers: Path,
+        *options: str,
+        cap: float = 600.0,
+        with_children: bool = False,
+    ) -> Case:
         """`misc aggregate` from start to exit; its run.json has the seconds by stage."""
         command = [self.misc, "aggregate", str(answers), "-o", str(self.out / "ours.csv"), "-q"]
         command += options
-        return Case(name, command, json_figures(self.out / "ours.run.json", "seconds"), cap)
+        figures = json_figures(self.out / "ours.run.json", "seconds")
+        return Case(name, command, figures, cap, with_children=with_children)
 
     def script(
         self,
