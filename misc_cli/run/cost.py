@@ -138,7 +138,7 @@ def counted(
     refitted = [method for method in pure if not (many and method in slow)]
     scouts = list(completed if insist else completed[::2])
     others = [method for method in completed if method not in scouts]
-    finalists = completed[:FINALISTS]
+    finalists = completed[1 : 1 + FINALISTS]  # which it will be is not known: of middling ranks
     chance = 1.0 if insist else CHANCE
     first = min(FIRST_FOLDS, n_folds)
     stages = [
