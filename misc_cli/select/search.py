@@ -113,7 +113,7 @@ def search(
     if work.late:
         return _hurried(work, pure)
     if not work.folds or too_few:
-        return _unjudged(work, list(few) or [pure[0]], calibrate)
+        return _unjudged(work, list(few) or [pure[0]], calibrate) or _hurried(work, pure)
     scores, left_out = racing.pure(work, pure)
     work.left_out += left_out
     if not scores:
@@ -311,8 +311,8 @@ def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -
     return voters
 
 
-def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found:
-    """Equal shares for all: nothing tells them apart."""
+def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found | None:
+    """Equal shares for all: nothing tells them apart. None if there was no time for all."""
     reason = ONE_ANSWER_EACH
     if work.folds:
         reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
@@ -321,8 +321,12 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
     calibration = None
     if work.folds and calibrate and any(method.calibratable for method in methods):
         scores = work.score(methods)
+        if len(scores) < len(methods):
+            return None
         calibration = work.calibration(scores, shares, scores[0])
     fitted = [trial.aggregation for trial in work.fit(candidates)]
+    if len(fitted) < len(candidates):
+        return None
     result = mean_of(work.labels, fitted, shares, calibration=calibration)
     selection = {
         "chosen": [method.name for method in methods],

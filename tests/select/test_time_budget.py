@@ -94,3 +94,17 @@ def test_a_time_budget_leaves_out_what_was_not_done_in_time(
         with pytest.warns(MiscWarning, match="no time for tiring"):
             standings = compare(labels, methods, time_budget=40.0)
         assert [standing.method for standing in standings] == ["ds-em", "null"]
+
+
+@pytest.mark.parametrize("n_items", [120, 300])  # of 600 answers and of 300, one per item
+def test_too_few_answers_to_judge_may_still_take_too_long(
+    n_items: int, clock: type[OnPaper]
+) -> None:
+    per_item = 5 if n_items == 120 else 1
+    labels, _ = simulated(items=n_items, answers_per_item=per_item)
+    tiring = Method("tiring", Tiring(0, 55.0, within=True))
+    methods = [method("ds-em"), method("mv")]
+    with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
+        found = search(labels, methods, few=[tiring, method("mv")], time_budget=60.0)
+    assert found.selection["chosen"] == ["mv"]
+    assert clock.now == 55.0
