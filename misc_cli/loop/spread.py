@@ -26,6 +26,7 @@ from misc_cli.core.engines.protocol import (
 )
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import Step, iterate, joined_stops
+from misc_cli.core.start import Start
 from misc_cli.core.types import Floats, OnIteration
 from misc_cli.loop.driver import SLICE_TOLERANCE, harden, stamped
 from misc_cli.loop.settings import Loop
@@ -46,15 +47,6 @@ class EngineCompleter(Protocol):
         """The ranks used on a tensor of this shape."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """What the loop found; the posteriors stay on the engine."""
-
-    fitted: Fitted
-    passes: int
-    ranks: tuple[int, ...]
-
-
 @dataclass
 class Moved:
     """How far a pass moved the slice, and how many items changed their top class."""
@@ -62,13 +54,17 @@ class Moved:
     squared_step: float
     squared_length: float
     flipped: int
-    passes: int = 0
 
     def __iadd__(self, other: Moved) -> Moved:
         self.squared_step += other.squared_step
         self.squared_length += other.squared_length
         self.flipped += other.flipped
         return self
+
+    @property
+    def share(self) -> float:
+        """‖ΔS‖ / ‖S‖."""
+        return float((self.squared_step / (self.squared_length or 1.0)) ** 0.5)
 
 
 @dataclass(frozen=True)
@@ -106,41 +102,54 @@ class NextSlice:
         )
 
 
-def mix(
-    engine: Engine,
-    completer: EngineCompleter,
-    aggregator: EngineMethod,
-    loop: Loop,
-    *,
-    tol: float = SLICE_TOLERANCE,
-    on_iteration: OnIteration,
-) -> Spread:
-    """As `driver.mix` with `final` "answers", where the votes are."""
-    shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
-    ranks = completer.resolve_ranks(shape)  # what cannot be is said before anything is fitted
-    starter: EngineMethod = loop.start or aggregator  # type: ignore[assignment]
-    initial = starter.solve(engine, stamped(on_iteration, 0))
-    engine.sweep(FirstSlice())
-    known: dict[str, Any] = {}
+@dataclass(frozen=True)
+class CompletedAnswers:
+    """The loop with `final` "answers" as one method for engines: as `driver.mix`, where votes are.
 
-    def step(before: Moved) -> Step[Moved]:
-        number = before.passes + 1
-        table = completer.slice_table(engine, stamped(on_iteration, number), known)
-        moved = engine.sweep(NextSlice(table, loop.slice == "hard"))
-        change = (moved.squared_step / (moved.squared_length or 1.0)) ** 0.5
-        extra = {"flipped": moved.flipped}
-        after = replace(moved, passes=number)
-        return Step(after, change, posteriors=engine.whole(SLICE), extra=extra)
+    `tol` as there.
+    """
 
-    solution = iterate(
-        step,
-        Moved(0.0, 0.0, 0),
-        stage="pass",
-        tol=tol,
-        max_iter=loop.passes,
-        on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
-        warn=False,
-    )
-    judged = judge(engine, stamped(on_iteration, solution.iterations))
-    stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, judged.stopped)
-    return Spread(replace(judged, stopped=stopped), solution.iterations, ranks)
+    completer: EngineCompleter
+    aggregator: EngineMethod
+    loop: Loop
+    tol: float = SLICE_TOLERANCE
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        return self.run(engine, on_iteration, start)[0]
+
+    def run(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> tuple[Fitted, int]:
+        """What was found, the posteriors staying on the engine, and how many passes it took."""
+        self.ranks(engine)  # those that cannot be are told of before anything is fitted
+        starter: EngineMethod = self.loop.start or self.aggregator  # type: ignore[assignment]
+        initial = starter.solve(engine, stamped(on_iteration, 0), start)
+        engine.sweep(FirstSlice())
+        known: dict[str, Any] = {}
+
+        def step(before: int) -> Step[int]:
+            number = before + 1
+            table = self.completer.slice_table(engine, stamped(on_iteration, number), known)
+            moved = engine.sweep(NextSlice(table, self.loop.slice == "hard"))
+            extra = {"flipped": moved.flipped}
+            return Step(number, moved.share, posteriors=engine.whole(SLICE), extra=extra)
+
+        solution = iterate(
+            step,
+            0,
+            stage="pass",
+            tol=self.tol,
+            max_iter=self.loop.passes,
+            on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
+            warn=False,
+        )
+        passes = solution.iterations
+        judged = judge(engine, stamped(on_iteration, passes))
+        stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, judged.stopped)
+        return replace(judged, stopped=stopped), passes
+
+    def ranks(self, engine: Engine) -> tuple[int, ...]:
+        shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
+        return self.completer.resolve_ranks(shape)

@@ -184,16 +184,36 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
 
     loop = Loop(**methods.loop)
     mixture = mix(labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration)
-    ended = {
+    ended = loop_record(
+        loop,
+        ranks=mixture.ranks,
+        passes=mixture.passes,
+        stopped=mixture.aggregation.stopped["pass"],
+        completed_workers=mixture.n_completed_workers,
+        columns=mixture.columns,
+    )
+    return Fit(mixture.aggregation, ended, mixture=mixture)
+
+
+def loop_record(
+    loop: Loop,
+    *,
+    ranks: tuple[int, ...] | None,
+    passes: int,
+    stopped: str,
+    completed_workers: int = 0,
+    columns: int = 0,
+) -> dict[str, Any]:
+    """How the complete ⇄ slice loop ended, for the manifest."""
+    return {
         # whose result started the loop stands among the methods, by name
         "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
-        "ranks": mixture.ranks,
-        "passes": mixture.passes,
-        "stopped": mixture.aggregation.stopped["pass"],
-        "completed_workers": mixture.n_completed_workers,
-        "columns": mixture.columns,
+        "ranks": ranks,
+        "passes": passes,
+        "stopped": stopped,
+        "completed_workers": completed_workers,
+        "columns": columns,
     }
-    return Fit(mixture.aggregation, ended, mixture=mixture)
 
 
 def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:

@@ -19,7 +19,7 @@ from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Iteration, Labels, OnIteration
 from misc_cli.run import cost, plan
 from misc_cli.run.settings import Methods
-from misc_cli.scale import copies
+from misc_cli.scale import completion, copies
 from misc_cli.scale.judging import Judging
 from misc_cli.scale.settle import AddMember, Settle
 from misc_cli.select.calibrate import Calibration
@@ -43,6 +43,7 @@ class Chosen:
     members: Sequence[Candidate] = ()
     calibration: Calibration | None = None
     selection: dict[str, Any] | None = None
+    loop: dict[str, Any] | None = None
 
 
 def few(engine: Engine) -> bool:
@@ -54,19 +55,48 @@ def named(
     engine: Engine, vocabulary: Vocabulary, methods: Methods, on_iteration: OnIteration
 ) -> Chosen:
     """The method that is named, calibrated if that is asked for and can be."""
-    seed, aggregator = methods.settings.seed, methods.aggregator
-    method = Method(methods.names["aggregator"], aggregator)
+    if methods.completer is not None:
+        return _completed(engine, vocabulary, methods, on_iteration)
+    method = Method(methods.names["aggregator"], methods.aggregator)
     calibration = None
     if methods.settings.calibrate and method.calibratable:
-        if few(engine):
-            calibration = _calibration_here(gathered_labels(engine, vocabulary), method, seed)
-        else:
-            work = Judging(engine, [method], seed, on_iteration)
-            calibration = work.calibration([0], [method], [1.0]) if work.n_folds else None
-    fitted: Fitted = aggregator.solve(engine, on_iteration)
+        calibration = _calibration(engine, vocabulary, methods, method, method, on_iteration)
+    fitted: Fitted = methods.aggregator.solve(engine, on_iteration)
     if calibration is not None:
         engine.sweep(Settle(mean=False, by_votes=False, calibration=calibration))
     return Chosen(fitted, calibration=calibration)
+
+
+def _completed(
+    engine: Engine, vocabulary: Vocabulary, methods: Methods, on_iteration: OnIteration
+) -> Chosen:
+    """The loop; it says after how many passes its trials stop, so it goes first."""
+    fitted, loop = completion.fit(engine, methods, on_iteration)
+    if not methods.settings.calibrate:
+        return Chosen(fitted, loop=loop)
+    completion.keep(engine)
+    here, there = completion.trials(methods, loop["passes"])
+    calibration = _calibration(engine, vocabulary, methods, here, there, on_iteration)
+    completion.bring_back(engine)
+    if calibration is not None:
+        engine.sweep(Settle(mean=False, by_votes=False, calibration=calibration))
+    return Chosen(fitted, calibration=calibration, loop=loop)
+
+
+def _calibration(
+    engine: Engine,
+    vocabulary: Vocabulary,
+    methods: Methods,
+    here: Method,
+    there: Method,
+    on_iteration: OnIteration,
+) -> Calibration | None:
+    """Of one method, as it is `here` in memory, for few answers, or `there` on the engine."""
+    seed = methods.settings.seed
+    if few(engine):
+        return _calibration_here(gathered_labels(engine, vocabulary), here, seed)
+    work = Judging(engine, [there], seed, on_iteration)
+    return work.calibration([0], [there], [1.0]) if work.n_folds else None
 
 
 def _calibration_here(labels: Labels, method: Method, seed: int) -> Calibration | None:

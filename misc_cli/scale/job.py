@@ -25,7 +25,7 @@ from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import aggregated, warn_of_conflicts, warn_of_little
 from misc_cli.run.request import Stopwatch
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
-from misc_cli.scale import choice
+from misc_cli.scale import choice, completion
 from misc_cli.scale.here import Here
 from misc_cli.scale.labels import Judge, Verdicts
 from misc_cli.scale.pace import Expecting
@@ -82,9 +82,7 @@ def check(engine: str, settings: Settings, methods: Methods) -> None:
     """Refuse what only one machine's memory can do, and say what to do instead."""
     where = f"--engine {engine}"
     if settings.completer not in (None, NO_COMPLETER, AUTO):
-        raise ConfigError(
-            f"{where} has no completer: they are for --engine local; leave --completer away"
-        )
+        completion.refuse(where, methods, METHODS)
     name = methods.names.get("aggregator", BASELINE)
     if name not in METHODS:
         raise ConfigError(
@@ -147,6 +145,7 @@ def run(
         selection=found.selection,
         calibration=None if found.calibration is None else asdict(found.calibration),
         members=found.members,
+        loop=found.loop,
         timings=watch.seconds,
     )
     return outcome, engine

@@ -128,6 +128,16 @@ def test_a_cluster_gives_the_labels_of_memory(method: str, cluster: Cluster) -> 
     assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
 
 
+def test_a_cluster_completes_as_memory_does(cluster: Cluster) -> None:
+    words = ("--completer", "tucker", "--aggregator", "ds-em", "--ranks", "4,8,3", "--passes", "4")
+    assert aggregate("answers.csv", *words, "--probabilities", output="here.csv") == 0
+    there = (*words, "--probabilities", "--engine", "dask", "--scheduler", cluster.address)
+    assert aggregate("answers.csv", *there, output="there.csv") == 0
+    assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
+    loops = [json.loads(Path(f"{name}.run.json").read_text())["loop"] for name in ("here", "there")]
+    assert loops[0] == loops[1]
+
+
 def test_pieces_gold_and_contradictions(cluster: Cluster, rows: list[Row]) -> None:
     """Many pieces, read by whoever; the last answer is the last of the input's order still."""
     Path("parts").mkdir()

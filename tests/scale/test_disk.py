@@ -214,7 +214,6 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     [
         (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
-        (("--aggregator", "ds-em", "--completer", "tucker"), "no completer"),
         (("--aggregator", "ds-em", "--truth", "local.csv"), "misc evaluate"),
         (("--aggregator", "ds-em", "--workers", "w.csv"), "--workers is for --engine local"),
     ],
