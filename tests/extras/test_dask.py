@@ -21,11 +21,15 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.__main__ import run
+from misc_cli.completers.tucker.method import Tucker
 from misc_cli.core import holdout
+from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Iteration
 from misc_cli.io import stream
 from misc_cli.io.options import ReadOptions
+from misc_cli.loop.settings import Loop
+from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.run import plan, registry
 from tests.scale.crowds import (
     METHODS,
@@ -223,7 +227,7 @@ def test_no_scheduler_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("moment", ["between sweeps", "during a sweep", "before the labels"])
-@pytest.mark.parametrize("name", ["ds-em", "ebcc", "mmce-c"])
+@pytest.mark.parametrize("name", ["ds-em", "ebcc", "mmce-c", "tucker"])
 def test_a_killed_worker_changes_no_posterior(
     name: str, moment: str, tmp_path: Path, rows: list[Row]
 ) -> None:
@@ -232,27 +236,28 @@ def test_a_killed_worker_changes_no_posterior(
     from misc_cli.scale import cluster as dask_engine
 
     few: dict[str, Any] = {"restarts": 10} if name == "ebcc" else {}
-    method = registry.create("aggregator", name, tol=0.0, max_iter=12, **few)
+    first = "ds-em" if name == "tucker" else name
+    method = registry.create("aggregator", first, tol=0.0, max_iter=12, **few)
+    middle = 6
+    if name == "tucker":
+        method = CompletedAnswers(Tucker((4, 8, 3), sweeps=4), method, Loop(passes=3), tol=0.0)
+        middle = 12 + 2 * (4 + 1) + 2  # two passes are made, and two sweeps of the third
     expected = _posteriors_here(method)
     made = Cluster(tmp_path)
     try:
         made.add_worker()
         made.add_worker()
         made.ready(2)
-
-        def kill(line: Iteration) -> None:
-            if len(changes) == 6 and moment == "between sweeps":
-                made.workers[0].kill()
-            if len(changes) == 6 and moment == "during a sweep":
-                # it takes the next task and does not finish it; the other one does
-                made.workers[0].send_signal(signal.SIGSTOP)
-                threading.Timer(2.0, made.workers[0].kill).start()
-
         changes: list[float] = []
 
         def watch(line: Iteration) -> None:
             changes.append(line.change or 0.0)
-            kill(line)
+            if len(changes) == middle and moment == "between sweeps":
+                made.workers[0].kill()
+            if len(changes) == middle and moment == "during a sweep":
+                # it takes the next task and does not finish it; the other one does
+                made.workers[0].send_signal(signal.SIGSTOP)
+                threading.Timer(2.0, made.workers[0].kill).start()
 
         options: dict[str, Any] = {"duplicates": "last", "class_order": None, "gold": None}
         pieces = stream.pieces_of(["answers.csv"], ReadOptions())
@@ -277,9 +282,10 @@ def _posteriors_here(method: Any) -> dict[str, Any]:
     from misc_cli.io.read import read_answer_columns
 
     labels = encode(read_answer_columns(["answers.csv"]).answers).labels
-    changes: list[float] = []
-    found = method(labels, lambda line: changes.append(line.change or 0.0))
-    return {"items": labels.items.to_pylist(), POSTERIORS: found.posteriors, "changes": changes}
+    engine, changes = LocalEngine.of(labels), list[float]()
+    method.solve(engine, lambda line: changes.append(line.change or 0.0))
+    posteriors = engine.whole(POSTERIORS)
+    return {"items": labels.items.to_pylist(), POSTERIORS: posteriors, "changes": changes}
 
 
 @pytest.mark.parametrize("moment", ["at the start", "while reading", "in the sweeps"])
