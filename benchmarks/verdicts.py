@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Codes, Labels
 from misc_cli.core.votes import SparseVotes
 from misc_cli.evaluate.agreement import (
@@ -132,7 +134,8 @@ def judged(crowd: Crowd) -> Verdicts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    return judge(gather(labels, fitted.posteriors), compare_pairs(labels.votes))
+    engine = LocalEngine.of(labels, {POSTERIORS: fitted.posteriors})
+    return judge(gather(engine), compare_pairs(labels.votes))
 
 
 def copies_found(crowd: Crowd, verdicts: Verdicts, enough: npt.NDArray[np.bool_]) -> Counts:

@@ -21,7 +21,7 @@ from misc_cli.cli import (
     since,
 )
 from misc_cli.cli.companions import companions
-from misc_cli.cli.gates import METRICS, Gate, holding, parse_gate, refuse
+from misc_cli.cli.gates import METRICS, Gate, holding, parse_gates, refuse
 from misc_cli.cli.job import Job, Performed
 from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
@@ -178,9 +178,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
             raise ConfigError(f"--{name} is for --engine {owner}")
     asked = {"answers": answers, **parameters}
     job = Job.of(answers, parameters)
-    gates = [parse_gate(text) for text in parameters["fail_if"]]
-    if any(gate.metric == "error" for gate in gates) and "truth" not in job.known:
-        raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
+    gates = parse_gates(parameters["fail_if"], parameters["truth"])
     places = _places(parameters)
     if parameters["each_question"]:
         each.check(parameters, places)
@@ -251,10 +249,9 @@ def _places(parameters: dict[str, Any]) -> dict[str, Path]:
         if not is_special(path):
             places.update(beside(path))
     for name in ("diagnostics", "workers", "changes", "metrics", "report", "rejects"):
-        if parameters[name] == "-":
-            raise ConfigError(f"--{name} -: stdout is for the labels; name a file")
-        if parameters[name] is not None:
-            places[name] = Path(parameters[name])
+        named = outputs.companion(name, parameters[name])
+        if named is not None:
+            places[name] = named
     for name in ("workers", "changes", "rejects"):
         if name in places:
             check_suffix(places[name])

@@ -93,6 +93,14 @@ class Gate:
         return _OPERATORS[self.symbol](float(figure), self.value)
 
 
+def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
+    """Those that can be judged, `truth` being the file of true labels."""
+    gates = [parse_gate(text) for text in texts]
+    if truth is None and any(gate.metric == "error" for gate in gates):
+        raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
+    return gates
+
+
 def parse_gate(text: str) -> Gate:
     match = _GATE.fullmatch(text.lower().replace("_", "-"))
     if match is None:

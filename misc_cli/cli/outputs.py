@@ -28,6 +28,13 @@ def output_file(given: str | None, *known: str) -> Path | None:
     return None
 
 
+def companion(flag: str, given: str | None) -> Path | None:
+    """The file that an option beside -o names; stdout is not for it."""
+    if given == "-":
+        raise ConfigError(f"--{flag} -: stdout is for the labels; name a file")
+    return None if given is None else Path(given)
+
+
 def write_stdout(data: bytes) -> None:
     """Data is UTF-8 whatever the locale of the terminal."""
     from misc_cli.io.write import content, to_stdout

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.gates import holding, parse_gate, refuse
+from misc_cli.cli.gates import holding, parse_gates, refuse
 from misc_cli.cli.method_options import method_options
 from misc_cli.errors import ConfigError, InputError
 
@@ -26,7 +26,8 @@ ENGINES = ("local", "disk", "dask")
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What an engine takes besides the methods' own parameters; any other flag that is given is refused.
 SUPPORTED = {
-    *("answers", "output", "probabilities", "gold", "fail_if", "engine", "spill", "scheduler"),
+    *("answers", "output", "probabilities", "workers", "gold", "truth", "fail_if"),
+    *("engine", "spill", "scheduler"),
     *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
     "allow_odd",
@@ -34,7 +35,6 @@ SUPPORTED = {
 }
 OWNERS = {"spill": "disk", "scheduler": "dask"}
 INSTEAD = {
-    "truth": "use misc evaluate on the labels",
     "changes": "use misc diff on the labels",
     "item_details": "--probabilities is there",
     "question": "give a file with that question's rows",
@@ -57,30 +57,34 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
     settings = options.settings_from(parameters)
     reading = reading_options.read_options_from(parameters)
-    gates = [parse_gate(text) for text in parameters["fail_if"]]
+    gates = parse_gates(parameters["fail_if"], parameters["truth"])
     methods = build(settings)
     job.check(engine_name, settings, methods)
-    target = _Target.of(parameters, [*answers, *filter(None, [parameters["gold"]])])
+    files = {name: parameters[name] for name in ("gold", "truth") if parameters[name] is not None}
+    target = _Target.of(parameters, [*answers, *files.values()])
     watch = Stopwatch()
     with console.watching():
         pieces = pieces_of(answers, reading)
         if not pieces:
             raise InputError(f"{answers[0]}: no rows; give files with answers in them")
-        gold = None if parameters["gold"] is None else read_known(parameters["gold"], reading)
+        known = {name: read_known(file, reading) for name, file in files.items()}
+        labels = {name: found.labels for name, found in known.items()}
         order = None if settings.class_order is None else list(settings.class_order)
         common: dict[str, Any] = {
             "duplicates": settings.duplicates_rule,
             "class_order": order,
-            "gold": None if gold is None else gold.labels,
+            "gold": labels.get("gold"),
             "name": job.names_of(answers),
         }
         with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
             target.check(engine)
-            outcome, holder = job.run(engine, settings, methods, console.on_iteration, watch)
+            outcome, holder = job.run(
+                engine, settings, methods, console.on_iteration, watch, labels.get("truth")
+            )
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
-            record = _record(outcome, holder.inputs, gold, console.warnings)
+            record = _record(outcome, holder.inputs, known, console.warnings)
             record["engine"] = {"name": engine_name, **holder.facts()}
             with watch.stage("write"):
                 target.write(holder, outcome, record)
@@ -134,17 +138,16 @@ def _engine(
 
 
 def _record(
-    outcome: Outcome, inputs: Sequence[Any], gold: Any, warnings: list[str]
+    outcome: Outcome, inputs: Sequence[Any], known: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
     from misc_cli.io.address import redact
     from misc_cli.run.manifest import manifest
 
-    known = {} if gold is None else {"gold": gold.file}
     content = manifest(
         outcome,
         command=[redact(word) for word in sys.argv[1:]],
         inputs=[],
-        known=known,
+        known={name: found.file for name, found in known.items()},
         outputs={},
         warnings=warnings,
     )
@@ -153,41 +156,51 @@ def _record(
 
 
 class _Target:
-    """Where the labels go: stdout, one file, or a folder of parts (`-o labels/`)."""
+    """Where the labels go: stdout, one file, or a folder of parts (`-o labels/`); and workers."""
 
-    def __init__(self, path: Path | None, folder: bool, probabilities: bool) -> None:
+    def __init__(
+        self, path: Path | None, folder: bool, probabilities: bool, workers: Path | None
+    ) -> None:
         self.path, self.folder, self.probabilities = path, folder, probabilities
+        self.workers = workers
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> _Target:
-        from misc_cli.io.write import check_writable
+        from misc_cli.io.write import check_suffix, check_writable
 
         given, probabilities = parameters["output"], parameters["probabilities"]
+        workers = outputs.companion("workers", parameters["workers"])
+        if workers is not None:
+            check_suffix(workers)
         if given is None or given == "-":
-            return cls(outputs.output_file(given), False, probabilities)
+            target = cls(outputs.output_file(given), False, probabilities, workers)
+            check_writable(target.places.values(), inputs, stdout=True)
+            return target
         path = Path(given)
         if given.endswith("/") or path.is_dir():
             if path.exists() and (not path.is_dir() or any(path.iterdir())):
                 raise ConfigError(f"{given}: this is there and not empty; name a new folder")
-            check_writable([path.with_name(f".{path.name}.tmp")], inputs)
-            return cls(path, True, probabilities)
-        target = cls(outputs.output_file(given), False, probabilities)
-        check_writable(target.places.values(), inputs)
+            if workers is not None and path.resolve() in workers.resolve().parents:
+                raise ConfigError(
+                    f"--workers {workers}: the folder is for labels; name a file outside"
+                )
+            others = [] if workers is None else [workers]
+            check_writable([path.with_name(f".{path.name}.tmp"), *others], inputs)
+            return cls(path, True, probabilities, workers)
+        target = cls(outputs.output_file(given), False, probabilities, workers)
+        check_writable(target.places.values(), inputs, stdout=target.path is None)
         return target
 
     @property
     def places(self) -> dict[str, Path]:
-        if self.path is None:
-            return {}
-        if self.folder:
-            return {"labels": self.path}
-        stem = self.path.name.removesuffix(".gz")
-        stem = Path(stem).stem or stem
-        return {
-            "labels": self.path,
-            "diagnostics": self.path.with_name(f"{stem}.diagnostics.jsonl"),
-            "run": self.path.with_name(f"{stem}.run.json"),
-        }
+        """By name; run.json comes last, for it has the checksums of the others."""
+        from misc_cli.saving import beside
+
+        labels = {} if self.path is None else {"labels": self.path}
+        workers = {} if self.workers is None else {"workers": self.workers}
+        if self.path is None or self.folder:
+            return {**labels, **workers}
+        return {**labels, **workers, **beside(self.path)}
 
     def check(self, engine: SpreadEngine) -> None:
         """Before the fit: is one file for all labels asking too much?"""
@@ -195,16 +208,21 @@ class _Target:
             engine.refuse_one_file()
 
     def write(self, engine: SpreadEngine, outcome: Outcome, record: dict[str, Any]) -> None:
-        from misc_cli.io.render import write_pieces
-        from misc_cli.io.write import Output, to_stdout, write_all
+        from misc_cli.io.render import write_pieces, write_table
+        from misc_cli.io.write import Output, write_all
         from misc_cli.run.manifest import members, write_manifest, write_records
+        from misc_cli.run.tables import worker_columns
         from misc_cli.scale.here import columns_of
 
         digests: dict[Path, str] = {}
+        of_workers = {} if self.workers is None else worker_columns(outcome)
 
         def labels(stream: BinaryIO) -> None:
             name = self.path.name if self.path is not None else ""
             write_pieces(map(columns_of, engine.tables(self.probabilities)), stream, name)
+
+        def workers(stream: BinaryIO) -> None:
+            write_table(of_workers, stream, self.places["workers"].name)
 
         def diagnostics(stream: BinaryIO) -> None:
             write_records(outcome.records, stream)
@@ -215,16 +233,22 @@ class _Target:
             record["files"] = members(self.places["run"], names, digests)
             write_manifest(record, stream)
 
-        if self.path is None:
-            to_stdout(labels)
-        elif self.folder:
-            self._write_folder(engine, record, diagnostics)
+        writers = {"labels": labels, "workers": workers, "diagnostics": diagnostics, "run": run}
+        outputs = {name: Output(path, writers[name]) for name, path in self.places.items()}
+        if self.folder:
+            others = [output for name, output in outputs.items() if name != "labels"]
+            self._write_folder(engine, record, diagnostics, others)
         else:
-            writers = {"labels": labels, "diagnostics": diagnostics, "run": run}
-            outputs = [Output(path, writers[name]) for name, path in self.places.items()]
-            write_all(outputs, digests=digests)
+            stdout = labels if self.path is None else None
+            write_all(outputs.values(), stdout=stdout, digests=digests)
 
-    def _write_folder(self, engine: SpreadEngine, record: dict[str, Any], diagnostics: Any) -> None:
+    def _write_folder(
+        self,
+        engine: SpreadEngine,
+        record: dict[str, Any],
+        diagnostics: Any,
+        others: Sequence[Any],
+    ) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
         from misc_cli.io.write import Output, write_all
         from misc_cli.run.manifest import members, write_manifest
@@ -241,17 +265,20 @@ class _Target:
                     f"{self.path}: the workers wrote {missing[0]} where this machine does not see "
                     "it; name a folder on storage that all share"
                 )
-            record["outputs"] = {"labels": str(self.path), "parts": sorted(parts)}
+            places = {name: str(path) for name, path in self.places.items()}
+            record["outputs"] = {**places, "parts": sorted(parts)}
             digests = {staged / part: parts[part] for part in sorted(parts)}
 
             def run(stream: BinaryIO) -> None:
                 names = {path: path.name for path in digests}
+                names.update({path: name for name, path in self.places.items()})
                 record["files"] = members(staged / "run.json", names, digests)
                 write_manifest(record, stream)
 
             write_all(
                 [
                     Output(staged / "diagnostics.jsonl", diagnostics),
+                    *others,
                     Output(staged / "run.json", run),
                 ],
                 digests=digests,

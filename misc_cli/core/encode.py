@@ -101,13 +101,24 @@ def encode_gold(
     codes = pc.index_in(texts, labels.classes)
     if codes.null_count:
         at = pc.index(pc.is_null(codes), True).as_py()
-        case = f"item {names[at].as_py()!r} is {texts[at].as_py()!r}, which no worker answered"
+        item, text = names[at].as_py(), texts[at].as_py()
         if unknown == "error":
-            raise InputError(f"{which}: {case}; correct it, or name all classes with --class-order")
-        many = "" if codes.null_count == 1 else f" ({codes.null_count:,} such items)"
-        warnings.warn(f"{which}: {case}{many}; it counts as wrong", MiscWarning, stacklevel=2)
+            case = _outside(which, item, text)
+            raise InputError(f"{case}; correct it, or name all classes with --class-order")
+        warn_of_outside(which, item, text, codes.null_count)
     gold[rows.to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
     return gold
+
+
+def _outside(which: str, item: str, text: str) -> str:
+    return f"{which}: item {item!r} is {text!r}, which no worker answered"
+
+
+def warn_of_outside(which: str, item: str, text: str, count: int) -> None:
+    """So many known labels are no class of the answers; the item is the first of them."""
+    many = "" if count == 1 else f" ({count:,} such items)"
+    case = _outside(which, item, text)
+    warnings.warn(f"{case}{many}; it counts as wrong", MiscWarning, stacklevel=3)
 
 
 def encode_truth(labels: Labels, truth: KnownLabels) -> Codes:

@@ -9,19 +9,20 @@ classes), T⁻ is the other answers' shares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
+from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
 from misc_cli.core.logdomain import normalise_scores
-from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Floats, Labels
-from misc_cli.core.votes import Rows
+from misc_cli.core.types import Codes, Floats
+from misc_cli.core.votes import Rows, totals_by_class
 
 SHRINKAGE = 0.5  # as in ds-em
 MOST_CELLS = 20_000_000  # of workers × classes × classes
@@ -29,8 +30,6 @@ CELLS_AT_ONCE = 1 << 21
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
-# a block and the row of each of its votes → T⁻, (n_block_votes, n_classes)
-OthersSay = Callable[[sp.csr_array, Indices], Floats]
 
 
 @dataclass(frozen=True)
@@ -59,108 +58,146 @@ class Evidence:
     surprise: Floats
 
 
-def gather(labels: Labels, posteriors: Floats) -> Evidence:
-    """One walk over the votes, block by block."""
-    votes = labels.votes
-    n_workers, n_classes = votes.n_workers, votes.n_classes
-    rest = _by_confusions(labels, posteriors) if _fits(labels) else _by_shares(labels)
-    typical = _typical(labels, posteriors)
-    said = _said(labels)
+def gather(engine: Engine) -> Evidence:
+    """Of the posteriors that are on the engine: three walks over the votes, block by block."""
+    n_workers, n_classes = engine.n_workers, engine.n_classes
+    crowd = engine.sweep(_CountCrowd(n_classes))
+    said = crowd.said.reshape(n_workers, n_classes)
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
+    counts = crowd.answers + 0.5 / n_classes
+    typical = counts / counts.sum(axis=1, keepdims=True)
+    rest = _by_confusions(engine) if n_workers * n_classes**2 <= MOST_CELLS else ByShares(n_classes)
+    found = engine.sweep(_Compare(rest, typical, shares))
+    answers, right, squares, at_best, chance, noise = found.sums.T
+    return Evidence(answers, right, squares, at_best, chance, noise, said, found.surprise)
 
-    def kernel(rows: Rows) -> tuple[Floats, Floats]:
-        sums, surprise = np.zeros((n_workers, 6)), np.zeros((n_workers, n_classes))
-        for part, block in _parts(rows, votes.block(rows), n_classes):
-            some, odds = count(part, block)
-            sums += some
-            surprise += odds
-        return sums, surprise
 
-    def count(rows: Rows, block: sp.csr_array) -> tuple[Floats, Floats]:
+@dataclass
+class _Crowd:
+    """said (n_workers * n_classes,) how often each worker gave each answer; answers (n_classes,
+    n_classes): of the whole crowd, given the label, [true, observed]."""
+
+    said: Floats
+    answers: Floats
+
+    def __iadd__(self, other: _Crowd) -> _Crowd:
+        self.said += other.said
+        self.answers += other.answers
+        return self
+
+
+@dataclass(frozen=True)
+class _CountCrowd:
+    n_classes: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Crowd]:
+        matrix = block.matrix
+        said = np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
+        return {}, _Crowd(said, np.asarray(rows[POSTERIORS]).T @ block.class_totals())
+
+
+@dataclass
+class _Compared:
+    """sums (n_workers, 6): answers, right, squares, at_best, chance, noise, as in `Evidence`."""
+
+    sums: Floats
+    surprise: Floats
+
+    def __iadd__(self, other: _Compared) -> _Compared:
+        self.sums += other.sums
+        self.surprise += other.surprise
+        return self
+
+
+@dataclass(frozen=True)
+class _Compare:
+    """Each answer with what the others say.
+
+    typical  C[c, k], (n_classes, n_classes): what an answer is, given the label, over the crowd
+    shares   m, (n_workers, n_classes)
+    """
+
+    rest: ByConfusions | ByShares
+    typical: Floats
+    shares: Floats
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Compared]:
+        found = _Compared(np.zeros((len(self.shares), 6)), np.zeros_like(self.shares))
+        gold = rows.get(GOLD)
+        for part, votes in _parts(block.matrix, self.shares.shape[1]):
+            found += self._count(votes, None if gold is None else gold[part])
+        return {}, found
+
+    def _count(self, block: sp.csr_array, gold: Codes | None) -> _Compared:
+        n_workers, n_classes = self.shares.shape
         worker, answer = np.divmod(block.indices, n_classes)
         item = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-        others = rest(block, item)
-        if labels.gold is not None:
-            known = labels.gold[rows][item]
+        others = self.rest(block, item)
+        if gold is not None:
+            known = gold[item]
             others[known >= 0] = np.eye(n_classes)[known[known >= 0]]
         own = others[np.arange(len(answer)), answer]
-        odd = -np.log(np.einsum("vc,vc->v", others, typical.T[answer]))
+        odd = -np.log(np.einsum("vc,vc->v", others, self.typical.T[answer]))
         at = sp.csr_array(
             (np.ones(len(worker)), (worker, np.arange(len(worker)))), (n_workers, len(worker))
         )
-        by_chance = np.einsum("vc,vc->v", shares[worker], others)
+        shares = self.shares[worker]
+        by_chance = np.einsum("vc,vc->v", shares, others)
         squares = others**2
-        noise = np.einsum("vc,vc->v", shares[worker], squares) - by_chance**2
+        noise = np.einsum("vc,vc->v", shares, squares) - by_chance**2
         parts = [np.ones(len(own)), own, own**2, squares.sum(axis=1), by_chance, noise]
         odds = np.bincount(block.indices, odd, n_workers * n_classes).astype(np.float64)
-        return at @ np.column_stack(parts), odds.reshape(n_workers, n_classes)
-
-    sums, surprise = np.zeros((n_workers, 6)), np.zeros((n_workers, n_classes))
-    for partial, odds in map_in_order(kernel, votes.blocks):
-        sums += partial
-        surprise += odds
-    answers, right, squares, at_best, chance, noise = sums.T
-    return Evidence(answers, right, squares, at_best, chance, noise, said, surprise)
+        return _Compared(at @ np.column_stack(parts), odds.reshape(n_workers, n_classes))
 
 
-def _parts(rows: Rows, block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
+def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
     """A block in parts whose votes × classes stay bounded, however many classes there are."""
     targets = np.arange(0, block.nnz, max(1, CELLS_AT_ONCE // n_classes))
     cuts = np.unique(np.searchsorted(block.indptr[:-1], targets, side="left"))
     for first, last in pairwise([*cuts.tolist(), block.shape[0]]):
         if first < last:
-            yield slice(rows.start + first, rows.start + last), block[first:last]
+            yield slice(first, last), block[first:last]
 
 
-def _said(labels: Labels) -> Floats:
-    """How often each worker gave each answer, (n_workers, n_classes)."""
-    votes = labels.votes
-    counts = np.zeros(votes.n_workers * votes.n_classes)
-    for rows in votes.blocks:
-        counts += np.bincount(votes.block(rows).indices, minlength=len(counts))
-    return counts.reshape(votes.n_workers, votes.n_classes)
+@dataclass(frozen=True)
+class ByConfusions:
+    """T⁻ of a block's votes: its items' scores, less what the vote itself added to them.
 
+    table      (n_workers * n_classes, n_classes): column (w, k) of the votes meets log π_w[c, k]
+               for every true class c
+    log_prior  (n_classes,)
+    """
 
-def _fits(labels: Labels) -> bool:
-    return labels.n_workers * labels.n_classes**2 <= MOST_CELLS
+    table: Floats
+    log_prior: Floats
 
-
-def _by_confusions(labels: Labels, posteriors: Floats) -> OthersSay:
-    """T⁻ of a block's votes: its items' scores, less what the vote itself added to them."""
-    n_classes = labels.n_classes
-    confusions = confusions_of(labels, posteriors, SHRINKAGE)
-    # column (w, k) of the votes meets log π_w[c, k] for every true class c
-    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
-    prior = np.log((posteriors.sum(axis=0) + 1.0) / (len(posteriors) + n_classes))
-
-    def rest(block: sp.csr_array, item: Indices) -> Floats:
-        scores = (block @ table)[item] - table[block.indices]
-        normalise_scores(scores, None, prior)
+    def __call__(self, block: sp.csr_array, item: Indices) -> Floats:
+        scores = (block @ self.table)[item] - self.table[block.indices]
+        normalise_scores(scores, None, self.log_prior)
         return scores
 
-    return rest
+
+def _by_confusions(engine: Engine) -> ByConfusions:
+    n_classes = engine.n_classes
+    counted = engine.sweep(ExpectedCounts())
+    confusions = shrunk_rows(counted.by_worker, SHRINKAGE)
+    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
+    prior = np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
+    return ByConfusions(table, prior)
 
 
-def _by_shares(labels: Labels) -> OthersSay:
+@dataclass(frozen=True)
+class ByShares:
     """T⁻ of a block's votes as the shares of the other answers to their items."""
-    n_classes = labels.n_classes
 
-    def rest(block: sp.csr_array, item: Indices) -> Floats:
-        by_class = (block.data, block.indices % n_classes, block.indptr)
-        totals = sp.csr_array(by_class, shape=(block.shape[0], n_classes)).toarray()
-        counts = totals[item] + PSEUDO_VOTES
-        counts[np.arange(len(item)), block.indices % n_classes] -= 1.0
+    n_classes: int
+
+    def __call__(self, block: sp.csr_array, item: Indices) -> Floats:
+        counts = totals_by_class(block, self.n_classes)[item] + PSEUDO_VOTES
+        counts[np.arange(len(item)), block.indices % self.n_classes] -= 1.0
         shares: Floats = counts / counts.sum(axis=1, keepdims=True)
         return shares
-
-    return rest
-
-
-def _typical(labels: Labels, posteriors: Floats) -> Floats:
-    """C[c, k], (n_classes, n_classes): what an answer is, given the label, over the whole crowd."""
-    votes, n_classes = labels.votes, labels.n_classes
-    counts = np.full((n_classes, n_classes), 0.5 / n_classes)
-    for rows in votes.blocks:
-        counts += posteriors[rows].T @ votes.class_totals(rows)
-    typical: Floats = counts / counts.sum(axis=1, keepdims=True)
-    return typical

@@ -67,9 +67,14 @@ def figures(
     found.update(_lost(labels, ballots, decision))
     found.update(_effective(labels, pairs))
     if truth is not None and (truth >= 0).any():
-        found["error"] = round(100.0 * expected_error(aggregation.posteriors, truth), 6)
-        found["items-with-truth"] = int((truth >= 0).sum())
+        share = expected_error(aggregation.posteriors, truth)
+        found.update(error_figures(share, int((truth >= 0).sum())))
     return found
+
+
+def error_figures(share: float, n_known: int) -> dict[str, Figure]:
+    """The share of wrong labels among so many items with truth."""
+    return {"error": round(100.0 * share, 6), "items-with-truth": n_known}
 
 
 def _overruled(labels: Labels, ballots: Ballots, decision: Decision) -> dict[str, Figure]:

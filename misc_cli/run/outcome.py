@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.decide import Decision
 from misc_cli.core.encode import Encoding
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS, Engine
 from misc_cli.core.types import Aggregation, Codes, Labels
 from misc_cli.run.diagnostics import Record
 from misc_cli.run.settings import Methods
@@ -30,7 +32,8 @@ class Outcome:
     complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
     `calibration` what posteriors were softened by; `mixture` the loop's own result;
     `members` the methods that a choice took; `figures` the numbers --fail-if can judge;
-    `compared` the workers two by two.
+    `compared` the workers two by two; `spread` the engine that holds votes and posteriors if they
+    are not here, and `compare` then compares its workers.
     """
 
     encoding: Encoding
@@ -45,6 +48,8 @@ class Outcome:
     calibration: Mapping[str, Any] | None = None
     mixture: Mixture | None = None
     compared: Pairs | None = None
+    spread: Engine | None = None
+    compare: Callable[[], Pairs] | None = None
     members: Sequence[Candidate] = ()
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -53,10 +58,19 @@ class Outcome:
         return self.encoding.labels
 
     @cached_property
+    def engine(self) -> Engine:
+        """Where votes and posteriors can be walked."""
+        if self.spread is not None:
+            return self.spread
+        return LocalEngine.of(self.labels, {POSTERIORS: self.aggregation.posteriors})
+
+    @cached_property
     def pairs(self) -> Pairs:
         """Which workers err together."""
         from misc_cli.evaluate.alike import compare_pairs
 
+        if self.compare is not None:
+            return self.compare()
         return compare_pairs(self.labels.votes) if self.compared is None else self.compared
 
     @cached_property
@@ -65,4 +79,4 @@ class Outcome:
         from misc_cli.run.evidence import gather
         from misc_cli.run.verdicts import judge
 
-        return judge(gather(self.labels, self.aggregation.posteriors), self.pairs)
+        return judge(gather(self.engine), self.pairs)

@@ -36,7 +36,7 @@ def run(request: Request) -> Outcome:
     """Aggregate answers."""
     with request.watch.stage("encode"):
         encoding = _with_gold(encoded(request.answers, request.methods.settings), request.gold)
-        known = _known(encoding.labels, request.truth)
+        known = known_classes(encoding.labels, request.truth)
     return aggregated(
         encoding,
         request.methods,
@@ -136,17 +136,22 @@ def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:
     return replace(encoding, labels=replace(encoding.labels, gold=codes))
 
 
-def _known(labels: Labels, truth: KnownLabels | None) -> Codes | None:
+def known_classes(labels: Labels, truth: KnownLabels | None) -> Codes | None:
+    """Truth by item, (n_items,), -1 where there is none."""
     if truth is None:
         return None
     codes = encode_truth(labels, truth)
     if not (codes >= 0).any():
-        warnings.warn(
-            "no item with truth is among the answers' items: there is no error to report",
-            MiscWarning,
-            stacklevel=3,
-        )
+        warn_of_no_truth()
     return codes
+
+
+def warn_of_no_truth() -> None:
+    warnings.warn(
+        "no item with truth is among the answers' items: there is no error to report",
+        MiscWarning,
+        stacklevel=3,
+    )
 
 
 def warn_of_little(encoding: Encoding) -> None:

@@ -67,8 +67,8 @@ def probability_columns(classes: Names, posteriors: Floats) -> dict[str, Any]:
 
 def worker_columns(outcome: Outcome) -> dict[str, Any]:
     """One row per worker: how much, how well, a verdict, and its confusion matrix as columns."""
-    labels = outcome.labels
-    report = report_workers(labels, outcome.aggregation, outcome.decision)
+    labels, aggregation = outcome.labels, outcome.aggregation
+    report = report_workers(outcome.engine, aggregation.confusions, aggregation.class_prior)
     verdicts = outcome.verdicts
     words, reasons = verdict_texts(verdicts, labels)
     partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.core.decide import Decision
-from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Aggregation, Codes, Floats, Labels, WorkerTable
+from misc_cli.core.decide import decide
+from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays
+from misc_cli.core.types import Codes, Floats, Labels, WorkerTable
 from misc_cli.errors import InputError
 
 Z = 1.96  # 95 of 100
@@ -39,62 +40,64 @@ class WorkerReport:
     confusions: Floats
 
 
-def report_workers(labels: Labels, aggregation: Aggregation, decision: Decision) -> WorkerReport:
-    """Everything by blocks of items."""
-    votes = labels.votes
-    confusions = aggregation.confusions
-    prior = aggregation.class_prior
-
-    def kernel(rows: slice) -> tuple[Floats, Floats]:
-        block = votes.block(rows)
-        worker, answer = np.divmod(block.indices, votes.n_classes)
-        final = np.repeat(decision.label[rows], np.diff(block.indptr))
-        agreed = block.data * (answer == final)
-        return _sums(worker, block.data, votes.n_workers), _sums(worker, agreed, votes.n_workers)
-
-    answers, agreed = np.zeros(votes.n_workers), np.zeros(votes.n_workers)
-    for partial_answers, partial_agreed in map_in_order(kernel, votes.blocks):
-        answers += partial_answers
-        agreed += partial_agreed
-    accuracy = np.einsum("c,wcc->w", prior, confusions)
-    low, high = accuracy_interval(labels, aggregation, accuracy)
+def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> WorkerReport:
+    """Of the posteriors that are on the engine; its labels are those that they decide."""
+    counted = engine.sweep(_Count(engine.n_classes))
+    answers, agreed = counted[:, 0], counted[:, 1]
+    accuracy = np.einsum("c,wcc->w", class_prior, confusions)
+    low, high = accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
     return WorkerReport(
         answers=answers,
         accuracy=accuracy,
         low=low,
         high=high,
         agreement=agreed / np.maximum(answers, 1.0),
-        information=_information(prior, confusions),
+        information=_information(class_prior, confusions),
         confusions=confusions,
     )
 
 
+@dataclass(frozen=True)
+class _Count:
+    """Per worker its answers, how many of them are the items' labels, and how many it gave to items
+    of each class, those of unsure items for less (`accuracy_interval`): (n_workers, 2 + n_classes).
+    """
+
+    n_classes: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
+        matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
+        n_workers = matrix.shape[1] // self.n_classes
+        worker, answer = np.divmod(matrix.indices, self.n_classes)
+        final = np.repeat(decide(posteriors).label, np.diff(matrix.indptr))
+        agreed = matrix.data * (answer == final)
+        who = sp.csr_array(
+            (np.ones(matrix.nnz), worker, matrix.indptr), shape=(matrix.shape[0], n_workers)
+        )
+        sharpness = (posteriors**2).sum(axis=1, keepdims=True)
+        seen = who.T @ (posteriors * sharpness)
+        counts = [_sums(worker, values, n_workers) for values in (matrix.data, agreed)]
+        return {}, np.column_stack([*counts, seen])
+
+
 def accuracy_interval(
-    labels: Labels, aggregation: Aggregation, accuracy: Floats
+    seen: Floats, confusions: Floats, class_prior: Floats, accuracy: Floats
 ) -> tuple[Floats, Floats]:
     """Wilson's interval around the accuracy, (n_workers,) each, of as many answers as it rests on.
 
     accuracy = Σ_c p_c a_c, and of a_c = π[c, c] there are n_c = Σ_i T_ic answers, so its variance
     is Σ_c p_c² a_c (1 − a_c) / (n_c + 1): a class that it hardly saw widens the interval. Labels
     are not known but inferred: answers whose item is surely of one class tell more than those whose
-    item may be of two, and Σ_c T_ic² is the share of an answer that counts. An interval of so many
-    answers, n = accuracy (1 − accuracy) / variance, is Wilson's, which does not leave 0 to 1. That
+    item may be of two, and Σ_c T_ic² is the share of an answer that counts; `seen` (n_workers,
+    n_classes) are n_c with these shares. An interval of so many answers,
+    n = accuracy (1 − accuracy) / variance, is Wilson's, which does not leave 0 to 1. That
     the labels may be wrong together is in no interval.
     """
-    votes, posteriors = labels.votes, aggregation.posteriors
-    right = np.diagonal(aggregation.confusions, axis1=1, axis2=2)  # (n_workers, n_classes)
-    sharpness = (posteriors**2).sum(axis=1)
-    seen = np.zeros((votes.n_workers, votes.n_classes))
-    for rows in votes.blocks:
-        block = votes.block(rows)
-        shape = (block.shape[0], votes.n_workers)
-        who = sp.csr_array(
-            (np.ones(block.nnz), block.indices // votes.n_classes, block.indptr), shape=shape
-        )
-        seen += who.T @ (posteriors[rows] * sharpness[rows, None])
+    right = np.diagonal(confusions, axis1=1, axis2=2)  # (n_workers, n_classes)
     smoothed = (right * seen + 0.5) / (seen + 1.0)
-    prior = aggregation.class_prior
-    variance = (prior**2 * smoothed * (1.0 - smoothed) / (seen + 1.0)).sum(axis=1)
+    variance = (class_prior**2 * smoothed * (1.0 - smoothed) / (seen + 1.0)).sum(axis=1)
     middle = np.clip(accuracy, 0.0, 1.0)
     # at 0 and at 1 a share has no variance of its own: one more answer of either kind gives it some
     total = seen.sum(axis=1)

@@ -17,18 +17,20 @@ from misc_cli.core.engines.parts import Counts, Part, PartsEngine, Vocabulary
 from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.parameters import AUTO
-from misc_cli.core.types import Aggregation, Floats, Labels, OnIteration
+from misc_cli.core.types import Aggregation, Floats, KnownLabels, Labels, OnIteration
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.stream import Batch
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.pipeline import aggregated, warn_of_conflicts, warn_of_little
+from misc_cli.run.pipeline import aggregated, known_classes, warn_of_conflicts, warn_of_little
 from misc_cli.run.request import Stopwatch
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice, completion
+from misc_cli.scale.copies import compare_pairs
 from misc_cli.scale.here import Here
 from misc_cli.scale.labels import Judge, Verdicts
 from misc_cli.scale.pace import Expecting
+from misc_cli.scale.truth import judged
 
 # What runs on every engine; the rest is for one machine's memory.
 METHODS = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc", "mmce-c", "mmce-o")
@@ -97,6 +99,7 @@ def run(
     methods: Methods,
     on_iteration: OnIteration,
     watch: Stopwatch,
+    truth: KnownLabels | None = None,
 ) -> tuple[Outcome, SpreadEngine]:
     """Fit and judge; the labels stay on the engine that comes back."""
     counts, vocabulary = engine.counts, engine.vocabulary
@@ -111,7 +114,8 @@ def run(
     if methods.automatic and choice.few(engine):
         here = gathered_labels(engine, vocabulary)
         gathered = replace(encoding, labels=here)
-        outcome = aggregated(gathered, methods, on_iteration=on_iteration, watch=watch)
+        known = known_classes(here, truth)
+        outcome = aggregated(gathered, methods, known, on_iteration=on_iteration, watch=watch)
         return outcome, _gathered(engine, here, outcome.aggregation.posteriors)
     if not methods.automatic and hasattr(methods.aggregator, "max_iter"):
         limits = methods.aggregator
@@ -125,6 +129,9 @@ def run(
                 found = choice.named(engine, vocabulary, methods, recorder)
         with watch.stage("decide"):
             verdicts = engine.sweep(Judge())
+            figures = _figures(encoding, found.fitted, verdicts)
+            if truth is not None:
+                figures.update(judged(engine, vocabulary.classes, truth))
     fitted, nothing = found.fitted, np.zeros(0)
     outcome = Outcome(
         encoding=encoding,
@@ -141,12 +148,14 @@ def run(
         ),
         methods=methods,
         records=recorder.records,
-        figures=_figures(encoding, fitted, verdicts),
+        figures=figures,
         selection=found.selection,
         calibration=None if found.calibration is None else asdict(found.calibration),
         members=found.members,
         loop=found.loop,
         timings=watch.seconds,
+        spread=engine,
+        compare=lambda: compare_pairs(engine)[0],
     )
     return outcome, engine
 

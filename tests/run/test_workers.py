@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.core.decide import decide
-from misc_cli.core.types import Aggregation, Codes
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS
+from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.evaluate.alike import compare_pairs
 from misc_cli.run import evidence, registry
 from misc_cli.run.evidence import gather
@@ -39,11 +40,15 @@ MIX = {
 }
 
 
+def engine_of(labels: Labels, posteriors: Floats) -> LocalEngine:
+    return LocalEngine.of(labels, {POSTERIORS: posteriors})
+
+
 def judged(crowd: Crowd) -> tuple[Codes, npt.NDArray[np.bool_]]:
     """The verdict on each worker, and whether it gave at least 30 answers."""
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    verdicts = judge(gather(labels, fitted.posteriors), compare_pairs(labels.votes))
+    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
     return verdicts.kind, np.bincount(crowd.worker, minlength=len(crowd.kinds)) >= 30
 
 
@@ -86,7 +91,8 @@ def test_the_interval_holds_the_accuracy() -> None:
         crowd = simulate(Simulation(workers=80, items=1_000, mix={"honest": 1.0}, seed=seed))
         labels = labels_of(crowd)
         fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-        report = report_workers(labels, fitted, decide(fitted.posteriors))
+        engine = engine_of(labels, fitted.posteriors)
+        report = report_workers(engine, fitted.confusions, fitted.class_prior)
         true = np.einsum("wcc->w", crowd.confusions) / 4
         known = report.answers > 0
         inside += int(((report.low <= true) & (true <= report.high))[known].sum())
@@ -108,8 +114,7 @@ def test_a_rare_class_counts_rarely_in_the_accuracy() -> None:
     found = {}
     for share in (0.5, 0.99):
         prior = np.array([share, 1.0 - share])
-        fitted = Aggregation(posteriors, confusions, prior, iterations=1)
-        found[share] = report_workers(labels, fitted, decide(posteriors))
+        found[share] = report_workers(engine_of(labels, posteriors), confusions, prior)
         assert found[share].accuracy == pytest.approx([0.9 * share + 0.2 * (1.0 - share)])
     # it answered nothing of the other class: that matters where half of all items are of it
     width = {share: float((report.high - report.low)[0]) for share, report in found.items()}
@@ -120,7 +125,7 @@ def test_verdicts_are_said_in_words() -> None:
     crowd = simulate(Simulation(workers=60, items=1_500, mix=MIX, seed=1))
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    verdicts = judge(gather(labels, fitted.posteriors), compare_pairs(labels.votes))
+    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
     words, reasons = verdict_texts(verdicts, labels)
     for worker, word in enumerate(words):
         if crowd.kinds[worker] == KINDS.index("constants"):

@@ -214,8 +214,9 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     [
         (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
-        (("--aggregator", "ds-em", "--truth", "local.csv"), "misc evaluate"),
-        (("--aggregator", "ds-em", "--workers", "w.csv"), "--workers is for --engine local"),
+        (("--aggregator", "ds-em", "--item-details"), "--item-details is for --engine local"),
+        (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
+        (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),
     ],
 )
 def test_what_is_for_one_machine_says_so(

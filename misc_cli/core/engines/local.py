@@ -70,8 +70,11 @@ class LocalEngine:
         self._lock = Lock()
 
     @classmethod
-    def of(cls, labels: Labels) -> LocalEngine:
-        known = {} if labels.gold is None else {GOLD: labels.gold}
+    def of(cls, labels: Labels, rows: Mapping[str, Array] | None = None) -> LocalEngine:
+        """The labels' votes and gold, with these rows besides."""
+        known = dict(rows or {})
+        if labels.gold is not None:
+            known[GOLD] = labels.gold
         return cls(labels.votes, known, items=labels.items, ordered=labels.ordered)
 
     @property
