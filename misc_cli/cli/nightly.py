@@ -76,7 +76,8 @@ def flags() -> Callable[[F], F]:
             "--workers-prior",
             section=SECTION,
             metavar="FILE",
-            help="What is known of workers, as --workers wrote it, also in another project.",
+            help="What is known of workers, as --workers wrote it, also in another project; for "
+            "ds-em, ds-mf, ebcc and one-coin.",
         ),
         options.option(
             "--prior-weight",
@@ -268,7 +269,10 @@ def fitter(tonight: Tonight | None, parameters: Mapping[str, Any], aggregator: s
         if getattr(registry.load("aggregator", name), "takes_prior", False)
     ]
     if aggregator != AUTO and aggregator not in able:
-        raise ConfigError(f"--workers-prior is for {', '.join(able)}, not for {aggregator}")
+        raise ConfigError(
+            f"--workers-prior is for {', '.join(able)}, not for {aggregator}: it counts no "
+            "worker's answers by true class, so there is nothing to add to"
+        )
     table = read_workers(parameters["workers_prior"])
     weight = parameters["prior_weight"] or PRIOR_WEIGHT
 

@@ -80,7 +80,7 @@ def test_a_start_is_forgotten_where_answers_are_hidden(
         assert plain.votes.n_votes == kept.votes.n_votes
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, "ebcc"])
 def test_pseudo_answers_say_who_a_worker_is(name: str) -> None:
     """Two workers always disagree: only what is known of them tells who is right."""
     n_items = 40
@@ -90,10 +90,23 @@ def test_pseudo_answers_say_who_a_worker_is(name: str) -> None:
     labels = encode(Answers(*(pa.array(column) for column in rows))).labels
     right, wrong = np.array([[9.0, 1.0], [1.0, 9.0]]), np.array([[1.0, 9.0], [9.0, 1.0]])
     said_by_a = np.array([label == "x" for label in said])
-    method = registry.create("aggregator", name, class_prior="uniform")
+    more = {"restarts": 2} if name == "ebcc" else {"class_prior": "uniform"}
+    method = registry.create("aggregator", name, **more)
     for counts, is_x in (((right, wrong), said_by_a), ((wrong, right), ~said_by_a)):
         found = method(replace(labels, start=Start(pseudo_counts=5.0 * np.stack(counts))))
         np.testing.assert_array_equal(found.posteriors.argmax(axis=1) == 0, is_x)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "ebcc"])
+def test_pseudo_answers_of_no_weight_change_nothing(
+    name: str, nights: tuple[Labels, Labels]
+) -> None:
+    labels = nights[0]
+    method = registry.create("aggregator", name, **({"restarts": 2} if name == "ebcc" else {}))
+    none = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
+    plain, found = method(labels), method(replace(labels, start=Start(pseudo_counts=none)))
+    np.testing.assert_allclose(found.posteriors, plain.posteriors, atol=1e-9)
+    assert found.iterations == plain.iterations
 
 
 @pytest.mark.parametrize("name", ["ebcc", "mmce-c"])

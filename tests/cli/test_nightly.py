@@ -259,15 +259,16 @@ def test_flags_that_make_no_sense_alone(
     assert message in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("aggregator", ["ds-em", "ebcc"])
 def test_workers_known_from_another_project(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    aggregator: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Four answers per item by known workers: what is known of them helps."""
     known, plain, helped = (tmp_path / name for name in ("w.csv", "plain.csv", "helped.csv"))
     many, few = tmp_path / "many.csv", tmp_path / "few.csv"
     many.write_text("".join(LINES))
     few.write_text("".join(LINES[:121]))
-    words = ["--aggregator", "ds-em", "--truth", str(SAMPLE / "truth.csv")]
+    words = ["--aggregator", aggregator, "--truth", str(SAMPLE / "truth.csv")]
     assert run(["aggregate", str(many), *words, "--workers", str(known), "-o", str(plain)]) == 0
     errors = []
     for more in ([], ["--workers-prior", str(known), "--prior-weight", "20"]):
@@ -280,8 +281,10 @@ def test_workers_known_from_another_project(
     capfd.readouterr()
     assert run(["aggregate", str(few), *words, "--workers-prior", str(strangers)]) == 2
     assert "says nothing of these workers" in capfd.readouterr().err
-    assert run(["aggregate", str(few), "--aggregator", "mv", "--workers-prior", str(known)]) == 2
-    assert "not for mv" in capfd.readouterr().err
+    for unable in ("mv", "mmce-c"):
+        words = ["--aggregator", unable, "--workers-prior", str(known)]
+        assert run(["aggregate", str(few), *words]) == 2
+        assert f"not for {unable}: it counts no" in capfd.readouterr().err
 
 
 # Kills itself at the first, third, fifth … change of the disk, until a night gets through.

@@ -41,6 +41,7 @@ class EnhancedBcc(Checked):
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on one fold
+    takes_prior: ClassVar[bool] = True  # --workers-prior
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"diagonal": 4.0, "off_diagonal": 1.0, "shrinkage": 0.0}
     }

@@ -72,7 +72,7 @@ def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> 
     known = forecast.run
     begun = Restart(0, known.classes, known.subtype_sizes, known.counts)
     engine = LocalEngine.of(labels)
-    return _aggregation(labels, engine, run(method, engine, ignore_iteration, begun=begun))
+    return _aggregation(labels, engine, run(method, engine, ignore_iteration, labels.start, begun))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def run(
 ) -> Winner:
     """The best of all restarts, wave by wave; or the only one that is needed if one has `begun`."""
     sums = engine.sweep(Foundation())
-    priors = _priors(method, sums)
+    priors = _priors(method, sums, start)
     if begun is None and start is not None and "counts" in start.workers:
         begun = _where_it_ended(start)
         engine.sweep(first_step(start, estimated_prior))
@@ -130,12 +130,17 @@ def run(
     return Winner(best, beliefs, priors, stopped)
 
 
-def _priors(method: EnhancedBcc, sums: Sums) -> Priors:
-    """What the vote fractions' sums say beforehand."""
+def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
+    """What the vote fractions' sums say beforehand, and what is known of single workers.
+
+    The latter counts in full for every subtype of a class: nothing says how they differed.
+    """
     n_classes = len(sums.class_sizes)
     answer_prior = np.full((n_classes, n_classes), method.off_diagonal)
     np.fill_diagonal(answer_prior, method.diagonal)
     answer_prior += method.shrinkage * crowd_rows(sums.by_worker)
+    if start is not None and start.pseudo_counts is not None:
+        answer_prior = answer_prior + start.pseudo_counts
     each = method.subtype_prior / method.subtypes
     return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY)
 

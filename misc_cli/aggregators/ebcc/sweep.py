@@ -29,7 +29,11 @@ EMPTY = 1e-9
 
 @dataclass(frozen=True)
 class Priors:
-    """Pseudo-counts: answers (n_classes, n_classes), each subtype, classes (n_classes,)."""
+    """Pseudo-counts: answers, each subtype, classes (n_classes,).
+
+    answers  (n_classes, n_classes): [true, observed] of any worker; or (n_workers, n_classes,
+             n_classes) where something is known of single workers
+    """
 
     answers: Floats
     subtype: float
@@ -216,7 +220,8 @@ def _first_columns(classes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 def believe(priors: Priors, run: Restart) -> Beliefs:
     """Dirichlets and their expected logs given the expected counts."""
     classes, n_classes = run.classes, len(priors.classes)
-    prior_rows = priors.answers[classes].T  # (n_classes, n_live)
+    # (n_classes, n_live), or (n_workers, n_classes, n_live)
+    prior_rows = priors.answers[..., classes, :].swapaxes(-1, -2)
     rows = run.counts + prior_rows
     row_totals = rows.sum(axis=1)
     expected_logs = digamma(rows) - digamma(row_totals)[:, None, :]
@@ -232,7 +237,7 @@ def believe(priors: Priors, run: Restart) -> Beliefs:
     divergence = (
         float(np.vdot(run.counts, expected_logs))
         - _rise(rows, prior_rows)
-        + _rise(row_totals, prior_rows.sum(axis=0))
+        + _rise(row_totals, prior_rows.sum(axis=-2))
         + float(class_sizes @ log_classes)
         - _rise(class_counts, priors.classes)
         + _rise(class_counts.sum(), priors.classes.sum())
