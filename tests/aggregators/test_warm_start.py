@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,7 +91,7 @@ def test_pseudo_answers_say_who_a_worker_is(name: str) -> None:
     labels = encode(Answers(*(pa.array(column) for column in rows))).labels
     right, wrong = np.array([[9.0, 1.0], [1.0, 9.0]]), np.array([[1.0, 9.0], [9.0, 1.0]])
     said_by_a = np.array([label == "x" for label in said])
-    more = {"restarts": 2} if name == "ebcc" else {"class_prior": "uniform"}
+    more: dict[str, Any] = {"restarts": 2} if name == "ebcc" else {"class_prior": "uniform"}
     method = registry.create("aggregator", name, **more)
     for counts, is_x in (((right, wrong), said_by_a), ((wrong, right), ~said_by_a)):
         found = method(replace(labels, start=Start(pseudo_counts=5.0 * np.stack(counts))))
@@ -102,7 +103,8 @@ def test_pseudo_answers_of_no_weight_change_nothing(
     name: str, nights: tuple[Labels, Labels]
 ) -> None:
     labels = nights[0]
-    method = registry.create("aggregator", name, **({"restarts": 2} if name == "ebcc" else {}))
+    few: dict[str, Any] = {"restarts": 2} if name == "ebcc" else {}
+    method = registry.create("aggregator", name, **few)
     none = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
     plain, found = method(labels), method(replace(labels, start=Start(pseudo_counts=none)))
     np.testing.assert_allclose(found.posteriors, plain.posteriors, atol=1e-9)
