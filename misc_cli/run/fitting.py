@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.core.parameters import AUTO, flag
@@ -25,28 +25,11 @@ from misc_cli.run.settings import (
     RANK_OPTIONS,
     Methods,
 )
+from misc_cli.select.fit import Fit
 
 if TYPE_CHECKING:
-    from misc_cli.loop.driver import Mixture
     from misc_cli.select.calibrate import Calibration
-    from misc_cli.select.trial import Candidate, Method
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The final aggregation and what led to it.
-
-    `loop` says how the complete ⇄ slice loop ended, `selection` what an automatic choice looked
-    at and took, `calibration` what the posteriors were softened by (None: raw), `mixture` what
-    the loop returned, `members` those that a choice took.
-    """
-
-    aggregation: Aggregation
-    loop: Mapping[str, Any] | None = None
-    selection: Mapping[str, Any] | None = None
-    calibration: Mapping[str, Any] | None = None
-    mixture: Mixture | None = None
-    members: Sequence[Candidate] = ()
+    from misc_cli.select.trial import Method
 
 
 def fit(
@@ -152,8 +135,7 @@ def mean_of_members(
         by_votes=bool(selection.get("fallback")),
         calibration=calibration,
     )
-    softened = None if calibration is None else asdict(calibration)
-    return Fit(aggregation, selection=selection, calibration=softened)
+    return Fit(aggregation, selection=selection, calibration=calibration)
 
 
 def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
@@ -192,7 +174,7 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
         completed_workers=mixture.n_completed_workers,
         columns=mixture.columns,
     )
-    return Fit(mixture.aggregation, ended, mixture=mixture)
+    return Fit(mixture.aggregation, loop=ended, mixture=mixture)
 
 
 def loop_record(
@@ -244,7 +226,7 @@ def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -
         return found
     posteriors = calibration(found.aggregation.posteriors, labels)
     aggregation = replace(found.aggregation, posteriors=posteriors)
-    return replace(found, aggregation=aggregation, calibration=asdict(calibration))
+    return replace(found, aggregation=aggregation, calibration=calibration)
 
 
 def _searched(
@@ -300,13 +282,7 @@ def _searched(
     )
     if insist:
         _warn_of_better_without(settings.completer, found.selection)
-    calibration = None if found.calibration is None else asdict(found.calibration)
-    return Fit(
-        found.aggregation,
-        selection=found.selection,
-        calibration=calibration,
-        members=found.members,
-    )
+    return found
 
 
 def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any]) -> None:

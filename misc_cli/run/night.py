@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from misc_cli.run.moved import of_other_data, reason_to_choose, settings_key, sh
 from misc_cli.run.settings import Methods
 from misc_cli.run.settled import item_table, with_settled
 from misc_cli.select.calibrate import Calibration
+from misc_cli.select.fit import Fit
 from misc_cli.select.trial import Candidate
 
 # What later nights need of a choice: the tables behind it stay in that night's run.json.
@@ -69,7 +70,7 @@ class Night:
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten = without_posteriors,
-    ) -> fitting.Fit:
+    ) -> Fit:
         """As `fitting.fit`, but with what the state knows."""
         self._labels = labels
         if self.left is not None and (other := of_other_data(self.left, labels)) is not None:
@@ -109,7 +110,7 @@ class Night:
         }
         return strict(about), tables
 
-    def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> fitting.Fit:
+    def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         assert self.left is not None
         choice = self.left.choice
         since = time.strftime("%Y-%m-%d", time.gmtime(choice["at"]))
@@ -134,7 +135,7 @@ class Night:
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten,
-    ) -> fitting.Fit:
+    ) -> Fit:
         before = self._incumbent(labels)
         found = fitting.fit(labels, methods, on_iteration, lighten, incumbent=before)
         members = [described(member) for member in found.members]
@@ -148,7 +149,7 @@ class Night:
             "settings": settings_key(methods.settings),
             "named": not methods.automatic,
             "members": members,
-            "calibration": None if found.calibration is None else dict(found.calibration),
+            "calibration": None if found.calibration is None else asdict(found.calibration),
             "selection": _light(found.selection),
             "at": self.now,
             "answers": labels.votes.n_votes,
@@ -178,7 +179,7 @@ class Night:
         own = None if labels.start is None else labels.start.pseudo_counts
         return replace(labels, start=with_prior(self.left.start(labels, member), own))
 
-    def _with_settled(self, labels: Labels, found: fitting.Fit) -> fitting.Fit:
+    def _with_settled(self, labels: Labels, found: Fit) -> Fit:
         """Items that were settled and have no new answers keep their posteriors."""
         if self.settled is None or self.left is None or self.left.items is None:
             return found
@@ -191,8 +192,8 @@ class Night:
         return replace(found, aggregation=replace(aggregation, posteriors=posteriors))
 
 
-def _light(selection: Values | None) -> Any:
-    """A choice without its tables: what the next nights have to say of it."""
-    if selection is None:
+def _light(selection: Values) -> Any:
+    """A choice without its tables: what the next nights say of it; None if none was made."""
+    if not selection:
         return None
     return {key: selection[key] for key in KEPT if key in selection}

@@ -7,7 +7,7 @@ The command line and the Python API both call `run`; what they do before (readin
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
@@ -72,7 +72,7 @@ def aggregated(
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
         numbers = figures(encoding, aggregation, decision, known, pairs)
-        numbers["cut-short"] = bool((found.selection or {}).get("cut_short"))
+        numbers["cut-short"] = bool(found.selection.get("cut_short"))
     return Outcome(
         encoding=encoding,
         aggregation=aggregation,
@@ -82,8 +82,8 @@ def aggregated(
         figures=numbers,
         truth=known,
         loop=found.loop,
-        selection=found.selection,
-        calibration=found.calibration,
+        selection=found.selection or None,
+        calibration=None if found.calibration is None else asdict(found.calibration),
         members=found.members,
         mixture=found.mixture,
         compared=pairs,

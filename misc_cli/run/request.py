@@ -15,8 +15,8 @@ from misc_cli.core.types import (
     OnIteration,
     ignore_iteration,
 )
-from misc_cli.run.fitting import Fit
 from misc_cli.run.settings import Methods
+from misc_cli.select.fit import Fit
 
 Fitter = Callable[[Labels, Methods, OnIteration, Lighten], Fit]
 

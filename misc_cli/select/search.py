@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from misc_cli.errors import MiscWarning
 from misc_cli.select import racing
 from misc_cli.select.calibrate import Calibration, pool, times, vote_shares
 from misc_cli.select.choose import SIGNIFICANT, lead, weights
+from misc_cli.select.fit import Fit
 from misc_cli.select.incumbent import Staying, staying
 from misc_cli.select.judging import MANY_ANSWERS, Judging
 from misc_cli.select.leaderboard import (
@@ -59,22 +60,6 @@ MIN_ANSWERS = 1_000
 ONE_ANSWER_EACH = "items with one answer each leave none to hide"
 
 
-@dataclass(frozen=True)
-class Found:
-    """The result and what led to it; `selection` goes into run.json as it is.
-
-    `calibration` is what the posteriors were softened by, None if they are raw; `cut_short` says
-    that a time budget left something out.
-    """
-
-    aggregation: Aggregation
-    members: list[Candidate]
-    scores: list[Score]
-    calibration: Calibration | None
-    selection: dict[str, Any] = field(default_factory=dict)
-    cut_short: bool = False
-
-
 def search(
     labels: Labels,
     pure: Sequence[Method],
@@ -89,7 +74,7 @@ def search(
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
     lighten: Lighten = without_posteriors,
-) -> Found:
+) -> Fit:
     """The best we know how to give of these methods.
 
     `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
@@ -168,7 +153,7 @@ def search(
     reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
     conclude(reasons, candidates, shares, work.left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
-    return Found(result, candidates, [*scores, *tried], calibration, reasons, bool(work.left_out))
+    return Fit(result, candidates, reasons, calibration)
 
 
 def _fitted_voters(work: Judging, base: Candidate, voters: Sequence[Score]) -> list[Trial]:
@@ -311,7 +296,7 @@ def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -
     return voters
 
 
-def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Found | None:
+def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Fit | None:
     """Equal shares for all: nothing tells them apart. None if there was no time for all."""
     reason = ONE_ANSWER_EACH
     if work.folds:
@@ -334,10 +319,10 @@ def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Foun
         "why": reason,
         "methods": parameters(methods),
     }
-    return Found(result, candidates, [], calibration, selection)
+    return Fit(result, candidates, selection, calibration)
 
 
-def _hurried(work: Judging, pure: Sequence[Method]) -> Found:
+def _hurried(work: Judging, pure: Sequence[Method]) -> Fit:
     """The first method as it is, or the votes if there is no time even for that."""
     votes = [method for method in pure if method.name == "mv"]
     candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
@@ -352,7 +337,7 @@ def _hurried(work: Judging, pure: Sequence[Method]) -> Found:
         "cut_short": True,
     }
     result = mean_of(work.labels, [fitted[-1].aggregation], [1.0])
-    return Found(result, [taken], [], None, selection, True)
+    return Fit(result, [taken], selection)
 
 
 def calibration_of(

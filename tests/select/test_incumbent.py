@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.select.choose import SIGNIFICANT
-from misc_cli.select.search import Found, search
+from misc_cli.select.fit import Fit
+from misc_cli.select.search import search
 from tests.select.crowds import method, simulated
 
 NEAR = [method("one-coin"), method("ds-em"), method("mv")]
 
 
-def chosen(found: Found) -> tuple[str, ...]:
+def chosen(found: Fit) -> tuple[str, ...]:
     return tuple(found.selection["chosen"])
 
 

@@ -64,7 +64,7 @@ def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
         found = search(labels, [method("ds-em"), method("mv")], time_budget=60.0)
     assert found.selection["chosen"] == [taken]
-    assert found.cut_short
+    assert found.selection["cut_short"]
     assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
 
 
