@@ -116,7 +116,9 @@ def search(
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
         tried = racing.completed(work, completed, scores[0].posteriors, reference, insist)
         voters = _voters(work, tried, reference, insist)
-        hard = np.mean([_hard(score) for score in voters], axis=0) if voters else reference
+        # some voters stopped after the first folds; the best is always among the others
+        whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+        hard = np.mean(whole, axis=0) if whole else reference
         before = staying(tried, incumbent or {}, _hard, hard, work.workers)
         if before is not None and set(incumbent or {}) != _names(voters):
             voters, stays = before.scores, before
@@ -128,8 +130,8 @@ def search(
     if voters:
         fitted = _fitted_voters(work, scores[0].candidate, voters)
         shares = [1.0 / len(fitted)] * len(fitted)
-        whole = [score for score in voters if score.n_folds == len(work.folds)]
-        ahead = [lead(score.views["hard"], reference, work.workers) for score in whole]
+        whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+        ahead = [lead(values, reference, work.workers) for values in whole]
         if calibrate and max(ahead, default=0.0) < SIGNIFICANT:
             calibration = _by_answers(work, scores[0])
     elif unbeaten and fallback is not None and len(pure) > 1:
