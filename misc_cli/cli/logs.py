@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
@@ -191,7 +192,7 @@ def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
     """Format and file that words of a command line, or variables, ask for."""
     given = [os.environ.get(name) or None for name in ("MISC_LOG_FORMAT", "MISC_LOG_FILE")]
     for at, flag in enumerate(("--log-format", "--log-file")):
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in pairwise([*words, ""]):
             if word == flag:
                 given[at] = following
             elif word.startswith(f"{flag}="):
