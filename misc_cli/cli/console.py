@@ -191,8 +191,13 @@ def print_tables(tables: Sequence[Table]) -> None:
         if not table.rows:
             screen.print(table.title, style="bold", soft_wrap=True)
         else:
-            grid = RichTable(title=table.title or None, title_justify="left", title_style="bold")
-            for at, name in enumerate(table.header):
+            grid = RichTable(
+                title=table.title or None,
+                title_justify="left",
+                title_style="bold",
+                show_header=bool(table.header),
+            )
+            for at, name in enumerate(table.header or [""] * len(table.rows[0])):
                 grid.add_column(printable(name), justify="left" if table.is_left(at) else "right")
             for row in table.rows:
                 grid.add_row(*map(printable, row))

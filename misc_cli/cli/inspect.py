@@ -133,7 +133,7 @@ def _file_table(file: FileFacts) -> Table:
     rows += [("note", note) for note in file.notes]
     if file.refused:
         rows.append(("refused", file.refused))
-    return Table(file.name, ("file", ""), rows, left=2)
+    return Table(file.name, rows=rows, left=2)
 
 
 def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str) -> Table:
@@ -151,7 +151,7 @@ def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str)
     if question.n_gold:
         rows.append(("gold", f"{question.n_gold:,} items; --gold auto takes it"))
     rows += [("refused", reason) for reason in question.refused]
-    return Table(f"question {question.name!r}", ("question", ""), rows, left=2)
+    return Table(f"question {question.name!r}", rows=rows, left=2)
 
 
 def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ class Table:
     """Cells as text; the first `left` columns are names and go to the left, numbers to the right.
 
     The columns of `texts` go to the left too. Lines of `notes` follow the table. A table without
-    rows is its title and notes.
+    rows is its title and notes, one without a header a list of facts: `left` covers its columns.
     """
 
     title: str
@@ -35,7 +35,7 @@ def plain(tables: Sequence[Table]) -> str:
     for table in tables:
         lines = [table.title] if table.title else []
         if table.rows:
-            rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows)]
+            rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows) if row]
             lines += _aligned(rows, table.is_left)
         blocks.append("\n".join([*lines, *map(printable, table.notes)]))
     return "\n\n".join(blocks) + "\n"
@@ -48,8 +48,9 @@ def markdown(tables: Sequence[Table]) -> str:
         if table.title:
             blocks.append(f"### {table.title}" if table.rows else table.title)
         if table.rows:
-            rule = ["---" if table.is_left(at) else "---:" for at in range(len(table.header))]
-            rows = [table.header, rule, *table.rows]
+            header = table.header or [""] * len(table.rows[0])
+            rule = ["---" if table.is_left(at) else "---:" for at in range(len(header))]
+            rows = [header, rule, *table.rows]
             blocks.append(
                 "\n".join(
                     "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in row) + " |"

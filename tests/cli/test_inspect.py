@@ -52,6 +52,8 @@ def test_tables_for_people(capfd: pytest.CaptureFixture[str]) -> None:
     Path("a.csv").write_text(text)
     assert run(["inspect", "a.csv"]) == 0
     out = capfd.readouterr().out
+    assert out.startswith("a.csv\nformat ")  # facts follow their title at once
+    assert "\nquestion 'label'\nkind " in out
     assert "5 rejected" in out
     assert "--fold-case" not in out or "'NO' and 'no'" in out
     assert "only ever: z" in out
