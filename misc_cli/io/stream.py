@@ -1,81 +1,24 @@
-"""Rows of worker, item and label read piece by piece, for data that no memory should hold.
-
-Only what can be cut: CSV, TSV and Parquet, in files, folders and globs, here or at an address that
-arrow knows (s3://, gs://, hdfs://). A *piece* is what one process reads on its own: some row groups
-of a Parquet file, some lines of a text file. How a file is laid out is found out as for every other
-command, on its first rows.
-"""
+"""The answers of one piece (pieces.py), batch by batch: rows of worker, item and label."""
 
 from __future__ import annotations
 
-import glob
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
-import pyarrow.fs as arrow_fs
 
 from misc_cli.core.types import Answers
-from misc_cli.errors import ConfigError, InputError
-from misc_cli.io import gate, spelling
-from misc_cli.io.address import DATABASES, WEB, redact, scheme_of
-from misc_cli.io.columns import ROLES, SYNONYMS, first_nameless
-from misc_cli.io.open import open_document
-from misc_cli.io.options import ReadOptions
-from misc_cli.io.questions import pick
-from misc_cli.io.read import read_document
-from misc_cli.io.sniff import SPACE, sniff
-from misc_cli.io.source import Source
+from misc_cli.errors import InputError
+from misc_cli.io.columns import ROLES, first_nameless
+from misc_cli.io.pieces import Piece
+from misc_cli.io.stores import one_line, open_store, unpacked
 from misc_cli.io.write import sha256_of
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
-SAMPLE_BYTES = 1 << 20
-SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
 BATCH_ROWS = 1 << 20
-# A text file is cut into pieces of about this size.
-PIECE_BYTES = 1 << 26
-PACKED = (".gz", ".bz2", ".zst")
-# What an answer takes in a text file, roughly; only the number of parts depends on it.
-BYTES_PER_ANSWER = 16
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of the input and how it is laid out.
-
-    positions   of worker, item and label among the `width` columns
-    start, end  where a text's rows begin and end, in bytes; None is the end of the file
-    later       whether other rows of the text file come before it
-    row_groups  of a Parquet file; None for text
-    n_answers   how many rows, for text a guess
-    """
-
-    path: str
-    positions: tuple[int, ...]
-    n_answers: int
-    delimiter: str = ","
-    start: int = 0
-    width: int = 0
-    row_groups: tuple[int, ...] | None = None
-    end: int | None = None
-    later: bool = False
-
-    @property
-    def first(self) -> bool:
-        """Whether the file begins with it."""
-        return self.row_groups[0] == 0 if self.row_groups is not None else not self.later
-
-    @property
-    def whence(self) -> str:
-        """What a row's number counts from, if that is not the file's first row."""
-        if self.row_groups is not None:
-            return f" of its row groups from {self.row_groups[0] + 1}"
-        return f" of those from byte {self.start:,} on" if self.later else ""
 
 
 @dataclass(frozen=True)
@@ -85,35 +28,6 @@ class Batch:
     answers: Answers
     n_rows: int
     n_empty: int
-
-
-def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
-    """Everything that `sources` name, cut into pieces, in a fixed order."""
-    if options.encoding not in (None, "utf-8", "utf8"):
-        raise ConfigError(
-            "--encoding: this engine reads UTF-8; recode the files, or --engine local"
-        )
-    pieces: list[Piece] = []
-    for source in sources:
-        if scheme_of(source) in (*WEB, *DATABASES):
-            raise ConfigError(
-                f"{redact(source)}: this engine reads files and stores; download it first, or "
-                "--engine local"
-            )
-        for path in _files(source):
-            pieces += _cut(path, options)
-    return pieces
-
-
-def fingerprint(path: str) -> dict[str, Any]:
-    """A file of the input for the record: name, size, SHA-256. What lies in a store is not read
-    once more for it."""
-    filesystem, inner = _open(path)
-    digest, size = None, filesystem.get_file_info(inner).size
-    if "://" not in path:
-        with open(path, "rb") as stream:
-            digest = sha256_of(stream)
-    return {"name": path, "bytes": size, "sha256": digest}
 
 
 def batches(piece: Piece) -> Iterator[Batch]:
@@ -139,197 +53,21 @@ def batches(piece: Piece) -> Iterator[Batch]:
         yield Batch(answers, n_rows, n_empty)
 
 
-def _files(source: str) -> list[str]:
-    if source == "-":
-        raise ConfigError("-: this engine reads files, folders and globs; use --engine local")
-    if "://" in source:
-        filesystem, inner = _open(source)
-        scheme = source.partition("://")[0]
-        found = filesystem.get_file_info(inner)
-        if found.type == arrow_fs.FileType.Directory:
-            listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
-            return [f"{scheme}://{path}" for path in _tables(entry.path for entry in listed)]
-        return [source]
-    if os.path.isdir(source):
-        found_files = _tables(glob.glob(f"{glob.escape(source)}/**/*", recursive=True))
-        if not found_files:
-            raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
-        return found_files
-    if not os.path.exists(source) and glob.has_magic(source):
-        matches = sorted(path for path in glob.glob(source, recursive=True) if os.path.isfile(path))
-        if not matches:
-            raise InputError(f"{source}: no file matches; check the pattern")
-        return matches
-    if not os.path.exists(source):
-        raise InputError(f"{source}: no such file; check the path")
-    return [source]
-
-
-def _tables(paths: Any) -> list[str]:
-    """Tables among paths, sorted; hidden files (and Spark's _SUCCESS) are none."""
-    named = (path for path in paths if path.lower().endswith(SUFFIXES))
-    return sorted(path for path in named if not os.path.basename(path).startswith((".", "_")))
-
-
-def _open(path: str) -> tuple[Any, str]:
+def fingerprint(path: str) -> dict[str, Any]:
+    """A file of the input for the record: name, size, SHA-256. What lies in a store is not read
+    once more for it."""
+    filesystem, inner = open_store(path)
+    digest, size = None, filesystem.get_file_info(inner).size
     if "://" not in path:
-        return arrow_fs.LocalFileSystem(), os.path.abspath(path)
-    try:
-        filesystem, inner = arrow_fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError(f"{path}: {_line(error)}; check the address") from None
-    return filesystem, inner
-
-
-def _cut(path: str, options: ReadOptions) -> list[Piece]:
-    filesystem, inner = _open(path)
-    try:
-        with filesystem.open_input_file(inner) as file:
-            if file.read(4) == b"PAR1":
-                return _cut_parquet(path, file, options)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({_line(error)}); check the file") from None
-    return _lines(_text_piece(path, filesystem, inner, options), filesystem, inner)
-
-
-def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
-    """Row groups together until they hold some `BATCH_ROWS` rows."""
-    import pyarrow.parquet as parquet
-
-    file.seek(0)
-    opened = parquet.ParquetFile(file)
-    if opened.metadata.num_rows == 0:
-        return []
-    first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
-    sample = pa.BufferOutputStream()
-    parquet.write_table(pa.Table.from_batches([first]), sample)
-    positions = _positions(_source(path, sample.getvalue()), options)
-    pieces, groups, rows = [], [], 0
-    for group in range(opened.metadata.num_row_groups):
-        groups.append(group)
-        rows += opened.metadata.row_group(group).num_rows
-        if rows >= BATCH_ROWS or group == opened.metadata.num_row_groups - 1:
-            pieces.append(Piece(path, positions, rows, row_groups=tuple(groups)))
-            groups, rows = [], 0
-    return pieces
-
-
-def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) -> Piece:
-    with _unpacked(filesystem, inner) as stream:
-        start = stream.read(SAMPLE_BYTES)
-    if len(start) == SAMPLE_BYTES:
-        start = _whole_rows(start)
-    if not start.strip():
-        raise InputError(f"{path}: the file is empty; give a file with answers in it")
-    mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
-    source = _source(path, pa.py_buffer(start[mark:]))
-    document = open_document(source, options)
-    if document.format not in ("csv", "tsv"):
-        raise _not_streamed(path, document.format)
-    positions = _positions(source, options)
-    table = document.table
-    if table.delimiter == SPACE:
-        raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
-    assert table.delimiter is not None
-    dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
-    packed = 4 if inner.endswith(PACKED) else 1
-    guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
-    width = len(table.first_row)
-    return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width)
-
-
-def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
-    """A large text file cut at ends of lines.
-
-    Not one that has quotes, within which a line may break, nor one that is packed.
-    """
-    size = filesystem.get_file_info(inner).size
-    if size < 2 * PIECE_BYTES or inner.endswith(PACKED) or _has_quotes(filesystem, inner):
-        return [whole]
-    edges = [whole.start]
-    with filesystem.open_input_file(inner) as file:
-        while (after := edges[-1] + PIECE_BYTES) < size:
-            file.seek(after)
-            line = _rest_of_line(file)
-            edges.append(after + line)
-            if edges[-1] >= size:
-                edges.pop()
-                break
-    ends = [*edges[1:], None]
-    return [
-        replace(
-            whole,
-            n_answers=((end or size) - start) // BYTES_PER_ANSWER + 1,
-            start=start,
-            end=end,
-            later=start > edges[0],
-        )
-        for start, end in zip(edges, ends, strict=True)
-    ]
-
-
-def _rest_of_line(file: Any) -> int:
-    """How many bytes are left of the line that the file is in."""
-    seen = 0
-    while chunk := file.read(1 << 16):
-        at = chunk.find(b"\n")
-        if at >= 0:
-            return seen + int(at) + 1
-        seen += len(chunk)
-    return seen
-
-
-def _has_quotes(filesystem: Any, inner: str) -> bool:
-    with filesystem.open_input_stream(inner, compression=None) as stream:
-        while chunk := stream.read(BLOCK_BYTES):
-            if b'"' in chunk:
-                return True
-    return False
-
-
-def _whole_rows(start: bytes) -> bytes:
-    """Up to the last line break that is not within quotes, if there is one near."""
-    end = len(start)
-    for _ in range(100):
-        end = start.rfind(b"\n", 0, end)
-        if end < 0:
-            break
-        if start.count(b'"', 0, end) % 2 == 0:
-            return start[: end + 1]
-    return start
-
-
-def _source(name: str, content: Any) -> Source:
-    return Source(name, b"", content, content)
-
-
-def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
-    """Where worker, item and label are; a file that some reader knows as its own is refused."""
-    document = open_document(sample, options)
-    reader, _, reading = read_document(document, options)
-    if reader.name != "long":
-        raise _not_streamed(sample.name, reader.title)
-    (question,) = pick(sample.name, document, reading, options)
-    if reading.aside or options.has_filters or spelling.nothing(question.label) is not None:
-        raise _not_streamed(sample.name, "some of its rows are to be set aside")
-    gate.refuse(sample.name, gate.oddities(question, options, document), options)
-    chosen = question.columns
-    if document.table.header is False:
-        return tuple(int(chosen[role]) - 1 for role in ROLES)
-    return tuple(document.position(chosen[role]) for role in ROLES)
-
-
-def _not_streamed(path: str, what: str) -> InputError:
-    return InputError(
-        f"{path}: {what}; this engine reads rows of worker, item and label in CSV, TSV or Parquet: "
-        "convert it, or use --engine local"
-    )
+        with open(path, "rb") as stream:
+            digest = sha256_of(stream)
+    return {"name": path, "bytes": size, "sha256": digest}
 
 
 def _parquet(piece: Piece) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
-    filesystem, inner = _open(piece.path)
+    filesystem, inner = open_store(piece.path)
     try:
         with filesystem.open_input_file(inner) as file:
             opened = parquet.ParquetFile(file)
@@ -337,12 +75,12 @@ def _parquet(piece: Piece) -> Iterator[dict[str, Any]]:
             for batch in opened.iter_batches(BATCH_ROWS, list(piece.row_groups or ()), names):
                 yield {role: _encoded(batch[n]) for role, n in zip(ROLES, names, strict=True)}
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{piece.path}: {_line(error)}; write the file again") from None
+        raise InputError(f"{piece.path}: {one_line(error)}; write the file again") from None
 
 
 def _text(piece: Piece) -> Iterator[dict[str, Any]]:
     wanted = [f"f{position}" for position in piece.positions]
-    filesystem, inner = _open(piece.path)
+    filesystem, inner = open_store(piece.path)
     with _rows_from(piece, filesystem, inner) as stream:
         watched = _Watched(
             piece.path, stream, None if piece.end is None else piece.end - piece.start
@@ -367,7 +105,7 @@ def _text(piece: Piece) -> Iterator[dict[str, Any]]:
             if "Empty CSV file" in str(error):
                 return
             watched.refuse()
-            raise InputError(f"{piece.path}: {_line(error)}; check the file's layout") from None
+            raise InputError(f"{piece.path}: {one_line(error)}; check the file's layout") from None
         watched.refuse()
 
 
@@ -405,19 +143,12 @@ class _Watched:
 def _rows_from(piece: Piece, filesystem: Any, inner: str) -> Any:
     """The text from the piece's first row on."""
     if not piece.later:
-        stream = _unpacked(filesystem, inner)
+        stream = unpacked(filesystem, inner)
         stream.read(piece.start)
         return stream
     file = filesystem.open_input_file(inner)
     file.seek(piece.start)
     return file
-
-
-def _unpacked(filesystem: Any, inner: str) -> Any:
-    try:
-        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{inner}: cannot be read ({_line(error)}); check the file") from None
 
 
 def _encoded(column: Any) -> Any:
@@ -426,7 +157,3 @@ def _encoded(column: Any) -> Any:
         column = column.dictionary_decode()
     column = column.cast(pa.string())
     return (column.fill_null("") if column.null_count else column).dictionary_encode()
-
-
-def _line(error: Exception) -> str:
-    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")

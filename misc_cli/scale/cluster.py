@@ -20,7 +20,7 @@ from misc_cli.core.engines.parts import Counts, Vocabulary
 from misc_cli.core.engines.protocol import Kernel, Sums, add_up
 from misc_cli.core.types import KnownLabels
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.stream import Piece
+from misc_cli.io.pieces import Piece
 from misc_cli.scale import shares
 from misc_cli.scale.crew import Crew, Lost
 from misc_cli.scale.labels import TableLabels, merged

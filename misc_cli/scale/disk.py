@@ -12,7 +12,8 @@ from misc_cli.core.engines import disk
 from misc_cli.core.engines.parts import PART_ANSWERS
 from misc_cli.core.types import KnownLabels
 from misc_cli.errors import InputError
-from misc_cli.io.stream import Piece, batches, fingerprint
+from misc_cli.io.pieces import Piece
+from misc_cli.io.stream import batches, fingerprint
 from misc_cli.scale.here import Here
 from misc_cli.scale.job import Tally
 

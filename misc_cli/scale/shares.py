@@ -31,7 +31,8 @@ from misc_cli.core.engines.parts import (
 from misc_cli.core.engines.protocol import Kernel, add_up
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import Answers, KnownLabels, Names
-from misc_cli.io.stream import Piece, batches, fingerprint
+from misc_cli.io.pieces import Piece
+from misc_cli.io.stream import batches, fingerprint
 from misc_cli.scale.here import write_parts
 from misc_cli.scale.labels import PartLabels, merged
 

@@ -26,7 +26,7 @@ from misc_cli.core import holdout
 from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Iteration
-from misc_cli.io import stream
+from misc_cli.io import pieces as cutting
 from misc_cli.io.options import ReadOptions
 from misc_cli.loop.settings import Loop
 from misc_cli.loop.spread import CompletedAnswers
@@ -113,7 +113,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(autouse=True)
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(stream, "BATCH_ROWS", 300)
+    monkeypatch.setattr(cutting, "PIECE_ROWS", 300)
     made = crowd()
     write_csv(made, Path("answers.csv"))
     return made
@@ -260,7 +260,7 @@ def test_a_killed_worker_changes_no_posterior(
                 threading.Timer(2.0, made.workers[0].kill).start()
 
         options: dict[str, Any] = {"duplicates": "last", "class_order": None, "gold": None}
-        pieces = stream.pieces_of(["answers.csv"], ReadOptions())
+        pieces = cutting.pieces_of(["answers.csv"], ReadOptions())
         with dask_engine.opened(
             pieces, scheduler=made.address, say=lambda _: None, name="answers.csv", **options
         ) as engine:

@@ -19,6 +19,7 @@ from misc_cli.__main__ import run
 from misc_cli.core.draw import name_hashes
 from misc_cli.core.engines.parts import split
 from misc_cli.core.types import Answers, Iteration
+from misc_cli.io import pieces as cutting
 from misc_cli.io import stream
 from misc_cli.io.options import ReadOptions
 from misc_cli.scale.labels import TableLabels, merged
@@ -38,8 +39,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     # small pieces, so that a small crowd has many
     monkeypatch.setattr(stream, "BATCH_ROWS", 100)
+    monkeypatch.setattr(cutting, "PIECE_ROWS", 100)
     monkeypatch.setattr(stream, "BLOCK_BYTES", 4096)
-    monkeypatch.setattr(stream, "SAMPLE_BYTES", 500)
+    monkeypatch.setattr(cutting, "SAMPLE_BYTES", 500)
 
 
 FINE = 'ann,i1,"yes"\n' * 100
@@ -152,11 +154,11 @@ def test_a_large_text_file_is_cut_at_its_lines(
     quotes: bool, cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not where a quoted name may have a line break in it."""
-    monkeypatch.setattr(stream, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(cutting, "PIECE_BYTES", 2000)
     plain = str.maketrans('"\n,', "   ")
     rows = [(w, i if quotes else i.translate(plain), label) for w, i, label in crowd()]
     write_csv(rows, Path("local.csv"))
-    pieces = stream.pieces_of(["local.csv"], ReadOptions())
+    pieces = cutting.pieces_of(["local.csv"], ReadOptions())
     assert (len(pieces) > 5) == cut
     here, there = both("local.csv", "--aggregator", "ds-em")
     assert here == there
@@ -165,7 +167,7 @@ def test_a_large_text_file_is_cut_at_its_lines(
 def test_a_bad_row_of_a_later_piece_is_found_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stream, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(cutting, "PIECE_BYTES", 2000)
     Path("bad.csv").write_text("worker,item,label\n" + "ann,i1,yes\n" * 999 + ",i2,no\n")
     assert aggregate("bad.csv", "--aggregator", "mv", "--engine", "disk") == 2
     said = re.search(r"row (\d+) of those from byte ([\d,]+) on", capsys.readouterr().err)
