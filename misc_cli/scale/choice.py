@@ -58,10 +58,17 @@ def named(
     if methods.completer is not None:
         return _completed(engine, vocabulary, methods, on_iteration)
     method = Method(methods.names["aggregator"], methods.aggregator)
-    calibration = None
-    if methods.settings.calibrate and method.calibratable:
-        calibration = _calibration(engine, vocabulary, methods, method, method, on_iteration)
+    calibrate = methods.settings.calibrate and method.calibratable
+    # where folds begin where the whole fit ended, they come after it
+    after = calibrate and hasattr(method.aggregator, "solve_again") and not few(engine)
+    calibration, given = None, (engine, vocabulary, methods, method, method, on_iteration)
+    if calibrate and not after:
+        calibration = _calibration(*given)
     fitted: Fitted = methods.aggregator.solve(engine, on_iteration)
+    if after:
+        completion.keep(engine)
+        calibration = _calibration(*given, whole=fitted)
+        completion.bring_back(engine)
     if calibration is not None:
         engine.sweep(Settle(mean=False, by_votes=False, calibration=calibration))
     return Chosen(fitted, calibration=calibration)
@@ -90,12 +97,17 @@ def _calibration(
     here: Method,
     there: Method,
     on_iteration: OnIteration,
+    whole: Fitted | None = None,
 ) -> Calibration | None:
-    """Of one method, as it is `here` in memory, for few answers, or `there` on the engine."""
+    """Of one method, as it is `here` in memory, for few answers, or `there` on the engine.
+
+    `whole` is its fit on all answers there, if that came first.
+    """
     seed = methods.settings.seed
     if few(engine):
         return _calibration_here(gathered_labels(engine, vocabulary), here, seed)
-    work = Judging(engine, [there], seed, on_iteration)
+    most_folds = 1 if getattr(here.aggregator, "slow", False) else None
+    work = Judging(engine, [there], seed, on_iteration, whole, most_folds)
     return work.calibration([0], [there], [1.0]) if work.n_folds else None
 
 

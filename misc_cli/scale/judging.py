@@ -83,11 +83,19 @@ class Judging:
     """The folds of an engine's answers and every method's forecasts of them, by method and fold."""
 
     def __init__(
-        self, engine: Engine, methods: Sequence[Method], seed: int, on_iteration: OnIteration
+        self,
+        engine: Engine,
+        methods: Sequence[Method],
+        seed: int,
+        on_iteration: OnIteration,
+        whole: Fitted | None = None,
+        most_folds: int | None = None,
     ) -> None:
+        """`whole` is the methods' fit on all answers, for those that can begin there."""
         self.engine = engine
         self.seed = seed
         n_folds, share = fold_plan(engine.n_votes)
+        n_folds = min(n_folds, most_folds or n_folds)
         size = max(1, round(share * engine.n_votes))
         draws = fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed)
         self.forecasts: list[list[Forecast]] = [[] for _ in methods]
@@ -98,7 +106,7 @@ class Judging:
                 break
             kept = Kept(engine, draw, marked.n_hidden)
             for at, method in enumerate(methods):
-                forecast = _forecast(method, kept, draw)
+                forecast = _forecast(method, kept, draw, whole)
                 self.forecasts[at].append(forecast)
                 extra: dict[str, Any] = {
                     "candidate": method.name,
@@ -145,16 +153,17 @@ class Judging:
             return by_hidden
         unaware = Unaware(self.engine)
         for at, (method, share) in enumerate(zip(methods, shares, strict=True)):
-            _quietly(method, unaware)
+            _quietly(method.aggregator, unaware)
             self.engine.sweep(AddMember(share, at == 0))
         known = self.engine.sweep(KnownItems())
         means, logs, shown, classes = (np.concatenate(part) for part in zip(*known, strict=True))
         return calibration_of_known(means, shown, classes, by_hidden, normalised(logs))
 
 
-def _forecast(method: Method, kept: Kept, draw: Draw) -> Forecast:
+def _forecast(method: Method, kept: Kept, draw: Draw, whole: Fitted | None) -> Forecast:
+    """As `select.trial.try_method` has it: an aggregator may send another to forecast."""
     started = time.perf_counter()
-    fitted = _quietly(method, kept)
+    fitted = _quietly(getattr(method.aggregator, "in_folds", method.aggregator), kept, whole)
     revealed = kept.engine.sweep(Reveal(draw))
     hidden, of_items = revealed.sorted()
     own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
@@ -162,9 +171,13 @@ def _forecast(method: Method, kept: Kept, draw: Draw) -> Forecast:
     return Forecast(hidden, revealed.by_worker, of_items, log_score(own, hidden), spent)
 
 
-def _quietly(method: Method, engine: Engine) -> Fitted:
+def _quietly(aggregator: Any, engine: Engine, whole: Fitted | None = None) -> Fitted:
     """A trial: one that does not converge is scored as it is."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found: Fitted = method.aggregator.solve(engine, ignore_iteration)  # type: ignore[attr-defined]
+        found: Fitted
+        if whole is not None and hasattr(aggregator, "solve_again"):
+            found = aggregator.solve_again(engine, whole)
+        else:
+            found = aggregator.solve(engine, ignore_iteration)
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as parquet
@@ -151,14 +152,20 @@ def test_pieces_gold_and_contradictions(cluster: Cluster, rows: list[Row]) -> No
     known = sorted({item.strip() for _, item, _ in rows})[::9]
     write_csv([("", item, "c") for item in known], Path("gold.csv"))
     words = ("--aggregator", "ds-em", "--gold", "gold.csv", "--duplicates", "last")
-    assert aggregate("answers.csv", *words, output="here.csv") == 0
-    there = ("--engine", "dask", "--scheduler", cluster.address)
+    words = (*words, "--truth", "truth.csv", "--workers")
+    write_csv([("", item, "a") for item in known[:40:3]], Path("truth.csv"))
+    assert aggregate("answers.csv", *words, "here.parquet", output="here.csv") == 0
+    there = ("there.parquet", "--engine", "dask", "--scheduler", cluster.address)
     assert aggregate("parts", *words, *there, output="there.csv") == 0
     assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
+    workers = [parquet.read_table(f"{name}.parquet").to_pandas() for name in ("here", "there")]
+    pd.testing.assert_frame_equal(*workers, atol=1e-8)
     record = json.loads(Path("there.run.json").read_text())
     assert record["engine"]["workers"] == 2
     assert record["counts"]["conflicts"] > 0
-    assert record["counts"] == json.loads(Path("here.run.json").read_text())["counts"]
+    of_memory = json.loads(Path("here.run.json").read_text())
+    assert record["counts"] == of_memory["counts"]
+    assert record["figures"]["error"] == of_memory["figures"]["error"] > 0
 
 
 @pytest.mark.parametrize("words", [(), ("--aggregator", "ds-em")])

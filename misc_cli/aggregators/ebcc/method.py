@@ -76,3 +76,9 @@ class EnhancedBcc(Checked):
         from misc_cli.aggregators.ebcc.race import aggregate_again
 
         return aggregate_again(self, labels, whole)
+
+    def solve_again(self, engine: Engine, whole: Fitted) -> Fitted:
+        """The same on any engine."""
+        from misc_cli.aggregators.ebcc.race import run_again
+
+        return run_again(self, engine, whole).fitted()

@@ -14,6 +14,7 @@ Notation (the paper's, section 4):
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -67,12 +68,19 @@ def aggregate(method: EnhancedBcc, labels: Labels, on_iteration: OnIteration) ->
 
 def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
     """One restart from what `whole` knows of workers and subtypes, never from its posteriors."""
-    forecast = whole.predictor
-    assert isinstance(forecast, Forecast)
-    known = forecast.run
-    begun = Restart(0, known.classes, known.subtype_sizes, known.counts)
     engine = LocalEngine.of(labels)
-    return _aggregation(labels, engine, run(method, engine, ignore_iteration, labels.start, begun))
+    return _aggregation(labels, engine, run_again(method, engine, whole, labels.start))
+
+
+def run_again(
+    method: EnhancedBcc,
+    engine: Engine,
+    whole: Aggregation | Fitted,
+    start: Start | None = None,
+) -> Winner:
+    """The same on any engine; of `start` its prior counts."""
+    begun = _where_it_ended(whole.own_workers, whole.own_shared)
+    return run(method, engine, ignore_iteration, start, begun)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,11 @@ class Winner:
             iterations=restart.iterations,
             stopped={"ebcc": self.stopped},
             objective=restart.elbo,
+            own_workers={"counts": restart.counts},
+            own_shared={
+                "classes": restart.classes.astype(np.float64),
+                "subtype_sizes": restart.subtype_sizes,
+            },
         )
 
 
@@ -110,7 +123,7 @@ def run(
     sums = engine.sweep(Foundation())
     priors = _priors(method, sums, start)
     if begun is None and start is not None and "counts" in start.workers:
-        begun = _where_it_ended(start)
+        begun = _where_it_ended(start.workers, start.shared)
         engine.sweep(first_step(start, estimated_prior))
     best: Restart | None = None
     if begun is not None:
@@ -145,14 +158,10 @@ def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
     return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY)
 
 
-def _where_it_ended(start: Start) -> Restart:
+def _where_it_ended(workers: Mapping[str, Floats], shared: Mapping[str, Floats]) -> Restart:
     """The winner of an earlier race, for today's workers: the only start that is then needed."""
-    return Restart(
-        0,
-        start.shared["classes"].astype(np.intp),
-        start.shared["subtype_sizes"],
-        start.workers["counts"],
-    )
+    classes = shared["classes"].astype(np.intp)
+    return Restart(0, classes, shared["subtype_sizes"], workers["counts"])
 
 
 def _race(
@@ -218,16 +227,8 @@ def _has_settled(method: EnhancedBcc, run: Restart) -> bool:
 
 
 def _aggregation(labels: Labels, engine: LocalEngine, winner: Winner) -> Aggregation:
-    best = winner.restart
-    return replace(
-        gathered(engine, winner.fitted()),
-        predictor=Forecast(labels, winner.beliefs, best),
-        own_workers={"counts": best.counts},
-        own_shared={
-            "classes": best.classes.astype(np.float64),
-            "subtype_sizes": best.subtype_sizes,
-        },
-    )
+    forecast = Forecast(labels, winner.beliefs, winner.restart)
+    return replace(gathered(engine, winner.fitted()), predictor=forecast)
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ class Fitted:
 
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
-    stopped      as in `Aggregation`
+    stopped, own_workers, own_shared  as in `Aggregation`
     """
 
     confusions: Floats
@@ -170,6 +170,8 @@ class Fitted:
     iterations: int
     stopped: Mapping[str, str] = field(default_factory=dict)
     objective: float | None = None
+    own_workers: Mapping[str, Floats] = field(default_factory=dict)
+    own_shared: Mapping[str, Floats] = field(default_factory=dict)
 
 
 class EngineMethod(Protocol):
@@ -192,4 +194,6 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
         iterations=fitted.iterations,
         stopped=fitted.stopped,
         objective=fitted.objective,
+        own_workers=fitted.own_workers,
+        own_shared=fitted.own_shared,
     )
