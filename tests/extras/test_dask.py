@@ -151,21 +151,21 @@ def test_pieces_gold_and_contradictions(cluster: Cluster, rows: list[Row]) -> No
         write_parquet(part, Path("parts", f"{number}.parquet"))
     known = sorted({item.strip() for _, item, _ in rows})[::9]
     write_csv([("", item, "c") for item in known], Path("gold.csv"))
-    words = ("--aggregator", "ds-em", "--gold", "gold.csv", "--duplicates", "last")
-    words = (*words, "--truth", "truth.csv", "--workers")
+    known_files = ("--gold", "gold.csv", "--truth", "truth.csv")
+    words = ("--aggregator", "ds-em", *known_files, "--duplicates", "last", "--workers")
     write_csv([("", item, "a") for item in known[:40:3]], Path("truth.csv"))
     assert aggregate("answers.csv", *words, "here.parquet", output="here.csv") == 0
     there = ("there.parquet", "--engine", "dask", "--scheduler", cluster.address)
     assert aggregate("parts", *words, *there, output="there.csv") == 0
     assert Path("here.csv").read_bytes() == Path("there.csv").read_bytes()
-    workers = [parquet.read_table(f"{name}.parquet").to_pandas() for name in ("here", "there")]
-    pd.testing.assert_frame_equal(*workers, atol=1e-8)
+    of_memory, of_cluster = map(pd.read_parquet, ("here.parquet", "there.parquet"))
+    pd.testing.assert_frame_equal(of_cluster, of_memory, atol=1e-8)
     record = json.loads(Path("there.run.json").read_text())
     assert record["engine"]["workers"] == 2
     assert record["counts"]["conflicts"] > 0
-    of_memory = json.loads(Path("here.run.json").read_text())
-    assert record["counts"] == of_memory["counts"]
-    assert record["figures"]["error"] == of_memory["figures"]["error"] > 0
+    here = json.loads(Path("here.run.json").read_text())
+    assert record["counts"] == here["counts"]
+    assert record["figures"]["error"] == here["figures"]["error"] > 0
 
 
 @pytest.mark.parametrize("words", [(), ("--aggregator", "ds-em")])
