@@ -26,7 +26,8 @@ import misc_cli
 from misc_cli.core.encode import encode_truth
 from misc_cli.core.types import Aggregation, Codes, Floats, Labels, ignore_iteration
 from misc_cli.evaluate.metrics import calibration_error, expected_error, wrong_among_least_sure
-from misc_cli.io.read import ReadOptions, read_known
+from misc_cli.io.known import read_known
+from misc_cli.io.options import ReadOptions
 from misc_cli.run.outcome import Outcome
 from misc_cli.select.calibrate import Calibration, calibration_of_known, pool, times, vote_shares
 from misc_cli.select.search import mean_of

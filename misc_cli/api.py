@@ -23,8 +23,9 @@ from misc_cli.core.parameters import check, parameters_of, seconds_of
 from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
 from misc_cli.io.frames import frame_answers, frame_known
+from misc_cli.io.known import read_known
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.read import read_answer_columns, read_known
+from misc_cli.io.read import read_answer_columns
 from misc_cli.loop.settings import Loop
 from misc_cli.remembering import leave, night_of
 from misc_cli.report.statistics import frames, text_frame

@@ -105,7 +105,8 @@ def mutants(count: int, batch: int = 100) -> Tally:
 def _read_batch(good: dict[str, bytes], first: int, batch: int) -> list[str]:
     from misc_cli.errors import MiscError
     from misc_cli.io.labels import read_labels
-    from misc_cli.io.read import ReadOptions, read_answer_columns
+    from misc_cli.io.options import ReadOptions
+    from misc_cli.io.read import read_answer_columns
 
     failures = []
     names = sorted(good)

@@ -93,7 +93,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.core.encode import encode_truth
     from misc_cli.core.parallel import thread_limit
-    from misc_cli.io.read import read_answer_columns, read_known
+    from misc_cli.io.known import read_known
+    from misc_cli.io.read import read_answer_columns
     from misc_cli.io.write import TABLES, check_writable
     from misc_cli.run.pipeline import encoded
     from misc_cli.select.compare import compare

@@ -43,8 +43,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     from misc_cli.cli.console import Console, print_tables
     from misc_cli.cli.text_table import plain
     from misc_cli.evaluate.evaluation import evaluate
+    from misc_cli.io.known import read_known
     from misc_cli.io.labels import read_labels
-    from misc_cli.io.read import read_known
     from misc_cli.io.write import Output, check_writable, content, write_all
 
     if labels == truth == "-":

@@ -14,8 +14,8 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.io.options import ReadOptions
-    from misc_cli.io.read import ReadResult
     from misc_cli.io.remembered import Memory
+    from misc_cli.io.results import ReadResult
     from misc_cli.run.outcome import Outcome
     from misc_cli.run.request import Fitter, Stopwatch
     from misc_cli.run.settings import Methods
@@ -60,7 +60,8 @@ class Job:
 
         `memory` has what was read before.
         """
-        from misc_cli.io.read import read_answer_columns, read_known
+        from misc_cli.io.known import read_known
+        from misc_cli.io.read import read_answer_columns
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch(startup.since())
@@ -123,7 +124,7 @@ class Job:
 
 def _carried(read: ReadResult) -> Any:
     """The gold in the answers' own files."""
-    from misc_cli.io.read import Known
+    from misc_cli.io.known import Known
 
     if read.gold is None:
         raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")

@@ -185,7 +185,7 @@ def flags() -> Callable[[F], F]:
 
 def read_options_from(parameters: dict[str, Any]) -> Any:
     """Take the reading options out of a command's parameters."""
-    from misc_cli.io.read import ReadOptions
+    from misc_cli.io.options import ReadOptions
 
     said = click.get_current_context().params.get("duplicates")  # settings_from takes it away
     names = [field.name for field in fields(ReadOptions) if field.name != "duplicates"]

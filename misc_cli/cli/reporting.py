@@ -15,7 +15,8 @@ from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.io.read import ReadOptions, ReadResult
+    from misc_cli.io.options import ReadOptions
+    from misc_cli.io.results import ReadResult
     from misc_cli.report.record import Report
     from misc_cli.run.outcome import Outcome
 

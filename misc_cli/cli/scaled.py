@@ -46,8 +46,8 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     """What `aggregate` does, on an engine; whatever it cannot do is refused by name."""
     from misc_cli.cli.console import Console
     from misc_cli.cli.summary import summary
+    from misc_cli.io.known import read_known
     from misc_cli.io.pieces import pieces_of
-    from misc_cli.io.read import read_known
     from misc_cli.run.request import Stopwatch
     from misc_cli.run.settings import build
     from misc_cli.scale import job

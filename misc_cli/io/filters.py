@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.columns import listing, named, normalise
+from misc_cli.io.columns import listing, named
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
+from misc_cli.io.vocabulary import normalise
 
 _CONDITION = re.compile(
     r"\s*(?:\"(?P<quoted>[^\"]+)\"|(?P<name>[^=!<>~]+?))\s*"

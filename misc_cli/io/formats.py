@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import Parsed, find_roles
+from misc_cli.io.columns import Parsed
 from misc_cli.io.document import SAMPLE_ROWS, Document, Record, Table, json_document
 from misc_cli.io.long import from_table
 from misc_cli.io.source import Source, empty, refuse_nul, refuse_undecodable
+from misc_cli.io.vocabulary import find_roles
 
 FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
 _BY_SUFFIX = {

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import NUMBERED_WORKER, SYNONYMS, find_roles, listing, normalise
+from misc_cli.io.columns import listing
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.kinds import kind_of_values
 from misc_cli.io.languages import EMAILS, TIMES
@@ -30,6 +30,7 @@ from misc_cli.io.readers.base import (
     by_kind,
     user_column,
 )
+from misc_cli.io.vocabulary import NUMBERED_WORKER, SYNONYMS, find_roles, normalise
 
 _BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
 _FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import (
     BOXES,
@@ -29,6 +28,7 @@ from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import Question
 from misc_cli.io.regions import several_regions
 from misc_cli.io.repeats import share_of_conflicts, tells_apart
+from misc_cli.io.vocabulary import normalise
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary

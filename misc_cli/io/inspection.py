@@ -13,8 +13,9 @@ from misc_cli.io.kinds import CHOICES, WITH_CLASSES
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.questions import grouped, options_of, single
-from misc_cli.io.read import Opened, Part, ReadResult, clean, files_of, open_answers, result_of
+from misc_cli.io.read import Opened, clean, files_of, open_answers, part_of
 from misc_cli.io.readers.base import Question
+from misc_cli.io.results import ReadResult, result_of
 from misc_cli.io.source import open_source
 
 
@@ -115,7 +116,7 @@ def _question(
             for one in single(opened.document.name, question, options):
                 cleaned, aside = clean(opened, one, options)
                 facts.refused += gate.oddities(cleaned, options, opened.view)
-                read.append(Part.of(opened, cleaned, aside))
+                read.append(part_of(opened, cleaned, aside))
         except InputError as error:
             facts.refused.append(str(error))
     if read:

@@ -14,13 +14,15 @@ import pyarrow as pa
 
 from misc_cli.core.types import KnownLabels
 from misc_cli.errors import InputError
-from misc_cli.io.columns import find_roles, listing, normalise, rivals, truth_synonyms
+from misc_cli.io.columns import listing, rivals, truth_synonyms
 from misc_cli.io.document import Document
+from misc_cli.io.known import Known
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.read import FileInfo, Known
 from misc_cli.io.readers.base import compact
+from misc_cli.io.results import FileInfo
 from misc_cli.io.source import open_source
+from misc_cli.io.vocabulary import find_roles, normalise
 
 _QUESTION = {"question", "questionname", "questionid", "attribute", "aspect", "variable"}
 

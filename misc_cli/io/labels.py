@@ -11,11 +11,11 @@ import pyarrow.csv as csv
 
 from misc_cli.core.types import Floats, LabelTable, Names
 from misc_cli.errors import InputError
-from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.formats import detect, open_records, read_records
 from misc_cli.io.sniff import sniff
 from misc_cli.io.source import Source, open_source, refuse_nul
 from misc_cli.io.table import read_table
+from misc_cli.io.vocabulary import SYNONYMS
 
 CONFIDENCE = "confidence"
 PROBABILITY = "p_"

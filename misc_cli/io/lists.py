@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import ABOUT, SYNONYMS, find_roles, normalise, singular, words_of
 from misc_cli.io.document import Document, Record, flat, flat_table, text
 from misc_cli.io.kinds import keys_within, parsed
 from misc_cli.io.unwrap import ANSWER_KEYS, is_objects, unwrapped
+from misc_cli.io.vocabulary import ABOUT, SYNONYMS, find_roles, normalise, singular, words_of
 from misc_cli.io.wide import looks_like_workers
 
 LOOKED_AT = 200

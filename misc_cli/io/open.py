@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from misc_cli.io.columns import SYNONYMS
 from misc_cli.io.document import Document
 from misc_cli.io.formats import detect, open_records
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.source import Source
 from misc_cli.io.table import open_table
+from misc_cli.io.vocabulary import SYNONYMS
 
 DELIMITED = ("csv", "tsv")
 

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import NUMBERED_WORKER, SYNONYMS, listing, normalise
+from misc_cli.io.columns import listing
 from misc_cli.io.document import Document
 from misc_cli.io.melt import LABEL, melt
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, by_kind
+from misc_cli.io.vocabulary import NUMBERED_WORKER, SYNONYMS, normalise
 from misc_cli.io.wide import item_column
 
 Series = dict[str, str]  # number → column

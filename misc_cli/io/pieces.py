@@ -20,7 +20,6 @@ import pyarrow.fs as arrow_fs
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io import gate, spelling
 from misc_cli.io.address import DATABASES, WEB, redact, scheme_of
-from misc_cli.io.columns import ROLES, SYNONYMS
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.questions import pick
@@ -28,6 +27,7 @@ from misc_cli.io.read import read_document
 from misc_cli.io.sniff import SPACE, sniff
 from misc_cli.io.source import Source
 from misc_cli.io.stores import one_line, open_store, unpacked
+from misc_cli.io.vocabulary import ROLES, SYNONYMS
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE_BYTES = 1 << 20

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from misc_cli.errors import ConfigError
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.headerless import positions
 from misc_cli.io.long import refuse_nameless
@@ -24,6 +23,7 @@ from misc_cli.io.readers.base import (
 from misc_cli.io.repeats import tells_apart
 from misc_cli.io.roles import QUESTIONS, roles_of
 from misc_cli.io.standing import gold_of, header_again, statuses
+from misc_cli.io.vocabulary import normalise
 
 
 def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -> Reading:

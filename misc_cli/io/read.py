@@ -1,8 +1,8 @@
-"""Answers and known labels from files: the reading end of every command.
+"""Answers from files: the reading end of every command.
 
     bytes (source.py) → document (open.py: columns or JSON objects) → whose is it (readers/, else
     shapes.py) → questions (questions.py) → filters (filters.py) → the gate (gate.py)
-    → three dictionary columns
+    → three dictionary columns (results.py)
 
 A table is read by pyarrow on all cores, only the columns that matter, while its SHA-256 is taken on
 another thread.
@@ -11,99 +11,32 @@ another thread.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from misc_cli.core.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.io import gate, spelling
-from misc_cli.io.columns import ROLES, truth_synonyms
 from misc_cli.io.document import Document
 from misc_cli.io.expand import expand
 from misc_cli.io.filters import filtered_out, renamed, times, unanswered
-from misc_cli.io.formats import detect, read_records
 from misc_cli.io.nobody import without_workers
-from misc_cli.io.open import DELIMITED, open_document
-from misc_cli.io.options import ReadOptions as ReadOptions
+from misc_cli.io.open import open_document
+from misc_cli.io.options import ReadOptions
 from misc_cli.io.questions import pick
 from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take
+from misc_cli.io.results import FileInfo, Part, ReadResult, Rejects, result_of
 from misc_cli.io.shapes import read_shape
-from misc_cli.io.sniff import delimiter_of
 from misc_cli.io.source import Source, open_source
-from misc_cli.io.table import read_table
 
 if TYPE_CHECKING:
     from misc_cli.io.remembered import Memory
 
-FIRST_BYTES = 1 << 16
 NO_ANSWER = "no answer"
-
-
-@dataclass(frozen=True)
-class FileInfo:
-    """How one file was read: what a run's manifest records."""
-
-    name: str
-    sha256: str
-    n_rows: int
-    format: str
-    delimiter: str | None
-    header: bool | None
-    columns: dict[str, str] = field(default_factory=dict)
-    reader: str | None = None
-    question: str | None = None
-    set_aside: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Rejects:
-    """Rows of one file that were set aside for one reason; `lines` gives rows' lines."""
-
-    file: str
-    reason: str
-    rows: Any
-    lines: Callable[[Sequence[int]], list[int]]
-
-
-@dataclass(frozen=True)
-class ReadResult:
-    """The answers to one question, from all files.
-
-    gold       what the files themselves say is right; None if they say nothing
-    anonymous  nobody knows who answered: a majority vote is all that can be had
-    times      when each answer was given, seconds since 1970 (NaN: not told), if that was asked
-    """
-
-    answers: Answers
-    files: list[FileInfo]
-    question: str = ""
-    gold: KnownLabels | None = None
-    anonymous: bool = False
-    rejects: list[Rejects] = field(default_factory=list, repr=False)
-    times: Any = None
-
-    @property
-    def set_aside(self) -> dict[str, int]:
-        """Reason → how many rows, over all files."""
-        total: Counter[str] = Counter()
-        for file in self.files:
-            total.update(file.set_aside)
-        return dict(total)
-
-
-@dataclass(frozen=True)
-class Known:
-    """Known labels, dictionary-encoded, and the file they are from."""
-
-    labels: KnownLabels
-    file: FileInfo
 
 
 @dataclass(frozen=True)
@@ -116,26 +49,6 @@ class Opened:
     match: Match
     reading: Reading
     sha256: str
-
-
-@dataclass(frozen=True)
-class Part:
-    """One file's answers to one question; `times` as in `ReadResult`."""
-
-    question: Question
-    info: FileInfo
-    rejects: list[Rejects]
-    has_workers: bool
-    times: Any = None
-
-    @classmethod
-    def of(
-        cls, opened: Opened, cleaned: Question, aside: dict[str, Any], times: Any = None
-    ) -> Part:
-        name, lines = opened.document.name, opened.view.table.lines_of
-        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
-        info = _info(opened, cleaned, aside)
-        return cls(cleaned, info, rejects, opened.reading.has_workers, times)
 
 
 def read_answer_columns(
@@ -212,7 +125,7 @@ def _read_file(
         cleaned, aside = clean(opened, question, options)
         gate.refuse(name, gate.oddities(cleaned, options, opened.view), options)
         told = _times(opened.view, cleaned, options) if with_times else None
-        found.append(Part.of(opened, cleaned, aside, told))
+        found.append(part_of(opened, cleaned, aside, told))
     return found
 
 
@@ -285,6 +198,14 @@ def rows_of(question: Question) -> Any:
     return np.arange(len(question)) if question.rows is None else question.rows
 
 
+def part_of(opened: Opened, cleaned: Question, aside: dict[str, Any], times: Any = None) -> Part:
+    """This file's answers to a question, with how they were read."""
+    name, lines = opened.document.name, opened.view.table.lines_of
+    rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
+    info = _info(opened, cleaned, aside)
+    return Part(cleaned, info, rejects, opened.reading.has_workers, times)
+
+
 def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo:
     tabular = opened.document.records is None
     return FileInfo(
@@ -305,97 +226,3 @@ def _times(view: Document, question: Question, options: ReadOptions) -> Any:
     """When each of these answers was given; NaN throughout where no column says so."""
     told = times(view, options)
     return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
-
-
-def result_of(name: str, parts: list[Part]) -> ReadResult:
-    questions = [part.question for part in parts]
-    files = [part.info for part in parts]
-    worker, item, label = (joined([getattr(one, role) for one in questions]) for role in ROLES)
-    names = ", ".join(file.name for file in files)
-    gold = [one.gold for one in questions if one.gold is not None]
-    known = None
-    if gold:
-        items, labels = (joined([one[at] for one in gold]) for at in (0, 1))
-        known = KnownLabels(items, labels, f"{names}, the gold it carries")
-    anonymous = not all(part.has_workers for part in parts)
-    return ReadResult(
-        Answers(worker, item, label, names),
-        files,
-        name or questions[0].name,
-        known,
-        anonymous,
-        [one for part in parts for one in part.rejects],
-        None if parts[0].times is None else np.concatenate([part.times for part in parts]),
-    )
-
-
-def read_known(source: str, answers: ReadOptions | None = None) -> Known:
-    """Known labels (--truth, --gold), read on their own terms.
-
-    Of the options for the answers beside them the encoding counts here too, and the delimiter and
-    the names of columns if the first row has them.
-    """
-    answers = answers or ReadOptions()
-    delimiter = delimiter_of(answers.delimiter)
-    opened = open_source(source, answers.encoding, answers.access)
-    start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
-    own = delimiter if delimiter and delimiter.encode() in start else None
-    format_name = detect(opened)
-    synonyms = truth_synonyms(answers.item_col, answers.label_col)
-    given: dict[str, str | None] = dict.fromkeys(synonyms)
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(opened.sha256)
-        if format_name in DELIMITED:
-            parsed = read_table(opened, given, synonyms, own)
-        else:
-            parsed = read_records(opened, format_name, given, synonyms)
-        if not parsed.n_rows:
-            raise InputError(f"{opened.name}: a header and no rows; give a file with labels in it")
-        info = FileInfo(
-            name=opened.name,
-            sha256=digest.result(),
-            n_rows=parsed.n_rows,
-            format=format_name,
-            delimiter=parsed.delimiter,
-            header=parsed.header,
-            columns={role: str(column) for role, column in parsed.chosen.items()},
-        )
-    labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
-    return Known(labels, info)
-
-
-def joined(parts: list[Any]) -> Any:
-    """Dictionary arrays as one; neighbours that share a dictionary are not looked up again."""
-    if len(parts) == 1:
-        return parts[0]
-    groups: list[list[Any]] = []
-    for part in parts:
-        if groups and _same_dictionary(groups[-1][0], part):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    merged = [_with_one_dictionary(group) for group in groups]
-    if len(merged) == 1:
-        return merged[0]
-    return pa.chunked_array(merged).unify_dictionaries().combine_chunks()
-
-
-def _with_one_dictionary(group: list[Any]) -> Any:
-    if len(group) == 1:
-        return group[0]
-    codes = pa.concat_arrays([array.indices for array in group])
-    return pa.DictionaryArray.from_arrays(codes, group[0].dictionary)
-
-
-def _same_dictionary(one: Any, other: Any) -> bool:
-    """Whether two arrays are slices of one: their names lie in the same memory."""
-    if not all(isinstance(array, pa.DictionaryArray) for array in (one, other)):
-        return False
-    first, second = one.dictionary, other.dictionary
-    if len(first) != len(second) or not len(first):
-        return False
-    places = [
-        [None if buffer is None else buffer.address for buffer in names.buffers()]
-        for names in (first, second)
-    ]
-    return places[0] == places[1] and first.offset == second.offset

@@ -6,11 +6,11 @@ import re
 
 import pyarrow as pa
 
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import is_number
 from misc_cli.io.readers.base import Question
 from misc_cli.io.repeats import share_of_conflicts
+from misc_cli.io.vocabulary import normalise
 
 RARE = 0.02  # of the pairs: fewer with several places are corrections
 # What one number of a place is called (bbox_x, xmin, start_offset); a place takes two of them.

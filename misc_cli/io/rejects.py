@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from misc_cli.io.read import Rejects
+from misc_cli.io.results import Rejects
 
 
 def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:

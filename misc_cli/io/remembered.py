@@ -26,8 +26,8 @@ import pyarrow as pa
 from misc_cli.errors import MiscError
 from misc_cli.io import state
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.read import FileInfo, Part, joined
 from misc_cli.io.readers.base import Question
+from misc_cli.io.results import FileInfo, Part, joined
 from misc_cli.io.source import Source
 from misc_cli.version import __version__
 

@@ -1,6 +1,6 @@
 """Which columns of a table with one row per answer are the worker, the item, and the answers.
 
-By the user's word, by their names (columns.py), else by how their values come again.
+By the user's word, by their names (vocabulary.py), else by how their values come again.
 """
 
 from __future__ import annotations
@@ -9,21 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import (
-    ABOUT,
-    SYNONYMS,
-    find_roles,
-    listing,
-    missing_columns,
-    normalise,
-    rivals,
-    words_of,
-)
+from misc_cli.io.columns import listing, missing_columns, rivals
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import kind_of_values
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import user_column
 from misc_cli.io.repeats import always_same, tells_apart
+from misc_cli.io.vocabulary import ABOUT, SYNONYMS, find_roles, normalise, words_of
 
 NOBODY = "none"  # --worker-col none: nobody knows who answered
 QUESTIONS = {

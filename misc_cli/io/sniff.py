@@ -32,8 +32,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from misc_cli.errors import ConfigError
-from misc_cli.io.columns import find_roles, names_of_tools
 from misc_cli.io.source import Buffer
+from misc_cli.io.vocabulary import find_roles, names_of_tools
 
 SAMPLE_BYTES = 1 << 18
 SAMPLE_ROWS = 200

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.readers.base import is_one_of
+from misc_cli.io.vocabulary import normalise
 
 _BAD_STATUSES = (
     *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),

@@ -12,9 +12,10 @@ import pyarrow.csv as arrow_csv
 
 from misc_cli.core.types import Answers
 from misc_cli.errors import InputError
-from misc_cli.io.columns import ROLES, first_nameless
+from misc_cli.io.columns import first_nameless
 from misc_cli.io.pieces import Piece
 from misc_cli.io.stores import one_line, open_store, unpacked
+from misc_cli.io.vocabulary import ROLES
 from misc_cli.io.write import sha256_of
 
 BLOCK_BYTES = 1 << 24

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from misc_cli.io.columns import SYNONYMS, find_roles, normalise, singular
 from misc_cli.io.document import Record, text
 from misc_cli.io.kinds import is_number
+from misc_cli.io.vocabulary import SYNONYMS, find_roles, normalise, singular
 from misc_cli.io.wide import looks_like_items, looks_like_workers
 
 ANSWER_KEYS = (

@@ -12,18 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import (
-    ABOUT,
-    BETWEEN,
-    NUMBERED_WORKER,
-    SYNONYMS,
-    WORKER_WORDS,
-    find_roles,
-    listing,
-    normalise,
-    truth_synonyms,
-    words_of,
-)
+from misc_cli.io.columns import listing, truth_synonyms
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
 from misc_cli.io.options import ReadOptions
@@ -36,6 +25,16 @@ from misc_cli.io.readers.base import (
     by_kind,
     known_of,
     user_column,
+)
+from misc_cli.io.vocabulary import (
+    ABOUT,
+    BETWEEN,
+    NUMBERED_WORKER,
+    SYNONYMS,
+    WORKER_WORDS,
+    find_roles,
+    normalise,
+    words_of,
 )
 
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)

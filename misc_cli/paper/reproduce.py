@@ -27,7 +27,8 @@ from misc_cli.core.encode import encode, encode_gold
 from misc_cli.core.types import Aggregation, Codes, Labels, ignore_iteration
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.evaluate.metrics import expected_error
-from misc_cli.io.read import read_answer_columns, read_known
+from misc_cli.io.known import read_known
+from misc_cli.io.read import read_answer_columns
 from misc_cli.loop.driver import mix
 from misc_cli.loop.settings import Loop
 from misc_cli.paper import datasets

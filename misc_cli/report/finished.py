@@ -23,8 +23,11 @@ from misc_cli.core.decide import Decision, tied_classes
 from misc_cli.core.encode import Encoding, encode, encode_truth
 from misc_cli.core.types import Aggregation, Codes, Floats, LabelTable
 from misc_cli.errors import InputError, MiscError
+from misc_cli.io.known import read_known
 from misc_cli.io.labels import read_labels
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
+from misc_cli.io.results import ReadResult
 from misc_cli.report import statistics
 from misc_cli.report.record import Report, build
 from misc_cli.run.outcome import Outcome

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
+from misc_cli.io.results import ReadResult
 
 ANSWERS = {
     ("ann1", "doc1"): "pos",

@@ -10,7 +10,8 @@ import pytest
 
 from misc_cli.errors import InputError
 from misc_cli.io.kinds import CHOICE, CHOICES, kind_of_values
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 
 WORKERS = ("anna", "ben", "cleo")
 ANSWERS = [

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from misc_cli.errors import InputError, MiscWarning
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from tests.io.test_exports import ANSWERS, WORKERS, triplets, written
 
 ROWS = "".join(f"{worker},{item},{label}\n" for worker, item, label in ANSWERS)

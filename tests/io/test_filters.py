@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscWarning
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from tests.io.shaped import read, triplets
 
 CLEAN = (

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from misc_cli.errors import MiscError
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
+from misc_cli.io.results import ReadResult
 
 
 def read_bytes(data: bytes, options: ReadOptions | None = None) -> ReadResult:

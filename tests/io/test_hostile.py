@@ -20,7 +20,8 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.errors import InputError
 from misc_cli.io import local
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from tests.cli.test_process import MISC
 
 ROWS = [(f"w{n % 7}", f"i{n // 5}", "xy"[n % 3 % 2]) for n in range(200)]

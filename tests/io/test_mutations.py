@@ -16,7 +16,8 @@ import pytest
 
 from misc_cli.errors import MiscError
 from misc_cli.io.inspection import inspect_files
-from misc_cli.io.read import ReadOptions, read_questions
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_questions
 from tests.io.test_filters import CLEAN
 from tests.io.test_questions import MULTI, TWO
 from tests.io.test_shapes import OBJECTS, PARALLEL, form, lines, wide

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from misc_cli.errors import InputError
-from misc_cli.io.read import ReadOptions, read_questions
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_questions
 from tests.io.shaped import ANSWERS, read, triplets
 
 TWO = "annotator,item,question,answer\n" + "".join(

@@ -16,8 +16,11 @@ import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
 from misc_cli.io import languages
-from misc_cli.io.columns import SYNONYMS
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns, read_known
+from misc_cli.io.known import read_known
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
+from misc_cli.io.results import ReadResult
+from misc_cli.io.vocabulary import SYNONYMS
 
 ROWS = [("w1", "i1", "cat"), ("w2", "i1", "dog"), ("w1", "i2", "cat")]
 PLAIN = "worker,item,label\nw1,i1,cat\nw2,i1,dog\nw1,i2,cat\n"

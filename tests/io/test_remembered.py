@@ -8,8 +8,10 @@ import pytest
 
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.io import read as reading
-from misc_cli.io.read import ReadOptions, ReadResult, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from misc_cli.io.remembered import Memory
+from misc_cli.io.results import ReadResult
 from misc_cli.io.source import Source
 from misc_cli.io.state import load, save
 

@@ -14,7 +14,8 @@ import pytest
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io import remote
 from misc_cli.io.address import Access, redact, without_secrets
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 
 ROWS = b"worker,item,label\nw1,i1,cat\nw2,i1,dog\n"
 Answer = Callable[[BaseHTTPRequestHandler, int], None]

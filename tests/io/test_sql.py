@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from misc_cli.io.sql import BATCH_ROWS
 
 

@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 
 from misc_cli.io import forms
-from misc_cli.io.columns import SYNONYMS, find_roles, normalise
 from misc_cli.io.document import Document
 from misc_cli.io.languages import EMAILS, TIMES
 from misc_cli.io.melt import is_unique
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading
 from misc_cli.io.readers.survey import groups, reading
+from misc_cli.io.vocabulary import SYNONYMS, find_roles, normalise
 
 _PEOPLE = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.io.columns import SYNONYMS, find_roles
 from misc_cli.io.document import Document, Record, text
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import (
@@ -31,6 +30,7 @@ from misc_cli.io.readers.base import (
 )
 from misc_cli.io.readers.common import Answers, loads, narrowed, varying
 from misc_cli.io.readers.label_studio import answer_of, chosen
+from misc_cli.io.vocabulary import SYNONYMS, find_roles
 
 _OWN = {
     *("annotation_id", "annotator", "id", "created_at", "updated_at", "lead_time", "agreement"),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading, is_one_of
 from misc_cli.io.readers.survey import read_below
+from misc_cli.io.vocabulary import normalise
 
 _OWN = {
     *("startdate", "enddate", "status", "ipaddress", "progress", "duration(inseconds)", "finished"),

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import melt
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, CHOICE, Match, Question, Reader, Reading
+from misc_cli.io.vocabulary import normalise
 
 _PREFIX = "lf_"
 _NONE = {"-1", "-1.0", "abstain"}

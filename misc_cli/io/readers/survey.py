@@ -13,13 +13,14 @@ import numpy as np
 
 from misc_cli.errors import InputError
 from misc_cli.io import forms
-from misc_cli.io.columns import listing, words_of
+from misc_cli.io.columns import listing
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.kinds import CHOICE, CHOICES, NUMBER, kind_of_values
 from misc_cli.io.melt import LABEL, is_unique, melt
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import Question, Reading, by_kind, compact
 from misc_cli.io.readers.common import is_remark
+from misc_cli.io.vocabulary import words_of
 
 # Words of questions about the respondent, not about what is judged.
 _PERSONAL = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from misc_cli.io.columns import normalise
 from misc_cli.io.document import Document
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import CERTAIN, Match, Reader, Reading
 from misc_cli.io.readers.survey import read_below
+from misc_cli.io.vocabulary import normalise
 
 _OWN = {
     *("respondentid", "collectorid", "datecreated", "datemodified", "ipaddress", "emailaddress"),

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from misc_cli.errors import InputError
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from tests.io.readers.look import SAMPLES, look
 
 ANN, BEN = (f"5f1b2c3d-0000-4000-8000-00000000000{n}" for n in (1, 2))

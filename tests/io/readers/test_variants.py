@@ -13,7 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.errors import InputError
-from misc_cli.io.read import ReadOptions, read_answer_columns
+from misc_cli.io.options import ReadOptions
+from misc_cli.io.read import read_answer_columns
 from tests.io.readers.look import look, written
 
 
