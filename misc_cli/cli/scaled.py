@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.gates import holding, parse_gates, refuse
+from misc_cli.cli.gates import Gate, holding, parse_gates, refuse
 from misc_cli.cli.method_options import method_options
 from misc_cli.errors import ConfigError, InputError
 
@@ -83,6 +83,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             )
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
+            _refuse_gates(engine_name, gates, outcome.figures)
             tripped = holding(gates, outcome.figures)
             record = _record(outcome, holder.inputs, known, console.warnings)
             record["engine"] = {"name": engine_name, **holder.facts()}
@@ -104,6 +105,16 @@ def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
     for name, owner in OWNERS.items():
         if engine != owner and parameters[name] is not None:
             raise ConfigError(f"--{name} is for --engine {owner}")
+
+
+def _refuse_gates(engine: str, gates: Sequence[Gate], figures: Mapping[str, Any]) -> None:
+    """A figure that the engine does not make."""
+    for gate in gates:
+        if gate.metric not in figures and gate.metric != "error":
+            raise ConfigError(
+                f"--fail-if {gate.text}: with so many answers, or a method that is named, "
+                f"--engine {engine} has no {gate.metric}; --engine local has"
+            )
 
 
 @contextmanager
