@@ -85,9 +85,12 @@ def pure_table(
 
 
 def completed_table(
-    scores: Sequence[Score], chosen: Sequence[Score], pure: Floats, workers: Codes
+    scores: Sequence[Score], chosen: Sequence[Score], rivals: Sequence[Floats], workers: Codes
 ) -> list[dict[str, Any]]:
-    """Every completed candidate by the labels it would write, against those of the pure result."""
+    """Every completed candidate by the labels it would write, against those of its rivals.
+
+    They are the hard scores of what would be written otherwise and of what completion builds on.
+    """
     rows = []
     for score in scores:
         values = score.views["hard"]
@@ -97,7 +100,7 @@ def completed_table(
                 "candidate": score.candidate.name,
                 "score": round(float(values.mean()), 6),
                 "standard_error": round(standard_error(values, workers[:count]), 6),
-                "lead": round(lead(values, pure[:count], workers[:count]), 3),
+                "lead": round(min(lead(values, r[:count], workers[:count]) for r in rivals), 3),
                 "folds": score.n_folds,
                 "seconds": round(score.seconds, 3),
                 "chosen": score in chosen,

@@ -115,7 +115,9 @@ def search(
     if completed and (insist or not unbeaten):
         reference = work.hard_scores(work.mean_posteriors(kept, shares))
         tried = racing.completed(work, completed, scores[0].posteriors, reference, insist)
-        voters = _voters(work, tried, reference, insist)
+        # a gain that what it builds on has without it is not completion's
+        rivals = [reference, _hard(scores[0])]
+        voters = _voters(work, tried, rivals, insist)
         # some voters stopped after the first folds; the best is always among the others
         whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
         hard = np.mean(whole, axis=0) if whole else reference
@@ -124,7 +126,7 @@ def search(
             voters, stays = before.scores, before
         elif voters:
             stays = None
-        reasons["completed"] = completed_table(tried, voters, reference, work.workers)
+        reasons["completed"] = completed_table(tried, voters, rivals, work.workers)
         work.left_out += [] if tried else ["completion"]
     calibration, by_votes = None, False
     if voters:
@@ -277,8 +279,10 @@ def warn_of_the_null(fallback: Method) -> None:
     )
 
 
-def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of the pure result.
+def _voters(
+    work: Judging, tried: Sequence[Score], rivals: Sequence[Floats], insist: bool
+) -> list[Score]:
+    """All that cannot be told apart from the best, if that is ahead of all rivals.
 
     What did not go on after the first folds must have been nearer to it on those.
     """
@@ -286,7 +290,7 @@ def _voters(work: Judging, tried: Sequence[Score], pure: Floats, insist: bool) -
     if not whole:
         return []
     top = max(whole, key=lambda values: float(values.mean()))
-    if not insist and lead(top, pure, work.workers) < SIGNIFICANT:
+    if not insist and min(lead(top, rival, work.workers) for rival in rivals) < SIGNIFICANT:
         return []
     voters = []
     for score in tried:
