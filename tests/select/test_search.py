@@ -43,7 +43,10 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float, insist
     score = Score(tucker, {"hard": ahead}, seconds=0.0, posteriors=[np.empty((0, 3))])
     work: Any = SimpleNamespace(folds=[None], workers=np.arange(40, dtype=np.int32))
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
-    assert _voters(work, [score], pure, insist) == ([score] if errors > 1 or insist else [])
+    wanted = [score] if errors > 1 or insist else []
+    assert _voters(work, [score], [pure], insist) == wanted
+    # what it builds on is as good without it: no gain of completion's
+    assert _voters(work, [score], [pure, ahead], insist) == ([score] if insist else [])
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
