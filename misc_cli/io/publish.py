@@ -4,7 +4,7 @@
     keep      a second name for each file that is there already
     rename    all, one after the other; signals wait
     undo      if one fails or a signal came: every earlier file gets its name back
-    forget    the second names
+    forget    the second names, before signals may end the run again
 
 Only kill -9 or a power cut between two renames leaves some new files and some old ones. The last
 file of a set tells: run.json has the SHA-256 of the others.
@@ -88,36 +88,52 @@ def publish(staged: Sequence[Staged]) -> None:
     """Rename all or none."""
     if not staged:
         return
-    at = staged[0].final
     with signals.held() as noted:
         try:
+            _rename(staged, noted)
+        finally:
             for piece in staged:
-                piece.keep_earlier()
-            for piece in staged:
-                at = piece.final
-                if noted:
-                    break
-                piece.rename()
-            if not noted:
-                _sync_folders(staged)
-        except OSError as error:
-            _undo(staged)
-            raise InputError(f"cannot write {at}: {error.strerror or error}") from None
-        if noted:  # it came in time: what stood there before stands there again
-            _undo(staged)
+                piece.forget()
+
+
+def _rename(staged: Sequence[Staged], noted: Sequence[int]) -> None:
+    """All, or none if one cannot be renamed or a signal was noted."""
+    at = staged[0].final
+    try:
+        for piece in staged:
+            piece.keep_earlier()
+        for piece in staged:
+            at = piece.final
+            if noted:
+                break
+            piece.rename()
+        if not noted:
+            _sync_folders(staged)
+    except OSError as error:
+        _undo(staged)
+        raise InputError(f"cannot write {at}: {error.strerror or error}") from None
+    if noted:  # it came in time: what stood there before stands there again
+        _undo(staged)
 
 
 def _undo(staged: Sequence[Staged]) -> None:
-    """The last first, so that the manifest never vouches for files that it does not know."""
+    """The last first, so that the manifest never vouches for files that it does not know.
+
+    One that cannot be put back does not keep the others from it, and its earlier content stays.
+    """
+    complaint = None
     for piece in reversed(staged):
         if piece.replaced:
             try:
                 piece.undo()
             except OSError as error:
-                raise InputError(
+                complaint = (
                     f"{piece.final}: cannot be put back ({error.strerror}); its earlier content is "
                     f"{piece.earlier}"
-                ) from None
+                )
+                piece.earlier = None  # not to be forgotten
+    if complaint is not None:
+        raise InputError(complaint)
 
 
 def _sync_folders(staged: Sequence[Staged]) -> None:

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from misc_cli.errors import InputError
+from misc_cli.io.publish import Staged, new_file, publish
 from misc_cli.io.render import CHUNK_ROWS, delimited, write_table
 from misc_cli.io.write import Output, write_all
 
@@ -37,6 +39,50 @@ def test_all_files_or_none(tmp_path: Path) -> None:
         write_all(outputs)
     assert first.read_text() == "earlier"
     assert os.listdir(tmp_path) == ["first"]
+
+
+def _set_of_two(folder: Path) -> list[Staged]:
+    """Two files that are there, and what is to replace them."""
+    staged = []
+    for name in ("first", "second"):
+        (folder / name).write_text("earlier")
+        stream, piece = new_file(folder / name)
+        with stream:
+            _write(stream, "new")
+        staged.append(piece)
+    return staged
+
+
+def test_a_set_that_is_there_has_left_nothing_beside_it(tmp_path: Path) -> None:
+    """A signal right after the renames finds no second names: it would leave them for good."""
+    publish(_set_of_two(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["first", "second"]
+    assert (tmp_path / "first").read_text() == "new"
+
+
+def test_what_cannot_be_put_back_is_kept_where_the_message_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = _set_of_two(tmp_path)
+    waiting = {str(piece.waiting) for piece in staged}
+    real = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        """The second file can be replaced, then nothing gets its name back but the first."""
+        if target.name == "second" and str(source) not in waiting:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    def broken(folders: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr("misc_cli.io.publish._sync_folders", broken)
+    with pytest.raises(InputError, match="second: cannot be put back") as caught:
+        publish(staged)
+    kept = Path(str(caught.value).rsplit(" ", 1)[1])
+    assert kept.read_text() == "earlier"
+    assert (tmp_path / "first").read_text() == "earlier"
 
 
 def test_links_and_permissions_survive(tmp_path: Path) -> None:
