@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import multiprocessing
 import os
@@ -43,11 +42,12 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
         cluster = None
         try:
             if scheduler is None:
-                with dask.config.set(OWN_CLUSTER), _whole_or_gone():
+                # Dask cannot close a cluster that is half started: a signal waits these seconds
+                with signals.held(), _stderr_of_children_nowhere(), dask.config.set(OWN_CLUSTER):
                     cluster = LocalCluster(
                         n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
                     )
-                stack.callback(cluster.close, timeout=10)
+                    stack.callback(cluster.close, timeout=10)
             client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
         except (OSError, ValueError) as error:
             raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
@@ -57,26 +57,12 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
 
 
 @contextmanager
-def _whole_or_gone() -> Iterator[None]:
-    """Dask cannot close a cluster that was interrupted while it started; it fails at exit.
-
-    Processes that are just being made would tell of their end in tracebacks: what they have to say
-    comes to us as errors of tasks, so their stderr goes nowhere.
-    """
-    try:
-        with _stderr_of_children_nowhere():
-            yield
-    except KeyboardInterrupt:
-        from distributed.deploy.spec import close_clusters
-
-        atexit.unregister(close_clusters)
-        _kill_children()
-        raise
-
-
-@contextmanager
 def _stderr_of_children_nowhere() -> Iterator[None]:
-    """Of those that start meanwhile; what this process says goes where it went."""
+    """Of those that start meanwhile; what this process says goes where it went.
+
+    Ctrl-C in a terminal reaches them, too, and they would tell of their end in tracebacks. What
+    they have to say comes to us as errors of tasks.
+    """
     if sys.stderr is None:
         yield
         return

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -296,13 +296,18 @@ def _posteriors_here(method: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("moment", ["at the start", "while reading", "in the sweeps"])
-def test_an_interrupt_leaves_no_process_and_no_output(moment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["kill", "Ctrl-C in a terminal"])
+def test_an_interrupt_leaves_no_process_and_no_output(
+    send: Callable[[int, int], None], moment: str, tmp_path: Path
+) -> None:
     words = ("--engine", "dask", "--aggregator", "ds-em", "--tol", "0", "--max-iter", "100000")
     command = [sys.executable, "-m", "misc_cli", "aggregate", "answers.csv", *words]
     told = tmp_path / "told.txt"
     with told.open("w") as stderr:
         process = subprocess.Popen(
-            [*command, "--no-calibrate", "-v", "-o", "labels.csv"], stderr=stderr
+            [*command, "--no-calibrate", "-v", "-o", "labels.csv"],
+            stderr=stderr,
+            start_new_session=True,
         )
     children: list[Any] = []
 
@@ -314,7 +319,7 @@ def test_an_interrupt_leaves_no_process_and_no_output(moment: str, tmp_path: Pat
     try:
         _until(started)
         time.sleep({"at the start": 0, "while reading": 0.1, "in the sweeps": 3}[moment])
-        os.kill(process.pid, signal.SIGINT)
+        send(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
         _until(lambda: not any(map(_runs, children)), seconds=20)
         lines = told.read_text().splitlines()
