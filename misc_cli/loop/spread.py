@@ -24,6 +24,7 @@ from misc_cli.core.engines.protocol import (
     Fitted,
     RowArrays,
 )
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import Step, iterate, joined_stops
 from misc_cli.core.start import Start
@@ -48,18 +49,12 @@ class EngineCompleter(Protocol):
 
 
 @dataclass
-class Moved:
+class Moved(Summed):
     """How far a pass moved the slice, and how many items changed their top class."""
 
     squared_step: float
     squared_length: float
     flipped: int
-
-    def __iadd__(self, other: Moved) -> Moved:
-        self.squared_step += other.squared_step
-        self.squared_length += other.squared_length
-        self.flipped += other.flipped
-        return self
 
     @property
     def share(self) -> float:

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.logdomain import normalise_scores
 from misc_cli.core.types import Codes, Floats
 from misc_cli.core.votes import Rows, totals_by_class
@@ -73,17 +74,12 @@ def gather(engine: Engine) -> Evidence:
 
 
 @dataclass
-class _Crowd:
+class _Crowd(Summed):
     """said (n_workers * n_classes,) how often each worker gave each answer; answers (n_classes,
     n_classes): of the whole crowd, given the label, [true, observed]."""
 
     said: Floats
     answers: Floats
-
-    def __iadd__(self, other: _Crowd) -> _Crowd:
-        self.said += other.said
-        self.answers += other.answers
-        return self
 
 
 @dataclass(frozen=True)
@@ -99,16 +95,11 @@ class _CountCrowd:
 
 
 @dataclass
-class _Compared:
+class _Compared(Summed):
     """sums (n_workers, 6): answers, right, squares, at_best, chance, noise, as in `Evidence`."""
 
     sums: Floats
     surprise: Floats
-
-    def __iadd__(self, other: _Compared) -> _Compared:
-        self.sums += other.sums
-        self.surprise += other.surprise
-        return self
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
 from misc_cli.core.draw import Positions
 from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
 from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.types import Labels
 from misc_cli.evaluate.alike import Pairs, active_enough, activity_in, keys_of, pairs_in, pairs_of
 from misc_cli.run.copies import LEAST_SHARE, SHRINKAGE, groups, superfluous, warn
@@ -44,14 +45,9 @@ class _PairsAmong:
 
 
 @dataclass
-class _Keys:
+class _Keys(Summed):
     keys: list[Array]
     counts: Array
-
-    def __iadd__(self, other: _Keys) -> _Keys:
-        self.keys += other.keys
-        self.counts += other.counts
-        return self
 
 
 @dataclass(frozen=True)

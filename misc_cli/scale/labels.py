@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from misc_cli.core.decide import decide
 from misc_cli.core.engines.parts import Part, Vocabulary
 from misc_cli.core.engines.protocol import POSTERIORS, Block, RowArrays
+from misc_cli.core.engines.sums import SMALLEST, Summed
 from misc_cli.core.types import Names
 from misc_cli.run.tables import plain_columns, probability_columns
 
@@ -99,20 +100,13 @@ def _first_not_below(items: Names, name: str) -> int:
 
 
 @dataclass
-class Verdicts:
+class Verdicts(Summed):
     """What all items' labels come to."""
 
     n_items: int
     confidence: float
-    lowest: float
+    lowest: float = field(metadata=SMALLEST)
     ties: int
-
-    def __iadd__(self, other: Verdicts) -> Verdicts:
-        self.n_items += other.n_items
-        self.confidence += other.confidence
-        self.lowest = min(self.lowest, other.lowest)
-        self.ties += other.ties
-        return self
 
 
 @dataclass(frozen=True)

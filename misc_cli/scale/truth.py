@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from misc_cli.core.draw import Hashes, name_hashes
 from misc_cli.core.encode import distinct, trimmed, warn_of_outside
 from misc_cli.core.engines.protocol import POSTERIORS, Array, Block, Engine, RowArrays
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.types import Codes, KnownLabels, Names
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.run.figures import error_figures
@@ -20,19 +21,13 @@ from misc_cli.run.pipeline import warn_of_no_truth
 
 
 @dataclass
-class Wrong:
+class Wrong(Summed):
     """wrong  expected, among the items whose class is known; outside  places of the known labels
     that are no class of the answers."""
 
     n_known: int
     wrong: float
     outside: list[Array]
-
-    def __iadd__(self, other: Wrong) -> Wrong:
-        self.n_known += other.n_known
-        self.wrong += other.wrong
-        self.outside += other.outside
-        return self
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Notation (Dawid & Skene 1979, doi:10.2307/2346806):
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from misc_cli.core.engines.protocol import (
     Fitted,
     RowArrays,
 )
+from misc_cli.core.engines.sums import LARGEST, Summed
 from misc_cli.core.logdomain import clamp, normalise_scores
 from misc_cli.core.solver import Step, iterate
 from misc_cli.core.start import Start
@@ -55,7 +56,7 @@ EstimatePrior = Callable[[Floats], Floats]
 
 
 @dataclass
-class Sums:
+class Sums(Summed):
     """What a sweep adds up over the blocks.
 
     counts       (n_workers * n_classes observed, n_classes true)
@@ -65,14 +66,7 @@ class Sums:
     counts: Floats
     class_sizes: Floats
     log_likelihood: float = 0.0
-    change: float = 0.0
-
-    def __iadd__(self, other: Sums) -> Sums:
-        self.counts += other.counts
-        self.class_sizes += other.class_sizes
-        self.log_likelihood += other.log_likelihood
-        self.change = max(self.change, other.change)
-        return self
+    change: float = field(default=0.0, metadata=LARGEST)
 
     @property
     def by_worker(self) -> Floats:

@@ -7,7 +7,7 @@ counts; q(z, g) itself, (n_items, n_live), exists for one block at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
 from misc_cli.core.engines.protocol import GOLD, Block, Engine, RowArrays, Together
+from misc_cli.core.engines.sums import LARGEST, Summed
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.parallel import map_in_order
 from misc_cli.core.types import Codes, Floats
@@ -88,7 +89,7 @@ class Beliefs:
 
 
 @dataclass
-class Sums:
+class Sums(Summed):
     """What a sweep adds up.
 
     counts         (n_workers * n_classes observed, n_live)
@@ -100,14 +101,7 @@ class Sums:
     counts: Floats
     subtype_sizes: Floats
     evidence: float = 0.0
-    change: float = 0.0
-
-    def __iadd__(self, other: Sums) -> Sums:
-        self.counts += other.counts
-        self.subtype_sizes += other.subtype_sizes
-        self.evidence += other.evidence
-        self.change = max(self.change, other.change)
-        return self
+    change: float = field(default=0.0, metadata=LARGEST)
 
 
 @dataclass(frozen=True)

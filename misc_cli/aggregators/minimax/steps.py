@@ -7,7 +7,7 @@ block by block. Notation as there; α_w = crowd + workers[w] where workers are c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from misc_cli.core.engines.protocol import (
     RowArrays,
     add_up,
 )
+from misc_cli.core.engines.sums import LARGEST, Summed
 from misc_cli.core.logdomain import normalise_scores
 from misc_cli.core.types import Floats
 from misc_cli.core.votes import Rows
@@ -206,20 +207,13 @@ def logit_table(structure: Structure, parameters: Floats) -> Floats:
 
 
 @dataclass
-class ItemSums:
+class ItemSums(Summed):
     """Σ_i log Σ_c prior[c] Π_w P(answer | c), max |ΔQ|, ‖β‖², and Σ_i Q_i[c] (n_classes,)."""
 
     evidence: float
-    change: float
+    change: float = field(metadata=LARGEST)
     squares: float
     class_sizes: Floats
-
-    def __iadd__(self, other: ItemSums) -> ItemSums:
-        self.evidence += other.evidence
-        self.change = max(self.change, other.change)
-        self.squares += other.squares
-        self.class_sizes += other.class_sizes
-        return self
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from misc_cli.completers.tucker.basis import leading_eigenvectors, root_or_zero
 from misc_cli.core.engines.protocol import SLICE, Block, Engine, RowArrays
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.tensor import LabelTensor
 from misc_cli.core.types import Floats
 
@@ -55,16 +56,11 @@ def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
 
 
 @dataclass
-class Sums:
+class Sums(Summed):
     """T_(2)ᵀ Y in its two parts: of the votes, and of the slice."""
 
     of_votes: Floats
     of_slice: Floats
-
-    def __iadd__(self, other: Sums) -> Sums:
-        self.of_votes += other.of_votes
-        self.of_slice += other.of_slice
-        return self
 
     @property
     def columns(self) -> Floats:

@@ -26,6 +26,7 @@ from misc_cli.core.engines.protocol import (
     RowArrays,
     Sums,
 )
+from misc_cli.core.engines.sums import Summed
 from misc_cli.core.holdout import Triplets
 from misc_cli.core.types import Codes, Floats, Names
 from misc_cli.core.votes import totals_by_class
@@ -35,16 +36,11 @@ DRAWN = "drawn"
 
 
 @dataclass
-class Said:
+class Said(Summed):
     """How many answers are hidden; how often each column of the votes was said by the others."""
 
     n_hidden: int
     counts: npt.NDArray[np.int64]
-
-    def __iadd__(self, other: Said) -> Said:
-        self.n_hidden += other.n_hidden
-        self.counts += other.counts
-        return self
 
 
 @dataclass(frozen=True)
@@ -198,7 +194,7 @@ class Unaware(View):
 
 
 @dataclass
-class Revealed:
+class Revealed(Summed):
     """What a fit without the hidden answers says of them, in the order of no matter which block.
 
     counts      (n_workers * n_classes observed, n_classes true): expected, of the kept answers
@@ -211,13 +207,6 @@ class Revealed:
     keys: list[Hashes]
     columns: list[Codes]
     posteriors: list[Floats]
-
-    def __iadd__(self, other: Revealed) -> Revealed:
-        self.counts += other.counts
-        self.keys += other.keys
-        self.columns += other.columns
-        self.posteriors += other.posteriors
-        return self
 
     @property
     def by_worker(self) -> Floats:
