@@ -30,7 +30,7 @@ from misc_cli.io.known import read_known
 from misc_cli.io.options import ReadOptions
 from misc_cli.run.outcome import Outcome
 from misc_cli.select.calibrate import Calibration, calibration_of_known, pool, times, vote_shares
-from misc_cli.select.search import mean_of
+from misc_cli.select.mean import mean_of
 from misc_cli.select.trial import Candidate
 from misc_cli.select.trial import fits as fits_of
 

@@ -65,7 +65,7 @@ def _rank_of_named(methods: Methods) -> str | None:
 def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
     """What hidden answers can choose of a completer that was asked for: its rank, its last step."""
     from misc_cli.run import plan
-    from misc_cli.select.search import MIN_ANSWERS
+    from misc_cli.select.unjudged import MIN_ANSWERS
 
     if labels.votes.n_votes < MIN_ANSWERS:
         return []
@@ -95,7 +95,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
 
     Of several ranks or passes that were given, the first counts.
     """
-    from misc_cli.select.search import MIN_ANSWERS
+    from misc_cli.select.unjudged import MIN_ANSWERS
 
     few = labels.votes.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
@@ -125,7 +125,7 @@ def mean_of_members(
     selection: Mapping[str, Any],
 ) -> Fit:
     """The result of methods that were chosen earlier."""
-    from misc_cli.select.search import mean_of
+    from misc_cli.select.mean import mean_of
 
     shares = selection.get("weights", {})
     aggregation = mean_of(
@@ -200,7 +200,7 @@ def loop_record(
 
 def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
     from misc_cli.run import plan
-    from misc_cli.select.search import calibration_of
+    from misc_cli.select.calibrating import calibration_of
     from misc_cli.select.trial import Method
 
     name, aggregator = methods.names["aggregator"], methods.aggregator

@@ -23,16 +23,12 @@ from misc_cli.scale import completion, copies
 from misc_cli.scale.judging import Judging
 from misc_cli.scale.settle import AddMember, Settle
 from misc_cli.select.calibrate import Calibration
+from misc_cli.select.calibrating import calibration_of
 from misc_cli.select.judging import MANY_ANSWERS
 from misc_cli.select.leaderboard import parameters
-from misc_cli.select.search import (
-    ONE_ANSWER_EACH,
-    calibration_of,
-    conclude,
-    warn_of_the_null,
-    weighed,
-)
 from misc_cli.select.trial import SHRINKAGE, Candidate, Method
+from misc_cli.select.unjudged import ONE_ANSWER_EACH
+from misc_cli.select.weighing import conclude, warn_of_the_null, weighed
 
 
 @dataclass(frozen=True)

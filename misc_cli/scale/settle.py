@@ -42,7 +42,7 @@ class AddMember:
 
 @dataclass(frozen=True)
 class Settle:
-    """What is written, of the posteriors (or the `mean`): as `select.search.mean_of` has it.
+    """What is written, of the posteriors (or the `mean`): as `select.mean.mean_of` has it.
 
     `by_votes` multiplies them with the vote shares. The sums are those of what comes out.
     """

@@ -14,8 +14,8 @@ from misc_cli.evaluate.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
 from misc_cli.select.judging import Judging
 from misc_cli.select.processes import Deadline
-from misc_cli.select.search import warn_of_time
 from misc_cli.select.trial import Method
+from misc_cli.select.weighing import warn_of_time
 
 NULL = "null"
 

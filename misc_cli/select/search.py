@@ -13,51 +13,69 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import confusions_of
-from misc_cli.aggregators.dawid_skene import DawidSkene
-from misc_cli.core.logdomain import clamp
-from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import (
-    Aggregation,
-    Codes,
-    Floats,
     Labels,
     Lighten,
     OnIteration,
     ignore_iteration,
     without_posteriors,
 )
-from misc_cli.errors import MiscWarning
 from misc_cli.select import racing
-from misc_cli.select.calibrate import Calibration, pool, times, vote_shares
-from misc_cli.select.choose import SIGNIFICANT, lead, weights
+from misc_cli.select.calibrate import Calibration
+from misc_cli.select.calibrating import by_answers
+from misc_cli.select.choose import SIGNIFICANT
+from misc_cli.select.completing import Completed, completed_of
 from misc_cli.select.fit import Fit
 from misc_cli.select.incumbent import Staying, staying
-from misc_cli.select.judging import MANY_ANSWERS, Judging
-from misc_cli.select.leaderboard import (
-    Score,
-    completed_table,
-    parameters,
-    pure_table,
-    why,
-)
-from misc_cli.select.processes import NO_DEADLINE, Deadline
-from misc_cli.select.trial import SHRINKAGE, Candidate, Method, Trial
+from misc_cli.select.judging import Judging
+from misc_cli.select.leaderboard import Score, parameters, pure_table
+from misc_cli.select.mean import mean_of
+from misc_cli.select.processes import Deadline
+from misc_cli.select.trial import Candidate, Method, Trial
+from misc_cli.select.unjudged import MIN_ANSWERS, hurried, unjudged
+from misc_cli.select.weighing import conclude, warn_of_the_null, warn_of_time, weighed
 
 # Of a time budget, judging may take the first part; what was chosen is fitted in the rest, which
 # takes a fraction of the judging. Without a judgement, a fit must be done by the second.
 JUDGING_SHARE = 0.6
 FITTING_SHARE = 0.9
-# Below this many answers a choice would be luck: what is hidden of them proves nothing.
-MIN_ANSWERS = 1_000
-ONE_ANSWER_EACH = "items with one answer each leave none to hide"
+
+
+@dataclass
+class _Pure:
+    """The choice among pure methods.
+
+    scores   of all that were tried; kept, with their shares: those that count
+    reasons  for run.json; completed by later steps
+    staying  what stays of an earlier choice
+    """
+
+    scores: Sequence[Score]
+    kept: list[Score]
+    shares: list[float]
+    reasons: dict[str, Any]
+    staying: Staying | None = None
+
+    @property
+    def unbeaten(self) -> bool:
+        """Nothing forecasts hidden answers better than the null."""
+        return not self.reasons["null"]["beaten"]
+
+
+@dataclass
+class _Result:
+    """What is written: fits on all answers, their shares, and the calibration of their mean."""
+
+    fitted: Sequence[Trial]
+    shares: Sequence[float] = field(default_factory=list)
+    calibration: Calibration | None = None
+    fallback: str | None = None  # its name, if its posteriors are to be weighed with the votes
 
 
 def search(
@@ -96,337 +114,121 @@ def search(
     )
     too_few = labels.votes.n_votes < MIN_ANSWERS and not (insist and completed)
     if work.late:
-        return _hurried(work, pure)
+        return hurried(work, pure)
     if not work.folds or too_few:
-        return _unjudged(work, list(few) or [pure[0]], calibrate) or _hurried(work, pure)
+        return unjudged(work, list(few) or [pure[0]], calibrate) or hurried(work, pure)
     scores, left_out = racing.pure(work, pure)
     work.left_out += left_out
     if not scores:
-        return _hurried(work, pure)
-    kept, shares, reasons = weighed(scores, work.null, work.workers, len(work.folds))
-    unbeaten = not reasons["null"]["beaten"]
-    stays = None if unbeaten else _staying_pure(work, scores, kept, shares, incumbent or {})
-    if stays is not None:
-        kept, shares = stays.scores, stays.shares
-        weight = dict(zip([score.candidate.name for score in kept], shares, strict=True))
-        reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
-    voters: list[Score] = []
-    tried: list[Score] = []
-    if completed and (insist or not unbeaten):
-        reference = work.hard_scores(work.mean_posteriors(kept, shares))
-        tried = racing.completed(work, completed, scores[0].posteriors, reference, insist)
-        # a gain that what it builds on has without it is not completion's
-        rivals = [reference, _hard(scores[0])]
-        voters = _voters(work, tried, rivals, insist)
-        # some voters stopped after the first folds; the best is always among the others
-        whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
-        hard = np.mean(whole, axis=0) if whole else reference
-        before = staying(tried, incumbent or {}, _hard, hard, work.workers)
-        if before is not None and set(incumbent or {}) != _names(voters):
-            voters, stays = before.scores, before
-        elif voters:
-            stays = None
-        reasons["completed"] = completed_table(tried, voters, rivals, work.workers)
-        work.left_out += [] if tried else ["completion"]
-    calibration, by_votes = None, False
-    if voters:
-        fitted = _fitted_voters(work, scores[0].candidate, voters)
-        shares = [1.0 / len(fitted)] * len(fitted)
-        whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
-        ahead = [lead(values, reference, work.workers) for values in whole]
-        if calibrate and max(ahead, default=0.0) < SIGNIFICANT:
-            calibration = _by_answers(work, scores[0])
-    elif unbeaten and fallback is not None and len(pure) > 1:
-        by_votes, shares = True, [1.0]
-        warn_of_the_null(fallback)
-        fitted = work.fit([Candidate(fallback)])
-        if calibrate and labels.gold is not None:
-            members = [Candidate(fallback)]
-            calibration = work.by_gold(members, shares, Calibration(), by_votes=True)
+        return hurried(work, pure)
+    incumbent = incumbent or {}
+    choice = _chosen_pure(work, scores, incumbent)
+    completion = Completed()
+    if completed and (insist or not choice.unbeaten):
+        reference = work.hard_scores(work.mean_posteriors(choice.kept, choice.shares))
+        completion = completed_of(
+            work, completed, scores[0], reference, insist=insist, incumbent=incumbent
+        )
+    if completion.voters:
+        result = _of_voters(work, scores[0], completion, calibrate)
+    elif choice.unbeaten and fallback is not None and len(pure) > 1:
+        result = _of_votes(work, fallback, calibrate)
     else:
-        kept, shares, fitted = _fitted_in_time(work, scores, kept, shares, reasons)
-        if calibrate and any(score.candidate.method.calibratable for score in kept):
-            calibration = work.calibration(kept, shares, scores[0])
-    if not fitted:
-        return _hurried(work, pure)
-    candidates = [trial.candidate for trial in fitted]
-    found = [trial.aggregation for trial in fitted]
-    result = mean_of(labels, found, shares, by_votes=by_votes, calibration=calibration)
-    reasons["fallback"] = fallback.name if by_votes and fallback is not None else None
+        result = _of_pure(work, choice, calibrate)
+    if not result.fitted:
+        return hurried(work, pure)
     warn_of_time(work.left_out)
+    stays = completion.staying if completion.voters else choice.staying
+    reasons = choice.reasons
+    reasons["completed"] = list(completion.table)
+    reasons["fallback"] = result.fallback
     reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
-    conclude(reasons, candidates, shares, work.left_out, bool(completed))
+    members = [trial.candidate for trial in result.fitted]
+    conclude(reasons, members, result.shares, work.left_out, bool(completed))
     reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
-    return Fit(result, candidates, reasons, calibration)
+    aggregation = mean_of(
+        labels,
+        [trial.aggregation for trial in result.fitted],
+        result.shares,
+        by_votes=result.fallback is not None,
+        calibration=result.calibration,
+    )
+    return Fit(aggregation, members, reasons, result.calibration)
 
 
-def _fitted_voters(work: Judging, base: Candidate, voters: Sequence[Score]) -> list[Trial]:
-    """Those of the completed candidates that could be fitted on all answers in time."""
-    first = work.fit([base])
-    members = [score.candidate for score in voters]
-    fitted = work.fit(members, first[0].posteriors) if first else []
-    work.left_out += [member.name for member in members[len(fitted) :]]
-    return fitted
-
-
-def _fitted_in_time(
-    work: Judging,
-    scores: Sequence[Score],
-    kept: list[Score],
-    shares: list[float],
-    reasons: dict[str, Any],
-) -> tuple[list[Score], list[float], list[Trial]]:
-    """The pure methods that count, their weights and fits; without those there was no time for.
-
-    Then the others are weighed anew, as if the late ones had never been tried, also in `reasons`.
-    """
-    fitted: dict[str, Trial] = {}
-    while kept:
-        new = [score for score in kept if score.candidate.name not in fitted]
-        fitted |= {trial.candidate.name: trial for trial in work.refit(new)}
-        names = [score.candidate.name for score in kept]
-        late = [name for name in names if name not in fitted]
-        if not late:
-            return kept, shares, [fitted[name] for name in names]
-        work.left_out += late
-        scores = [score for score in scores if score.candidate.name not in late]
-        if not any(score.n_folds == len(work.folds) for score in scores):
-            break
-        kept, shares, again = weighed(scores, work.null, work.workers, len(work.folds))
-        reasons.update({key: again[key] for key in ("null", "pure")})
-    return [], [], []
-
-
-def weighed(
-    scores: Sequence[Score], null: Floats, workers: Codes, n_folds: int
-) -> tuple[list[Score], list[float], dict[str, Any]]:
-    """The pure methods that count, their weights, and the reasons so far.
-
-    If the null is unbeaten, the best has all the weight. `null` and `workers` as in `Judging`.
-    """
-    whole = [score for score in scores if score.n_folds == n_folds]
-    leads = [float((score.best - null).mean()) for score in whole]
-    best = whole[int(np.argmax(leads))]
-    beaten = lead(best.best, null, workers) >= SIGNIFICANT
-    found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
-    chosen = {score.candidate.name: weight for score, weight in found}
-    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
-    reasons: dict[str, Any] = {
-        "null": {"score": round(float(null.mean()), 6), "beaten": beaten},
-        "pure": pure_table(scores, null, workers, chosen),
-        "completed": [],
-        "fallback": None,
-        "ahead_of_earlier": None,
-        "cut_short": False,
-    }
-    return kept, [chosen[score.candidate.name] for score in kept], reasons
-
-
-def conclude(
-    reasons: dict[str, Any],
-    members: Sequence[Candidate],
-    shares: Sequence[float],
-    left_out: Sequence[str] = (),
-    completed: bool = False,
-) -> None:
-    """Add to the reasons what came of them."""
-    reasons["chosen"] = [candidate.name for candidate in members]
-    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
-    reasons["cut_short"] = bool(left_out)
-    reasons["why"] = why(reasons, left_out, completed)
-
-
-def _hard(score: Score) -> Floats:
-    return score.views["hard"]
-
-
-def _names(scores: Sequence[Score]) -> set[str]:
-    return {score.candidate.name for score in scores}
-
-
-def _staying_pure(
-    work: Judging,
-    scores: Sequence[Score],
-    kept: Sequence[Score],
-    shares: Sequence[float],
-    incumbent: Mapping[str, float],
-) -> Staying | None:
-    """What stays of an earlier choice among the pure methods; None if it is the new one anyway.
+def _chosen_pure(work: Judging, scores: Sequence[Score], incumbent: Mapping[str, float]) -> _Pure:
+    """The methods that count; an earlier choice stays unless the new one is clearly better.
 
     A slow one that was given up before the last fold is clearly behind.
     """
-    if incumbent.keys() == _names(kept):
-        return None
+    found = _Pure(scores, *weighed(scores, work.null, work.workers, len(work.folds)))
+    if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
+        return found
     whole = [score for score in scores if score.n_folds == len(work.folds)]
-    rival = np.average([score.best for score in kept], axis=0, weights=shares)
-    return staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
+    rival = np.average([score.best for score in found.kept], axis=0, weights=found.shares)
+    stays = staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
+    if stays is not None:
+        found.kept, found.shares, found.staying = stays.scores, stays.shares, stays
+        names = [score.candidate.name for score in stays.scores]
+        weight = dict(zip(names, stays.shares, strict=True))
+        found.reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
+    return found
 
 
-def warn_of_time(left_out: Sequence[str]) -> None:
-    """Say what a time budget left out, if anything."""
-    if left_out:
-        said = ", ".join(left_out)
-        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
-
-
-def warn_of_the_null(fallback: Method) -> None:
-    warnings.warn(
-        "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items; vote shares count, times what {fallback.name} makes of an item; "
-        "if workers abstain on purpose, as labelling functions do, try --missing informative",
-        MiscWarning,
-        stacklevel=4,
-    )
-
-
-def _voters(
-    work: Judging, tried: Sequence[Score], rivals: Sequence[Floats], insist: bool
-) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of all rivals.
-
-    What did not go on after the first folds must have been nearer to it on those.
-    """
-    whole = [score.views["hard"] for score in tried if score.n_folds == len(work.folds)]
-    if not whole:
-        return []
-    top = max(whole, key=lambda values: float(values.mean()))
-    if not insist and min(lead(top, rival, work.workers) for rival in rivals) < SIGNIFICANT:
-        return []
-    voters = []
-    for score in tried:
-        values = score.views["hard"]
-        count = len(values)
-        limit = SIGNIFICANT if count == len(top) else racing.HOPELESS
-        if values is top or lead(top[:count], values, work.workers[:count]) < limit:
-            voters.append(score)
-    return voters
-
-
-def _unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Fit | None:
-    """Equal shares for all: nothing tells them apart. None if there was no time for all."""
-    reason = ONE_ANSWER_EACH
-    if work.folds:
-        reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
-    candidates = [Candidate(method) for method in methods]
-    shares = [1.0 / len(candidates)] * len(candidates)
+def _of_voters(work: Judging, base: Score, completion: Completed, calibrate: bool) -> _Result:
+    """The completed candidates that could be fitted on all answers in time; all count the same."""
+    first = work.fit([base.candidate])
+    members = [score.candidate for score in completion.voters]
+    fitted = work.fit(members, first[0].posteriors) if first else []
+    work.left_out += [member.name for member in members[len(fitted) :]]
+    if not fitted:
+        return _Result(fitted)
     calibration = None
-    if work.folds and calibrate and any(method.calibratable for method in methods):
-        scores = work.score(methods)
-        if len(scores) < len(methods):
-            return None
-        calibration = work.calibration(scores, shares, scores[0])
-    fitted = [trial.aggregation for trial in work.fit(candidates)]
-    if len(fitted) < len(candidates):
-        return None
-    result = mean_of(work.labels, fitted, shares, calibration=calibration)
-    selection = {
-        "chosen": [method.name for method in methods],
-        "weights": {method.name: 1.0 / len(methods) for method in methods},
-        "why": reason,
-        "methods": parameters(methods),
-    }
-    return Fit(result, candidates, selection, calibration)
+    if calibrate and completion.ahead < SIGNIFICANT:
+        calibration = by_answers(work, base)
+    return _Result(fitted, [1.0 / len(fitted)] * len(fitted), calibration)
 
 
-def _hurried(work: Judging, pure: Sequence[Method]) -> Fit:
-    """The first method as it is, or the votes if there is no time even for that."""
-    votes = [method for method in pure if method.name == "mv"]
-    candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
-    fitted = work.fit(candidates) or work.fit(candidates[:1], deadline=NO_DEADLINE)
-    taken = fitted[-1].candidate
-    warn_of_time(["choosing and calibrating"])
-    selection = {
-        "chosen": [taken.name],
-        "weights": {taken.name: 1.0},
-        "why": f"there was no time to judge methods: {taken.name} as it is",
-        "methods": parameters([taken.method]),
-        "cut_short": True,
-    }
-    result = mean_of(work.labels, [fitted[-1].aggregation], [1.0])
-    return Fit(result, [taken], selection)
+def _of_votes(work: Judging, fallback: Method, calibrate: bool) -> _Result:
+    """The votes, weighed with what the fallback says of an item."""
+    warn_of_the_null(fallback)
+    members, shares = [Candidate(fallback)], [1.0]
+    fitted = work.fit(members)
+    calibration = None
+    if calibrate and work.labels.gold is not None:
+        calibration = work.by_gold(members, shares, Calibration(), by_votes=True)
+    return _Result(fitted, shares, calibration, fallback.name)
 
 
-def calibration_of(
-    method: Method,
-    labels: Labels,
-    seed: int = 0,
-    whole: Aggregation | None = None,
-    *,
-    judge_completion: bool = True,
-) -> Calibration | None:
-    """The calibration of one method; None if it is not to be, or if nothing can be hidden.
+def _of_pure(work: Judging, choice: _Pure, calibrate: bool) -> _Result:
+    """The weighted mean of the pure methods that count."""
+    fitted = _fitted_in_time(work, choice)
+    calibration = None
+    if calibrate and any(score.candidate.method.calibratable for score in choice.kept):
+        calibration = work.calibration(choice.kept, choice.shares, choice.scores[0])
+    return _Result(fitted, choice.shares, calibration)
 
-    One that calls itself slow is tried on one fold: the calibration should not outlast the fit.
-    `whole` is its fit on all answers, for those that can begin there. Completed labels that
-    forecast hidden answers clearly better than the aggregator alone are left as they are, unless
-    it would take too long to know (`judge_completion`).
+
+def _fitted_in_time(work: Judging, choice: _Pure) -> list[Trial]:
+    """The fits of the pure methods that count.
+
+    Those there was no time for leave the choice: the others are weighed anew, as if the late ones
+    had never been tried.
     """
-    if not method.calibratable and method.completer is None:
-        return None
-    slow = any(getattr(part, "slow", False) for part in (method.aggregator, method.completer))
-    if not method.calibratable:
-        return _of_completed(method, labels, seed, judge_completion and not slow)
-    work = Judging(labels, seed=seed, most_folds=1 if slow else None)
-    if not work.folds:
-        return None
-    many = labels.votes.n_votes >= MANY_ANSWERS
-    scores = work.score([method], whole=whole if many else None)
-    return work.calibration(scores[-1:], [1.0], scores[-1])
-
-
-def _of_completed(
-    method: Method, labels: Labels, seed: int, judge_completion: bool
-) -> Calibration | None:
-    """That of completed labels: see `Calibration.evidence`."""
-    slow = getattr(method.aggregator, "slow", False)
-    work = Judging(labels, seed=seed, most_folds=1 if slow else None)
-    if not work.folds:
-        return None
-    alone = work.score([Method("alone", method.aggregator)])[0]
-    if judge_completion:
-        completed = work.score([method], alone.posteriors)[-1].views["hard"]
-        if lead(completed, work.hard_scores(alone.posteriors), work.workers) >= SIGNIFICANT:
-            return None
-    return _by_answers(work, alone)
-
-
-def _by_answers(work: Judging, alone: Score) -> Calibration:
-    """Of labels that a completion chose and hidden answers do not prefer: as sure as the answers
-    that were given are by the aggregator `alone`, or by ds-em if that knows only shares of votes.
-    """
-    if not alone.candidate.method.calibratable:
-        alone = (work.score([Method("ds-em", DawidSkene())]) or [alone])[0]  # if there is time
-    return replace(work.calibration([alone], [1.0], alone), evidence=True)
-
-
-def mean_of(
-    labels: Labels,
-    fitted: Sequence[Aggregation],
-    shares: Sequence[float],
-    *,
-    by_votes: bool = False,
-    calibration: Calibration | None = None,
-) -> Aggregation:
-    """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
-
-    `by_votes` multiplies that with the vote shares.
-    """
-    posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
-    if by_votes:
-        posteriors = times(posteriors, vote_shares(labels))
-        if labels.gold is not None:
-            clamp(posteriors, labels.gold)
-    if calibration is not None:
-        pooled = None
-        if len(fitted) > 1:
-            pooled = pool([of_one.posteriors for of_one in fitted], shares)
-        posteriors = calibration(posteriors, labels, pooled)
-    if len(fitted) == 1:
-        return replace(fitted[0], posteriors=posteriors, predictor=None)
-    return Aggregation(
-        posteriors=posteriors,
-        confusions=confusions_of(labels, posteriors, SHRINKAGE),
-        class_prior=posteriors.mean(axis=0),
-        iterations=sum(f.iterations for f in fitted),
-        stopped=joined_stops(*(f.stopped for f in fitted)),
-    )
+    fitted: dict[str, Trial] = {}
+    scores = choice.scores
+    while choice.kept:
+        new = [score for score in choice.kept if score.candidate.name not in fitted]
+        fitted |= {trial.candidate.name: trial for trial in work.refit(new)}
+        names = [score.candidate.name for score in choice.kept]
+        late = [name for name in names if name not in fitted]
+        if not late:
+            return [fitted[name] for name in names]
+        work.left_out += late
+        scores = [score for score in scores if score.candidate.name not in late]
+        choice.kept, choice.shares = [], []
+        if any(score.n_folds == len(work.folds) for score in scores):
+            weighed_anew = weighed(scores, work.null, work.workers, len(work.folds))
+            choice.kept, choice.shares, again = weighed_anew
+            choice.reasons.update({key: again[key] for key in ("null", "pure")})
+    return []

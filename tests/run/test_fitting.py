@@ -17,7 +17,7 @@ from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import run
 from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
-from misc_cli.select.search import calibration_of
+from misc_cli.select.calibrating import calibration_of
 from misc_cli.select.trial import Method
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 

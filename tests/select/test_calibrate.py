@@ -25,7 +25,8 @@ from misc_cli.select.calibrate import (
     temper,
     vote_shares,
 )
-from misc_cli.select.search import calibration_of, search
+from misc_cli.select.calibrating import calibration_of
+from misc_cli.select.search import search
 from tests.conftest import Load
 from tests.select.crowds import method, simulated
 

@@ -15,7 +15,8 @@ from misc_cli.evaluate.metrics import calibration_error
 from misc_cli.loop.settings import Loop
 from misc_cli.run import plan, registry
 from misc_cli.select.calibrate import Calibration, pool
-from misc_cli.select.search import calibration_of, search
+from misc_cli.select.calibrating import calibration_of
+from misc_cli.select.search import search
 from misc_cli.select.together import MOST_ANSWERS, looked_at, standard_errors
 from misc_cli.select.trial import Method, fits
 from tests.crowds import labels_from

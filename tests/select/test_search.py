@@ -21,10 +21,12 @@ from misc_cli.run.settings import Settings, build
 from misc_cli.select.calibrate import (
     vote_shares,
 )
+from misc_cli.select.calibrating import calibration_of
 from misc_cli.select.choose import SIGNIFICANT, lead
 from misc_cli.select.compare import compare
+from misc_cli.select.completing import _voters
 from misc_cli.select.leaderboard import Score
-from misc_cli.select.search import _voters, calibration_of, search
+from misc_cli.select.search import search
 from misc_cli.select.trial import Candidate
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.conftest import PAPER_SIX, Load

@@ -9,6 +9,7 @@ import pytest
 
 from misc_cli.core.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import MiscWarning
+from misc_cli.run import plan, registry
 from misc_cli.select.compare import compare
 from misc_cli.select.processes import Deadline
 from misc_cli.select.search import search
@@ -94,6 +95,17 @@ def test_a_time_budget_leaves_out_what_was_not_done_in_time(
         with pytest.warns(MiscWarning, match="no time for tiring"):
             standings = compare(labels, methods, time_budget=40.0)
         assert [standing.method for standing in standings] == ["ds-em", "null"]
+
+
+def test_no_time_for_the_fits_that_completion_builds_on(clock: type[OnPaper]) -> None:
+    labels, _ = simulated()
+    tiring = Method("tiring", Tiring(1_400, 55.0, within=True))
+    completer = registry.create("completer", "tucker")
+    completed = plan.completions(labels, "tucker", completer, tiring.aggregator, {"passes": 1})
+    with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
+        found = search(labels, [tiring, method("mv")], completed, insist=True, time_budget=60.0)
+    assert found.selection["chosen"] == ["mv"]
+    assert clock.now == 55.0
 
 
 @pytest.mark.parametrize("n_items", [120, 300])  # of 600 answers and of 300, one per item

@@ -1,0 +1,71 @@
+"""From the pure methods' scores to weights, and what is said of it in run.json and in warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from misc_cli.core.types import Codes, Floats
+from misc_cli.errors import MiscWarning
+from misc_cli.select.choose import SIGNIFICANT, lead, weights
+from misc_cli.select.leaderboard import Score, pure_table, why
+from misc_cli.select.trial import Candidate, Method
+
+
+def weighed(
+    scores: Sequence[Score], null: Floats, workers: Codes, n_folds: int
+) -> tuple[list[Score], list[float], dict[str, Any]]:
+    """The pure methods that count, their weights, and the reasons so far.
+
+    If the null is unbeaten, the best has all the weight. `null` and `workers` as in `Judging`.
+    """
+    whole = [score for score in scores if score.n_folds == n_folds]
+    leads = [float((score.best - null).mean()) for score in whole]
+    best = whole[int(np.argmax(leads))]
+    beaten = lead(best.best, null, workers) >= SIGNIFICANT
+    found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
+    chosen = {score.candidate.name: weight for score, weight in found}
+    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
+    reasons: dict[str, Any] = {
+        "null": {"score": round(float(null.mean()), 6), "beaten": beaten},
+        "pure": pure_table(scores, null, workers, chosen),
+        "completed": [],
+        "fallback": None,
+        "ahead_of_earlier": None,
+        "cut_short": False,
+    }
+    return kept, [chosen[score.candidate.name] for score in kept], reasons
+
+
+def conclude(
+    reasons: dict[str, Any],
+    members: Sequence[Candidate],
+    shares: Sequence[float],
+    left_out: Sequence[str] = (),
+    completed: bool = False,
+) -> None:
+    """Add to the reasons what came of them."""
+    reasons["chosen"] = [candidate.name for candidate in members]
+    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
+    reasons["cut_short"] = bool(left_out)
+    reasons["why"] = why(reasons, left_out, completed)
+
+
+def warn_of_time(left_out: Sequence[str]) -> None:
+    """Say what a time budget left out, if anything."""
+    if left_out:
+        said = ", ".join(left_out)
+        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
+
+
+def warn_of_the_null(fallback: Method) -> None:
+    warnings.warn(
+        "no method forecasts hidden answers better than each worker's own label shares: answers "
+        f"say little of items; vote shares count, times what {fallback.name} makes of an item; "
+        "if workers abstain on purpose, as labelling functions do, try --missing informative",
+        MiscWarning,
+        stacklevel=4,
+    )
