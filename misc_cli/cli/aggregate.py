@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.evaluate.changes import Changes
 
-_OUTPUT = "Output"
-_JUDGING = "Known labels and gates"
-_SCALE = "Past one machine (docs/scale.md)"
+_output = partial(options.option, section="Output")
+_judging = partial(options.option, section="Known labels and gates")
+_scale = partial(options.option, section="Past one machine (docs/scale.md)")
 
 EXAMPLES = """
 misc aggregate answers.csv -o labels.csv
@@ -55,106 +56,89 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     "again: the same answers give the same bytes.",
 )
 @reading_options.flags()
-@options.option(
+@_output(
     "-o",
     "--output",
-    section=_OUTPUT,
     metavar="FILE",
     help="Labels; beside it appear FILE's .diagnostics.jsonl and .run.json [default: stdout].",
 )
-@options.option(
-    "--probabilities", section=_OUTPUT, is_flag=True, help="A column p_<class> per class."
-)
-@options.option(
+@_output("--probabilities", is_flag=True, help="A column p_<class> per class.")
+@_output(
     "--item-details",
-    section=_OUTPUT,
     is_flag=True,
     help="Columns answers, tie, runner_up, entropy and what else the method knows of items.",
 )
-@options.option(
+@_output(
     "--workers",
-    section=_OUTPUT,
     metavar="FILE",
     help="Per worker: answers, accuracy, agreement, information, confusion matrix.",
 )
-@options.option(
+@_output(
     "--report",
-    section=_OUTPUT,
     metavar="FILE",
     help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
 )
 @reporting.anonymize()
-@options.option(
+@_output(
     "--diagnostics",
-    section=_OUTPUT,
     metavar="FILE",
     help="One JSON object per iteration [default: beside the output, if that is a file].",
 )
-@options.option(
+@_output(
     "--changes",
-    section=_OUTPUT,
     metavar="FILE",
     help="What changed since the labels (and --workers) that this run replaces: items flipped, "
     "new and gone, workers that fell and rose.",
 )
-@options.option(
+@_output(
     "--metrics",
-    section=_OUTPUT,
     metavar="FILE",
     help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
 )
 @nightly.flags()
-@options.option(
+@_judging(
     "--gold",
-    section=_JUDGING,
     metavar="FILE",
     help="Items whose label is known (item,label): kept as they are, and they teach the rest; "
     "auto takes the gold that the answers' files carry.",
 )
-@options.option(
+@_output(
     "--each-question",
-    section=_OUTPUT,
     is_flag=True,
     help="Every question of the files; its name goes before the suffix, labels.mood.csv.",
 )
-@options.option(
+@_output(
     "--rejects",
-    section=_OUTPUT,
     metavar="FILE",
     help="Rows that were set aside, as CSV: file, line, reason.",
 )
-@options.option(
+@_judging(
     "--truth",
-    section=_JUDGING,
     metavar="FILE",
     help="True labels (item,label) to judge the result by; never used to make it.",
 )
-@options.option(
+@_judging(
     "--fail-if",
-    section=_JUDGING,
     metavar="COND",
     multiple=True,
     help="Exit with 3, after writing everything, if METRIC OP VALUE holds; OP is < <= > >= = !=, "
     f"METRIC one of {', '.join(METRICS)}. Repeatable.",
 )
-@options.option(
+@_scale(
     "--engine",
-    section=_SCALE,
     type=click.Choice(ENGINES),
     default="local",
     show_default=True,
     help="Where the answers live: in memory, in files (disk) or on a Dask cluster; the latter two "
     "take -o FOLDER/ for labels in parts.",
 )
-@options.option(
+@_scale(
     "--spill",
-    section=_SCALE,
     metavar="DIR",
     help="disk: where its files go while it runs [default: the system's temporary folder].",
 )
-@options.option(
+@_scale(
     "--scheduler",
-    section=_SCALE,
     metavar="tcp://…",
     help="dask: the cluster's address [default: a cluster of this machine's cores].",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from misc_cli.select.trial import Method
 
 _WHAT = "What is compared"
-_OUTPUT = "Output"
+_what = partial(options.option, section=_WHAT)
+_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc compare answers.csv
@@ -35,50 +37,43 @@ misc compare answers.csv --json --time-budget 60s
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
-@options.option(
+@_what(
     "--completers",
-    section=_WHAT,
     type=options.Names(),
     default="none,tucker",
     show_default=True,
     metavar="A,B",
     help=f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
 )
-@options.option(
+@_what(
     "--aggregators",
-    section=_WHAT,
     type=options.Names(),
     default="all",
     show_default=True,
     metavar="A,B",
     help=f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes have an order.",
 )
-@options.option(
+@_what(
     "--preset",
-    section=_WHAT,
     type=click.Choice(list(registry.PRESETS)),
     default=Settings.preset,
     show_default=True,
     help="Of every method's parameters.",
 )
-@options.option("--seed", section=_WHAT, type=SEED, default=0, show_default=True, help="Of folds.")
+@_what("--seed", type=SEED, default=0, show_default=True, help="Of folds.")
 @options.threads(_WHAT)
-@options.option(
+@_what(
     "--time-budget",
-    section=_WHAT,
     type=Duration(),
     metavar="TIME",
     help="60s, 5m, 1h: methods that are not done by then are left out.",
 )
-@options.option(
-    "--truth", section=_WHAT, metavar="FILE", help="True labels, to report each method's error."
-)
+@_what("--truth", metavar="FILE", help="True labels, to report each method's error.")
 @reading_options.flags()
-@options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="One JSON object.")
-@options.option(
+@_output("--json", "as_json", is_flag=True, help="One JSON object.")
+@_output(
     "-o",
     "--output",
-    section=_OUTPUT,
     metavar="FILE",
     help="The table as CSV, TSV, Parquet or JSON.",
 )

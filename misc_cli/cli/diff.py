@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from misc_cli.evaluate.changes import Changes
 
 SHOWN = 10  # rows of each kind on a screen; --changes has them all
+
+_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc diff yesterday.csv labels.csv
@@ -34,13 +37,12 @@ misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
     metavar="OLD NEW",
     help="Also compare the workers, two files that misc aggregate --workers wrote.",
 )
-@options.option(
+@_output(
     "--changes",
-    section="Output",
     metavar="FILE",
     help="Every change as a row: flipped, new and gone items; workers that fell and rose.",
 )
-@options.option("--json", "as_json", section="Output", is_flag=True, help="Counts, as JSON.")
+@_output("--json", "as_json", is_flag=True, help="Counts, as JSON.")
 @options.option(
     "--fail-if",
     section="Gates",

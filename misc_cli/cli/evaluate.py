@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
 
+_output = partial(options.option, section="Output")
+
 EXAMPLES = """
 misc evaluate labels.csv truth.csv
 misc evaluate labels.csv truth.csv --json | jq .error
@@ -25,11 +28,10 @@ misc aggregate answers.csv --probabilities | misc evaluate - truth.csv
 @click.command(cls=options.Command, examples=EXAMPLES)
 @click.argument("labels")
 @click.argument("truth")
-@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
-@options.option(
+@_output("--json", "as_json", is_flag=True, help="One JSON object.")
+@_output(
     "-o",
     "--output",
-    section="Output",
     metavar="FILE",
     help="Write there instead of to stdout: .json is JSON, .txt the report.",
 )

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SECTION = "Every night"
+_nightly = partial(options.option, section="Every night")
 NEVER = "never"
 SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
@@ -44,44 +45,38 @@ clock = time.time  # what a simulated year replaces
 def flags() -> Callable[[F], F]:
     """The flags of a run among many."""
     return options.apply(
-        options.option(
+        _nightly(
             "--state",
-            section=SECTION,
             metavar="DIR",
             help="Start where the last run with this folder ended: methods and calibration are "
             "kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
         ),
-        options.option(
+        _nightly(
             "--rechoose",
-            section=SECTION,
             type=DurationOr(NEVER),
             metavar="TIME",
             help="How old a choice of methods may get: 30d, 2w, never [default: 30d]. It is also "
             "made anew when the data has clearly moved.",
         ),
-        options.option(
+        _nightly(
             "--keep-settled",
-            section=SECTION,
             is_flag=True,
             help="Items that are settled keep their label until they get new answers.",
         ),
-        options.option(
+        _nightly(
             "--settled",
-            section=SECTION,
             type=Numbers(float, count=2),
             metavar="C,N",
             help="Settled means a confidence from C and at least N answers [default: 0.95,3].",
         ),
-        options.option(
+        _nightly(
             "--workers-prior",
-            section=SECTION,
             metavar="FILE",
             help="What is known of workers, as --workers wrote it, also in another project; for "
             "ds-em, ds-mf, ebcc and one-coin.",
         ),
-        options.option(
+        _nightly(
             "--prior-weight",
-            section=SECTION,
             type=click.FloatRange(min=0.0, min_open=True),
             metavar="N",
             help="Answers per class that it counts for, at most those it rests on [default: 10].",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import click
@@ -40,63 +41,57 @@ def answers_argument() -> Callable[[F], F]:
 
 def methods() -> Callable[[F], F]:
     """Which method, with which parameters."""
-    part = "Method"
+    section = "Method"
+    method = partial(option, section=section)
     aggregators = ", ".join(registry.AGGREGATORS)
     completers = ", ".join([NO_COMPLETER, *registry.COMPLETERS])
     return apply(
-        option(
+        method(
             "--aggregator",
-            section=part,
             default=DEFAULTS.aggregator,
             show_default=True,
             metavar="NAME",
             help=f"auto (hidden answers choose; {BASELINE} if a completer and its rank are given), "
             f"{aggregators}.",
         ),
-        option(
+        method(
             "--fast",
-            section=part,
             is_flag=True,
             help=f"Do not choose: {BASELINE} alone, and no completion.",
         ),
-        option(
+        method(
             "--completer",
-            section=part,
             default=DEFAULTS.completer,
             metavar="NAME",
             help=f"auto ({AUTO_COMPLETER} where hidden answers approve), {completers} "
             "[default: auto with --aggregator auto, else none].",
         ),
-        option(
+        method(
             "--preset",
-            section=part,
             type=click.Choice(list(registry.PRESETS)),
             default=DEFAULTS.preset,
             show_default=True,
             help="Parameters for real data, or those of the paper's figures; flags override both.",
         ),
-        option(
+        method(
             "--seed",
-            section=part,
             type=SEED,
             default=DEFAULTS.seed,
             show_default=True,
             help="Of every random start.",
         ),
-        option(
+        method(
             "--calibrate/--no-calibrate",
-            section=part,
             default=DEFAULTS.calibrate,
             help="Temper confidences by hidden answers, or leave them raw [default: temper].",
         ),
-        option(
+        method(
             "--time-budget",
-            section=part,
             type=Duration(),
             metavar="TIME",
             help="60s, 5m, 1h: an automatic choice uses what it has by then [default: none].",
         ),
-        threads(part),
+        threads(section),
         *(option(f"--{flag}", **shown(row)) for flag, row in method_options().items()),
     )
 
@@ -108,29 +103,26 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 def talking() -> Callable[[F], F]:
     """How much to say on stderr."""
-    part = LAST
+    message = partial(option, section=LAST)
     return apply(
-        option("-q", "--quiet", section=part, is_flag=True, help="No warnings, no summary."),
-        option(
+        message("-q", "--quiet", is_flag=True, help="No warnings, no summary."),
+        message(
             "-v",
             "--verbose",
-            section=part,
             is_flag=True,
             help="The summary, the expected time and every ten seconds where the run is, also if "
             "stderr is no terminal; tracebacks of defects.",
         ),
-        option(
+        message(
             "--log-format",
-            section=part,
             type=click.Choice(logs.FORMATS),
             expose_value=False,
             callback=_remember,
             help="Log with times and, every 10 s, where the run is [default: no log; text with "
             "--log-file].",
         ),
-        option(
+        message(
             "--log-file",
-            section=part,
             metavar="FILE",
             expose_value=False,
             callback=_remember,

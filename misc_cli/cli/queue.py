@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from misc_cli.cli import options, outputs, reading_options
 from misc_cli.cli.job import Job
 
-_OUTPUT = "Output"
+_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc queue answers.csv --budget 200 -o ask_again.csv
@@ -19,17 +20,14 @@ misc queue answers.csv --budget 50 --aggregator ds-em
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
-@options.option(
+@_output(
     "--budget",
-    section=_OUTPUT,
     type=click.IntRange(min=1),
     metavar="N",
     help="How many items at most [default: every item that an answer could help].",
 )
-@options.option("-o", "--output", section=_OUTPUT, metavar="FILE", help="[default: stdout]")
-@options.option(
-    "--gold", section=_OUTPUT, metavar="FILE", help="Items whose label is known: never asked again."
-)
+@_output("-o", "--output", metavar="FILE", help="[default: stdout]")
+@_output("--gold", metavar="FILE", help="Items whose label is known: never asked again.")
 @options.methods()
 @reading_options.flags()
 @options.talking()

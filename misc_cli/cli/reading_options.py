@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import click
@@ -17,165 +18,140 @@ from misc_cli.run.settings import Settings
 
 def flags() -> Callable[[F], F]:
     """The flags, in one section of the help."""
-    part = "Reading"
+    reading = partial(option, section="Reading")
     return apply(
-        option(
-            "--worker-col", section=part, metavar="COL", help="Worker column, name or position."
-        ),
-        option("--item-col", section=part, metavar="COL", help="Item column."),
-        option("--label-col", section=part, metavar="COL", help="Label column."),
-        option(
+        reading("--worker-col", metavar="COL", help="Worker column, name or position."),
+        reading("--item-col", metavar="COL", help="Item column."),
+        reading("--label-col", metavar="COL", help="Label column."),
+        reading(
             "--delimiter",
-            section=part,
             metavar="C",
             help="Character, or comma, tab, semicolon, pipe, space [default: sniffed].",
         ),
-        option(
+        reading(
             "--header/--no-header",
-            section=part,
             default=None,
             help="Whether the first row names the columns [default: sniffed].",
         ),
-        option("--encoding", section=part, metavar="NAME", help="[default: utf-8]"),
-        option(
+        reading("--encoding", metavar="NAME", help="[default: utf-8]"),
+        reading(
             "--format",
-            section=part,
             metavar="NAME",
             help="csv, tsv, json, jsonl or parquet, or a platform's name [default: by content].",
         ),
-        option(
+        reading(
             "--question",
-            section=part,
             metavar="NAME",
             help="Which of several questions in the file to read.",
         ),
-        option(
+        reading(
             "--group-by",
-            section=part,
             metavar="COL",
             help="A question for each value of this column; with --question, that one.",
         ),
-        option(
+        reading(
             "--multi",
-            section=part,
             type=click.Choice(["split", "set"]),
             help="Several choices per answer: a yes/no question for each option, or each set one "
             "class [default: refused].",
         ),
-        option(
+        reading(
             "--wide",
-            section=part,
             is_flag=True,
             default=None,
             help="A row per item, a column per worker [default: where that is certain].",
         ),
-        option(
+        reading(
             "--worker-cols",
-            section=part,
             metavar="PATTERN",
             help="The columns of such a table that are workers, 'rater_*' for instance.",
         ),
-        option(
+        reading(
             "--item-cols",
-            section=part,
             metavar="PATTERN",
             help="A row per worker, a column per item, as forms have it: the columns of items.",
         ),
-        option(
+        reading(
             "--worker-from",
-            section=part,
             type=click.Choice(["filename", "folder"]),
             help="One file per worker, called by its file's name or by its folder's.",
         ),
-        option(
+        reading(
             "--where",
-            section=part,
             metavar="COND",
             multiple=True,
             help="Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. Repeatable.",
         ),
-        option("--since", section=part, metavar="TIME", help="Only answers from then on."),
-        option("--until", section=part, metavar="TIME", help="Only answers up to then."),
-        option("--time-col", section=part, metavar="COL", help="The column of times for these."),
-        option(
+        reading("--since", metavar="TIME", help="Only answers from then on."),
+        reading("--until", metavar="TIME", help="Only answers up to then."),
+        reading("--time-col", metavar="COL", help="The column of times for these."),
+        reading(
             "--no-answer",
-            section=part,
             metavar="A,B",
             help="Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
         ),
-        option(
+        reading(
             "--fold-case",
-            section=part,
             is_flag=True,
             default=None,
             help="Labels that differ only in case and spaces are one.",
         ),
-        option(
+        reading(
             "--rename",
-            section=part,
             metavar="OLD=NEW",
             multiple=True,
             help="Call a label by another name. Repeatable.",
         ),
-        option(
+        reading(
             "--skip-empty-files",
-            section=part,
             is_flag=True,
             default=None,
             help="Pass over files without answers.",
         ),
-        option(
+        reading(
             "--allow-odd",
-            section=part,
             is_flag=True,
             default=None,
             help="Read also what is likely read wrong.",
         ),
-        option(
+        reading(
             "--query",
-            section=part,
             metavar="SQL",
             help="What to select from sqlite:///…, postgresql://… or a DuckDB file.",
         ),
-        option("--sheet", section=part, metavar="NAME", help="Which sheet of an .xlsx workbook."),
-        option(
+        reading("--sheet", metavar="NAME", help="Which sheet of an .xlsx workbook."),
+        reading(
             "--max-download",
-            section=part,
             type=Size(),
             metavar="SIZE",
             help="500M, 2G: the most one address, query or workbook may bring [default: 1G].",
         ),
-        option(
+        reading(
             "--max-input",
-            section=part,
             type=Size(),
             metavar="SIZE",
             help="The most that a pipe or a packed file may bring, unpacked [default: 2G].",
         ),
-        option(
+        reading(
             "--quotes-span-lines",
-            section=part,
             is_flag=True,
             default=None,
             help="Quoted cells may hold any number of lines, even such as look like rows.",
         ),
-        option(
+        reading(
             "--net-timeout",
-            section=part,
             type=Duration(),
             metavar="TIME",
             help="How long a connection may stall [default: 30s].",
         ),
-        option(
+        reading(
             "--duplicates",
-            section=part,
             type=click.Choice(DUPLICATES),
             help="Which answer counts when a worker contradicts itself on an item "
             f"[default: {Settings().duplicates_rule}, with a warning].",
         ),
-        option(
+        reading(
             "--class-order",
-            section=part,
             type=Names(),
             metavar="A,B,C",
             help="Order of the classes [default: numeric if all are numbers, else alphabetical].",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 TOP = 20
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "alike", "reason")
-_OUTPUT = "Output"
+_output = partial(options.option, section="Output")
 
 
 WORKERS = """
@@ -37,20 +38,18 @@ def parameters(first: str) -> Callable[[F], F]:
     """The arguments and options of a command whose table has the `first` rows on top."""
     return options.apply(
         reporting.sources_argument(),
-        options.option(
+        _output(
             "--sort",
-            section=_OUTPUT,
             metavar="COL",
             help=f"By this column; -COL from the largest down [default: {first} first].",
         ),
-        options.option(
+        _output(
             "--top",
-            section=_OUTPUT,
             type=COUNT,
             metavar="N",
             help=f"So many rows [default: {TOP}; all of them with --json].",
         ),
-        options.option("--json", "as_json", section=_OUTPUT, is_flag=True, help="As JSON."),
+        _output("--json", "as_json", is_flag=True, help="As JSON."),
         reporting.source_options(),
     )
 

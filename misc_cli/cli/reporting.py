@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 AGGREGATE = "aggregate"
 PAGE, WORKBOOK = ".html", ".xlsx"
-_KNOWN = "Known labels"
+_known = partial(options.option, section="Known labels")
 
 
 def sources_argument() -> Callable[[F], F]:
@@ -34,15 +35,13 @@ def source_options() -> Callable[[F], F]:
     """How to make the report: the options of a run, which a finished run has behind it."""
     return options.apply(
         anonymize(),
-        options.option(
+        _known(
             "--gold",
-            section=_KNOWN,
             metavar="FILE",
             help="Items whose label is known (item,label): they teach the rest.",
         ),
-        options.option(
+        _known(
             "--truth",
-            section=_KNOWN,
             metavar="FILE",
             help="True labels (item,label) to judge the result by.",
         ),

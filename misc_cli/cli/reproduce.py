@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,9 @@ NEEDED_BY = {
 OF_THE_TABLE = ("completers", "fresh", "auto", "search")
 
 EXPERIMENTS = ("sparse-noisy",)
-_CELLS = "Which cells"
-_OUTPUT = "Output"
-_EXPERIMENT = "The experiment"
+_cells = partial(options.option, section="Which cells")
+_output = partial(options.option, section="Output")
+_experiment = partial(options.option, section="The experiment")
 
 EXAMPLES = """
 misc datasets fetch && misc reproduce
@@ -41,75 +42,61 @@ misc reproduce --experiment sparse-noisy --plot figure.svg --markdown
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.option(
-    "--datasets", section=_CELLS, type=options.Names(), metavar="A,B", help="[default: all six]"
-)
-@options.option(
+@_cells("--datasets", type=options.Names(), metavar="A,B", help="[default: all six]")
+@_cells(
     "--completers",
-    section=_CELLS,
     type=options.Names(),
     metavar="A,B",
     help="none is the pure row [default: all].",
 )
-@options.option(
-    "--aggregators", section=_CELLS, type=options.Names(), metavar="A,B", help="[default: all]"
-)
-@options.option(
+@_cells("--aggregators", type=options.Names(), metavar="A,B", help="[default: all]")
+@_cells(
     "--from",
     "folder",
-    section=_CELLS,
     metavar="DIR",
     help="A folder that has the datasets [default: MISC_DATA_DIR, or what was fetched].",
 )
-@options.option(
-    "--fresh", section=_CELLS, is_flag=True, help="Do cells again that are done already."
-)
-@options.option(
+@_cells("--fresh", is_flag=True, help="Do cells again that are done already.")
+@_cells(
     "--auto",
-    section=_CELLS,
     is_flag=True,
     help="Also run every mixed cell with what hidden answers choose, as a user without truth must.",
 )
-@options.option(
+@_cells(
     "--search",
-    section=_CELLS,
     is_flag=True,
     help="Search tucker's settings anew, with the truth, instead of using those we ship (slow).",
 )
-@options.option(
+@_cells(
     "--trials",
-    section=_CELLS,
     type=COUNT,
     default=250,
     show_default=True,
     help="Of --search, per cell at most.",
 )
-@options.option("--seed", section=_CELLS, type=SEED, default=0, help="Of --search [default: 0].")
-@options.option(
+@_cells("--seed", type=SEED, default=0, help="Of --search [default: 0].")
+@_experiment(
     "--experiment",
-    section=_EXPERIMENT,
     type=click.Choice(EXPERIMENTS),
     help="Section 5.4 on rte instead of the table: answers removed, noise added.",
 )
-@options.option(
+@_experiment(
     "--noise",
-    section=_EXPERIMENT,
     type=options.Names(),
     metavar="A,B",
     help="spread, workers, casual: whose answers go wrong [default: each in turn].",
 )
-@options.option(
+@_experiment(
     "--seeds",
-    section=_EXPERIMENT,
     type=COUNT,
     default=5,
     show_default=True,
     help="How many times over.",
 )
-@options.option("--plot", section=_EXPERIMENT, metavar="FILE.svg", help="Draw it.")
-@options.option("-o", "--output", section=_OUTPUT, metavar="FILE", help="Also as CSV, a row each.")
-@options.option("--markdown", section=_OUTPUT, is_flag=True, help="Tables for a page.")
-@options.threads(_OUTPUT)
+@_experiment("--plot", metavar="FILE.svg", help="Draw it.")
+@_output("-o", "--output", metavar="FILE", help="Also as CSV, a row each.")
+@_output("--markdown", is_flag=True, help="Tables for a page.")
+@options.threads("Output")
 @options.talking()
 def command(**parameters: Any) -> None:
     """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.

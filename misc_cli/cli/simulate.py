@@ -12,8 +12,8 @@ from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.cli.parameters import Names
 from misc_cli.errors import ConfigError
 
-_CROWD = "Crowd"
-_OUTPUT = "Output"
+_crowd = partial(options.option, section="Crowd")
+_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc simulate -o answers.csv --truth truth.csv
@@ -35,64 +35,56 @@ def _mix(text: str | None) -> dict[str, float] | None:
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.option("--workers", section=_CROWD, type=COUNT, metavar="N", help="[default: 100]")
-@options.option("--items", section=_CROWD, type=COUNT, metavar="N", help="[default: 1000]")
-@options.option("--classes", section=_CROWD, type=COUNT, metavar="N", help="[default: 4]")
-@options.option(
+@_crowd("--workers", type=COUNT, metavar="N", help="[default: 100]")
+@_crowd("--items", type=COUNT, metavar="N", help="[default: 1000]")
+@_crowd("--classes", type=COUNT, metavar="N", help="[default: 4]")
+@_crowd(
     "--class-names",
-    section=_CROWD,
     type=Names(),
     metavar="A,B,…",
     help="Their names, instead of a number of them.",
 )
-@options.option(
+@_crowd(
     "--answers-per-item",
-    section=_CROWD,
     type=float,
     default=5.0,
     show_default=True,
     metavar="X",
     help="On average, each by another worker.",
 )
-@options.option(
+@_crowd(
     "--accuracy",
-    section=_CROWD,
     type=float,
     default=0.7,
     show_default=True,
     metavar="X",
     help="Of honest workers.",
 )
-@options.option(
+@_crowd(
     "--mix",
-    section=_CROWD,
     metavar="KIND=SHARE,…",
     help="Kinds of workers: experts, honest, biased, spammers, adversaries "
     "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05]; also constants, who always say the same, "
     "beginners, two thirds as far above chance as the honest, and copiers of honest workers.",
 )
-@options.option(
+@_crowd(
     "--activity-skew",
-    section=_CROWD,
     type=float,
     default=1.0,
     show_default=True,
     metavar="X",
     help="How unevenly workers share the work; 0 is evenly.",
 )
-@options.option(
+@_crowd(
     "--groups",
-    section=_CROWD,
     type=COUNT,
     metavar="N",
     help="Workers of N groups, each with one confusion matrix for all its members: the structure "
     "that completion exists for [default: each worker has its own].",
 )
-@options.option("--seed", section=_CROWD, type=SEED, metavar="N", help="[default: 0]")
-@options.option(
-    "-o", "--output", section=_OUTPUT, metavar="FILE", help="Answers [default: stdout]."
-)
-@options.option("--truth", section=_OUTPUT, metavar="FILE", help="The true label of every item.")
+@_crowd("--seed", type=SEED, metavar="N", help="[default: 0]")
+@_output("-o", "--output", metavar="FILE", help="Answers [default: stdout].")
+@_output("--truth", metavar="FILE", help="The true label of every item.")
 def command(**parameters: Any) -> None:
     """Make up a crowd and its answers, with the truth, to try things on.
 
