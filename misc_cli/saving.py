@@ -72,7 +72,7 @@ def writers_of(
     labels = label_columns(outcome, probabilities=probabilities, item_details=item_details)
 
     def table(columns: Mapping[str, Any], kind: str, stream: BinaryIO) -> None:
-        write_table(columns, stream, *([places[kind].name] if kind in places else []))
+        write_table(columns, stream, places[kind].name if kind in places else "")
 
     return {
         "labels": lambda stream: table(labels, "labels", stream),

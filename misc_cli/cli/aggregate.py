@@ -156,7 +156,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.io.write import check_writable
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     for name, owner in scaled.OWNERS.items():
         if parameters[name] is not None:
             raise ConfigError(f"--{name} is for --engine {owner}")

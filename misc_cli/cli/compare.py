@@ -90,15 +90,17 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.core.parallel import thread_limit
     from misc_cli.io.known import read_known
     from misc_cli.io.read import read_answer_columns
+    from misc_cli.io.source import check_stdin_once
     from misc_cli.io.write import TABLES, check_writable
     from misc_cli.run.pipeline import encoded
     from misc_cli.select.compare import compare
 
-    console = Console(quiet=parameters["quiet"], verbose=parameters["verbose"])
+    console = Console.of(parameters)
     as_json = parameters["as_json"]
     output = outputs.output_file(parameters["output"], *([] if as_json else TABLES), ".json")
     places = [] if output is None else [output]
     known = [parameters["truth"]] if parameters["truth"] else []
+    check_stdin_once([*answers, *known])
     check_writable(places, [*answers, *known])
     reading = reading_options.read_options_from(parameters)
     with console.watching(), thread_limit(parameters["threads"]):
@@ -155,15 +157,10 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
     import pyarrow as pa
 
     from misc_cli.cli.console import print_tables
-    from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, content, write_all
 
     if as_json or (place is not None and place.suffix.lower() == ".json"):
         data = outputs.json_bytes(methods=[asdict(standing) for standing in standings])
-        if place is not None:
-            write_all([Output(place, content(data))])
-        else:
-            outputs.write_stdout(data)
+        outputs.write_bytes(data, place)
     elif place is not None:
         rows = [asdict(standing) for standing in standings]
         table: dict[str, Any] = {
@@ -173,7 +170,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
             for name in (rows[0] if rows else {})
             if not (name == "error" and all(row["error"] is None for row in rows))
         }
-        write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
+        outputs.write_columns(table, place)
     else:
         print_tables([_table(standings)])
 

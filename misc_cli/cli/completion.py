@@ -28,4 +28,4 @@ def command(context: click.Context, shell: str) -> None:
     completion = found(context.find_root().command, {}, "misc", VARIABLE)
     # not .source(): for bash that starts one to ask its version, and ours may be another machine's
     script = completion.source_template % completion.source_vars()
-    outputs.write_stdout(script.encode())
+    outputs.write_bytes(script.encode())

@@ -43,6 +43,11 @@ class Console:
         self.pace = logs.Pace()
         self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
 
+    @classmethod
+    def of(cls, parameters: dict[str, Any]) -> Console:
+        """Takes its own out of a command's parameters."""
+        return cls(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+
     def warn(self, text: str) -> None:
         """Say it once, and keep it for run.json."""
         line = printable(" ".join(text.split()))

@@ -50,7 +50,7 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
             }
             for name, known in datasets.registry().items()
         ]
-        outputs.write_stdout(outputs.json_bytes(datasets=entries))
+        outputs.write_bytes(outputs.json_bytes(datasets=entries))
         return
     rows = [
         (name, known.about, str(found[name] or "–"), *(f"{getattr(known, c):,}" for c in counts))

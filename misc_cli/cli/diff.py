@@ -67,9 +67,9 @@ def command(
     from misc_cli.cli.console import Console, print_tables
     from misc_cli.evaluate.changes import change_columns, compare
     from misc_cli.io.labels import read_labels
-    from misc_cli.io.render import write_table
+    from misc_cli.io.source import check_stdin_once
     from misc_cli.io.worker_table import read_workers
-    from misc_cli.io.write import Output, check_writable, write_all
+    from misc_cli.io.write import check_writable
 
     gates = [parse_gate(text) for text in fail_if]
     for gate in gates:
@@ -78,8 +78,7 @@ def command(
         if gate.metric == "worker-drop" and workers is None:
             raise ConfigError("--fail-if worker-drop needs --workers OLD NEW")
     inputs = [old, new, *(workers or ())]
-    if inputs.count("-") > 1:
-        raise ConfigError("standard input (-) can be read only once")
+    check_stdin_once(inputs)
     if changes == "-":
         raise ConfigError("--changes -: stdout is for the summary; name a file")
     place = outputs.output_file(changes) if changes is not None else None
@@ -88,10 +87,9 @@ def command(
         tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
         found = compare(read_labels(old), read_labels(new), tables)
     if place is not None:
-        columns = change_columns(found)
-        write_all([Output(place, lambda stream: write_table(columns, stream, place.name))])
+        outputs.write_columns(change_columns(found), place)
     if as_json:
-        outputs.write_stdout(outputs.json_bytes(**found.to_json()))
+        outputs.write_bytes(outputs.json_bytes(**found.to_json()))
     else:
         print_tables(summary(found))
     refuse(holding(gates, found.figures), found.figures, "compared")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
@@ -47,10 +46,10 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     from misc_cli.evaluate.evaluation import evaluate
     from misc_cli.io.known import read_known
     from misc_cli.io.labels import read_labels
-    from misc_cli.io.write import Output, check_writable, content, write_all
+    from misc_cli.io.source import check_stdin_once
+    from misc_cli.io.write import check_writable
 
-    if labels == truth == "-":
-        raise ConfigError("standard input (-) can be read only once")
+    check_stdin_once([labels, truth])
     place = outputs.output_file(output, ".json", *([] if as_json else [".txt"]))
     check_writable([] if place is None else [place], [labels, truth])
     with Console().watching():
@@ -59,10 +58,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
         data = outputs.json_bytes(**found.to_json())
     else:
         data = plain(tables(found)).encode()
-    if place is not None:
-        write_all([Output(place, content(data))])
-    elif as_json:
-        outputs.write_stdout(data)
+    if place is not None or as_json:
+        outputs.write_bytes(data, place)
     else:
         print_tables(tables(found))
 

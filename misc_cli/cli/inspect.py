@@ -39,7 +39,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.cli.console import Console, print_tables
     from misc_cli.io.inspection import inspect_files
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     reading = reading_options.read_options_from(parameters)
     with console.watching():
         files, questions = inspect_files(answers, reading)
@@ -51,7 +51,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
             for question, figures in zip(questions, numbers, strict=True)
         ]
         facts = [asdict(file) for file in files]
-        outputs.write_stdout(outputs.json_bytes(files=facts, questions=told, command=advice))
+        outputs.write_bytes(outputs.json_bytes(files=facts, questions=told, command=advice))
         return
     tables = [_file_table(file) for file in files]
     for question, figures in zip(questions, numbers, strict=True):

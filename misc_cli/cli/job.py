@@ -37,6 +37,7 @@ class Job:
     @classmethod
     def of(cls, sources: tuple[str, ...], parameters: dict[str, Any]) -> Job:
         """Takes its own out of a command's parameters."""
+        from misc_cli.io.source import check_stdin_once
         from misc_cli.run.settings import build
 
         known = {
@@ -45,8 +46,7 @@ class Job:
         carried = known.get("gold") == AUTO
         if carried:
             del known["gold"]
-        if [*sources, *known.values()].count("-") > 1:
-            raise ConfigError("standard input (-) can be read only once")
+        check_stdin_once([*sources, *known.values()])
         methods = build(options.settings_from(parameters))
         return cls(sources, methods, reading_options.read_options_from(parameters), known, carried)
 

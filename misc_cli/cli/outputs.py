@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from misc_cli.errors import ConfigError
 from misc_cli.version import SCHEMA
@@ -35,11 +36,28 @@ def companion(flag: str, given: str | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def write_stdout(data: bytes) -> None:
-    """Data is UTF-8 whatever the locale of the terminal."""
-    from misc_cli.io.write import content, to_stdout
+def write_bytes(data: bytes, place: Path | None = None) -> None:
+    """To the file, whole or not at all, or to stdout: as it is, whatever the terminal's locale."""
+    from misc_cli.io.write import content
 
-    to_stdout(content(data))
+    _write(content(data), place)
+
+
+def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
+    """A table, in the format that the file's name says; CSV on stdout."""
+    from misc_cli.io.render import write_table
+
+    name = "" if place is None else place.name
+    _write(lambda stream: write_table(columns, stream, name), place)
+
+
+def _write(write: Callable[[BinaryIO], None], place: Path | None) -> None:
+    from misc_cli.io.write import Output, to_stdout, write_all
+
+    if place is None:
+        to_stdout(write)
+    else:
+        write_all([Output(place, write)])
 
 
 def json_bytes(**value: Any) -> bytes:

@@ -39,11 +39,10 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     on which no answer will settle anything is not worth asking about.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, check_writable, to_stdout, write_all
+    from misc_cli.io.write import check_writable
     from misc_cli.run.tables import queue_columns
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     place = outputs.output_file(parameters["output"])
     job = Job.of(answers, parameters)
     check_writable([] if place is None else [place], job.files)
@@ -51,8 +50,4 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         materials = job.read()
         reading_options.with_workers(materials.read)
         outcome = job.run(console, materials).outcome
-    table = queue_columns(outcome, parameters["budget"])
-    if place is not None:
-        write_all([Output(place, lambda stream: write_table(table, stream, place.name))])
-    else:
-        to_stdout(lambda stream: write_table(table, stream))
+    outputs.write_columns(queue_columns(outcome, parameters["budget"]), place)

@@ -37,16 +37,13 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     shows what that found, without running it again. The page needs no network: send it, print it.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.io.write import Output, content, write_all
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     place = None if parameters["output"] == "-" else Path(parameters["output"])
     if place is not None:
         reporting.check_report_name(place)
     report = reporting.report_from(sources, parameters, console, [place] if place else [])
     made = reporting.report_bytes(report, place or Path(DEFAULT))
-    if place is None:
-        outputs.write_stdout(made)
-        return
-    write_all([Output(place, content(made))])
-    console.summary([("written", f"{place}, {len(made) / 1e6:.1f} MB")])
+    outputs.write_bytes(made, place)
+    if place is not None:
+        console.summary([("written", f"{place}, {len(made) / 1e6:.1f} MB")])

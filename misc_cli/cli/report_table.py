@@ -80,7 +80,7 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
     """Print the frame `name` of the report on these sources."""
     from misc_cli.cli.console import Console, print_tables
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     report = reporting.report_from(sources, parameters, console, [])
     frame = report.frames.get(name)
     if frame is None:
@@ -90,7 +90,7 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
     top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
     frame = frame.head(top)
     if parameters["as_json"]:
-        outputs.write_stdout(outputs.json_bytes(**{name: _records(frame)}))
+        outputs.write_bytes(outputs.json_bytes(**{name: _records(frame)}))
         return
     for said in report.missing:
         console.warn(said)

@@ -109,7 +109,7 @@ def command(**parameters: Any) -> None:
     from misc_cli.core.parallel import thread_limit
     from misc_cli.io.write import check_writable
 
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     plot = None if parameters["plot"] is None else Path(parameters["plot"])
     output = outputs.output_file(parameters["output"])
     parameters |= {"plot": plot, "output": output}
@@ -165,7 +165,6 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
 
 
 def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli.io.write import Output, content, write_all
     from misc_cli.paper import datasets, experiment, plot, reproduce, sparse_noisy
 
     names = parameters["datasets"] or ("rte",)
@@ -189,7 +188,7 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
         )
     if parameters["plot"] is not None:
         drawing = plot.line_chart(sparse_noisy.panels(points))
-        write_all([Output(parameters["plot"], content(drawing.encode()))])
+        outputs.write_bytes(drawing.encode(), parameters["plot"])
     _finish(
         parameters,
         reproduce_tables.of_points(points),
@@ -200,12 +199,9 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
 def _finish(parameters: dict[str, Any], tables: list[Table], columns: dict[str, Any]) -> None:
     from misc_cli.cli.console import print_tables
     from misc_cli.cli.text_table import markdown
-    from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, write_all
 
-    path = parameters["output"]
-    if path is not None:
-        write_all([Output(path, lambda stream: write_table(columns, stream, path.name))])
+    if parameters["output"] is not None:
+        outputs.write_columns(columns, parameters["output"])
     if parameters["markdown"]:
         click.echo(markdown(tables), nl=False)
     else:

@@ -41,7 +41,6 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.io.places import check_writable
-    from misc_cli.io.write import Output, content, write_all
     from misc_cli.saving import beside
 
     record = _read(run)
@@ -63,10 +62,7 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
         data = made.read_bytes()
         again = json.loads(beside(made)["run"].read_bytes())
     same = next(f for f in again["files"] if f["name"] == "labels")["sha256"] == labels["sha256"]
-    if place is not None:
-        write_all([Output(place, content(data))])
-    else:
-        outputs.write_stdout(data)
+    outputs.write_bytes(data, place)
     if same:
         console.say("the labels are those of the record, byte for byte")
     else:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -54,7 +54,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
 
     engine_name = parameters.pop("engine")
     _refuse_flags(engine_name, parameters)
-    console = Console(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    console = Console.of(parameters)
     settings = options.settings_from(parameters)
     reading = reading_options.read_options_from(parameters)
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
@@ -137,15 +137,10 @@ def _engine(
         opening = cluster.opened(
             pieces, scheduler=parameters["scheduler"], say=console.note, **common
         )
-    with watch.stage("read"):
-        engine = opening.__enter__()
-    try:
+    with ExitStack() as stack:
+        with watch.stage("read"):
+            engine = stack.enter_context(opening)
         yield engine
-    except BaseException:
-        if not opening.__exit__(*sys.exc_info()):
-            raise
-    else:
-        opening.__exit__(None, None, None)
 
 
 def _record(

@@ -43,7 +43,7 @@ def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> Non
     for name, guess in config.unknown_variables(root):
         console.warn(f"the variable {name} sets nothing{guess}")
     if as_json:
-        outputs.write_stdout(outputs.json_bytes(settings=rows))
+        outputs.write_bytes(outputs.json_bytes(settings=rows))
         return
     shown = [(row["command"], row["setting"], _text(row["value"]), row["from"]) for row in rows]
     title = f"Settings, file: {file.name or 'none'}"

@@ -31,7 +31,7 @@ def command(run_files: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
         whole = all(member.state == WHOLE for member in found)
-        outputs.write_stdout(outputs.json_bytes(whole=whole, files=rows))
+        outputs.write_bytes(outputs.json_bytes(whole=whole, files=rows))
     wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if wrong:
         raise NotWhole(f"not a whole set: {'; '.join(wrong)}")

@@ -31,7 +31,7 @@ from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.io.results import FileInfo, Part, ReadResult, Rejects, result_of
 from misc_cli.io.shapes import read_shape
-from misc_cli.io.source import Source, open_source
+from misc_cli.io.source import Source, check_stdin_once, open_source
 
 if TYPE_CHECKING:
     from misc_cli.io.remembered import Memory
@@ -106,8 +106,7 @@ def files_of(sources: Sequence[str]) -> list[str]:
     """Every file that is meant; `-` is standard input."""
     if not sources:
         raise ConfigError("no input; name a file of answers, or - for standard input")
-    if list(sources).count("-") > 1:
-        raise ConfigError("standard input (-) can be read only once")
+    check_stdin_once(sources)
     return expand(sources)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,12 @@ STDIN = "-"
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 
 _PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+
+
+def check_stdin_once(sources: Iterable[str]) -> None:
+    """A second reader of standard input would find it empty."""
+    if list(sources).count(STDIN) > 1:
+        raise ConfigError("standard input (-) can be read only once")
 
 
 @dataclass(frozen=True)

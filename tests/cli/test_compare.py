@@ -75,6 +75,12 @@ def test_an_unknown_method_is_one_line_and_code_2(capsys: pytest.CaptureFixture[
     assert "nonesuch" in said
 
 
+def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Truth read from the same pipe would be called an empty file."""
+    assert run(["compare", "-", "--truth", "-"]) == 2
+    assert "standard input (-) can be read only once" in capsys.readouterr().err
+
+
 def test_the_queue_lists_the_most_useful_items_first() -> None:
     assert run(["queue", "answers.csv", "--aggregator", "ds-em", "-o", "all.csv"]) == 0
     words = ["--aggregator", "ds-em", "--budget", "7", "-o", "few.csv"]
