@@ -6,8 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -76,7 +76,10 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             "gold": labels.get("gold"),
             "name": job.names_of(answers),
         }
-        with _engine(engine_name, pieces, parameters, common, watch, console) as engine:
+        with ExitStack() as stack:
+            with watch.stage("read"):
+                opening = _engine(engine_name, pieces, parameters, common, console)
+                engine = stack.enter_context(opening)
             target.check(engine)
             outcome, holder = job.run(
                 engine, settings, methods, console.on_iteration, watch, labels.get("truth")
@@ -117,30 +120,21 @@ def _refuse_gates(engine: str, gates: Sequence[Gate], figures: Mapping[str, Any]
             )
 
 
-@contextmanager
 def _engine(
     name: str,
     pieces: list[Any],
     parameters: Mapping[str, Any],
     common: dict[str, Any],
-    watch: Any,
     console: Any,
-) -> Iterator[SpreadEngine]:
-    opening: AbstractContextManager[SpreadEngine]
+) -> AbstractContextManager[SpreadEngine]:
+    """Not entered yet: reading happens then."""
     if name == "disk":
         from misc_cli.scale import disk
 
-        opening = disk.opened(pieces, spill=parameters["spill"], **common)
-    else:
-        from misc_cli.scale import cluster
+        return disk.opened(pieces, spill=parameters["spill"], **common)
+    from misc_cli.scale import cluster
 
-        opening = cluster.opened(
-            pieces, scheduler=parameters["scheduler"], say=console.note, **common
-        )
-    with ExitStack() as stack:
-        with watch.stage("read"):
-            engine = stack.enter_context(opening)
-        yield engine
+    return cluster.opened(pieces, scheduler=parameters["scheduler"], say=console.note, **common)
 
 
 def _record(
