@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.gates import Gate, holding, parse_gates, refuse
+from misc_cli.cli.gates import CHANGES, Gate, holding, parse_gates, refuse
 from misc_cli.cli.method_options import method_options
 from misc_cli.errors import ConfigError, InputError
 
@@ -58,6 +58,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     settings = options.settings_from(parameters)
     reading = reading_options.read_options_from(parameters)
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
+    _refuse_gates(engine_name, gates)
     methods = build(settings)
     job.check(engine_name, settings, methods)
     files = {name: parameters[name] for name in ("gold", "truth") if parameters[name] is not None}
@@ -86,13 +87,14 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             )
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
-            _refuse_gates(engine_name, gates, outcome.figures)
             tripped = holding(gates, outcome.figures)
             record = _record(outcome, holder.inputs, known, console.warnings)
             record["engine"] = {"name": engine_name, **holder.facts()}
             with watch.stage("write"):
                 target.write(holder, outcome, record)
-        console.summary(summary(outcome, target.places))
+            at_terminal = console.terminal and not console.quiet
+            rows = summary(outcome, target.places, closely=at_terminal)
+        console.summary(rows)
         refuse(tripped, outcome.figures, "done and written")
 
 
@@ -110,13 +112,13 @@ def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
             raise ConfigError(f"--{name} is for --engine {owner}")
 
 
-def _refuse_gates(engine: str, gates: Sequence[Gate], figures: Mapping[str, Any]) -> None:
-    """A figure that the engine does not make."""
+def _refuse_gates(engine: str, gates: Sequence[Gate]) -> None:
+    """Those that compare with earlier labels."""
     for gate in gates:
-        if gate.metric not in figures and gate.metric != "error":
+        if gate.metric in CHANGES:
             raise ConfigError(
-                f"--fail-if {gate.text}: with so many answers, or a method that is named, "
-                f"--engine {engine} has no {gate.metric}; --engine local has"
+                f"--fail-if {gate.text} is for --engine local, not {engine}: use misc diff, which "
+                "has it too"
             )
 
 

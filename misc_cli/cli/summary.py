@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,7 @@ def summary(
         )
     if places:
         rows.append(("written", ", ".join(str(path) for path in places.values())))
-    if closely and "effective-votes" in figures:  # no machine of a cluster sees all answers
+    if closely:
         rows.append(("agree", _agreement(outcome)))
         rows.append(("sure", _histogram(outcome)))
         rows.append(("look at", _look_at(outcome)))
@@ -96,14 +97,13 @@ def _agreement(outcome: Outcome) -> str:
 
 def _histogram(outcome: Outcome) -> str:
     """How many items are how sure, ten bars from 0 to 1."""
-    import numpy as np
+    from misc_cli.run.figures import CountSure
 
-    confidence = outcome.decision.confidence
-    counts, _ = np.histogram(confidence, bins=10, range=(0.0, 1.0))
+    *counts, below = outcome.engine.sweep(CountSure(UNSURE)).tolist()
     # an empty bar is a dot: the lowest of the others still has some items
-    heights = np.ceil(counts / max(int(counts.max()), 1) * len(BARS)).astype(int)
+    heights = [ceil(count / max(counts) * len(BARS)) for count in counts]
     bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)
-    unsure = 100.0 * float((confidence < UNSURE).mean())
+    unsure = 100.0 * below / outcome.labels.n_items
     return f"0 {bars} 1, {unsure:.0f} % of items below {UNSURE:g}"
 
 

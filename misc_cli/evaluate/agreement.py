@@ -68,6 +68,22 @@ def pairwise_agreement(votes: Votes) -> float:
     return float(_agreements(_group_sums(votes, None, 1, False, None))[0])
 
 
+def agreement_sums(totals: Floats) -> Floats:
+    """What alpha (nominal) and pairwise agreement of some items are made of, (4 + n_classes,).
+
+    totals  (n_items, n_classes) votes of each class. The sums of blocks of items add up to those of
+    all, which `of_sums` takes.
+    """
+    sums: Floats = _by_item(totals, None)[0].sum(axis=0)
+    return sums
+
+
+def of_sums(sums: Floats) -> tuple[float, float]:
+    """Alpha and pairwise agreement, as above, from `agreement_sums` of all items."""
+    all_items = _Sums(sums[None, :], None)
+    return float(_alphas(all_items)[0]), float(_agreements(all_items)[0])
+
+
 def fleiss_kappa(votes: Votes) -> float:
     """Pairwise agreement beyond chance, for any number of answers per item (Fleiss 1971).
 
@@ -202,29 +218,34 @@ def _sum_by_group(
     """The table of `_Sums`, block of items by block."""
 
     def kernel(rows: slice) -> Floats:
-        totals = votes.class_totals(rows)
-        answers = totals.sum(axis=1)
-        paired = answers >= 2
-        totals, answers = totals[paired], answers[paired]
-        differ = answers**2 - (totals**2).sum(axis=1)
-        agreeing = 1.0 - differ / (answers * (answers - 1.0))
-        if values is not None:
-            differ = 2.0 * (answers * (totals @ values**2) - (totals @ values) ** 2)
-        own = np.column_stack(
-            [answers, differ / (answers - 1.0), np.ones(len(answers)), agreeing, totals]
-        )
+        own, paired = _by_item(votes.class_totals(rows), values)
         if group is None:
             one: Floats = own.sum(axis=0, keepdims=True)
             return one
         of = group[rows][paired]
         members = sp.csr_array((np.ones(len(of)), (of, np.arange(len(of)))), (n_groups, len(of)))
-        summed: Floats = members @ own
-        return summed
+        return np.asarray(members @ own)
 
     table = np.zeros((n_groups, 4 + votes.n_classes))
     for partial in map_in_order(kernel, votes.blocks):
         table += partial
     return table
+
+
+def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The table of `_Sums`, a row for each item with two answers, and which items these are.
+
+    totals  (n_items, n_classes) votes of each class
+    """
+    answers = totals.sum(axis=1)
+    paired = answers >= 2
+    totals, answers = totals[paired], answers[paired]
+    differ = answers**2 - (totals**2).sum(axis=1)
+    agreeing = 1.0 - differ / (answers * (answers - 1.0))
+    if values is not None:
+        differ = 2.0 * (answers * (totals @ values**2) - (totals @ values) ** 2)
+    columns = [answers, differ / (answers - 1.0), np.ones(len(answers)), agreeing, totals]
+    return np.column_stack(columns), paired
 
 
 def _mid_ranks(sizes: Floats) -> Floats:

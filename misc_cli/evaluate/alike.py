@@ -266,35 +266,23 @@ def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
     return np.where(seen > mean, np.exp(-shared * divergence), 1.0)
 
 
-def answer_weights(votes: Votes, likeness: sp.csr_array) -> Floats:
-    """How much each answer counts beside those of like workers on its item, (n_votes,), at most 1.
+def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) -> Floats:
+    """How much each answer of a block counts beside those of like workers on its item, (n_votes,).
 
     1 / (1 + Σ_v ρ_wv) over the others who answered the item: m copies of a worker count 1/m each,
     one in all, and whoever is like nobody counts whole. In the order of the votes.
     """
-    parts = []
-    for rows in votes.blocks:
-        block = votes.block(rows)
-        worker = block.indices // votes.n_classes
-        shape = (block.shape[0], votes.n_workers)
-        who = sp.csr_array((np.ones(len(worker)), worker, block.indptr), shape=shape)
-        company = (who @ likeness).tocsr()
-        company.sort_indices()
-        row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(block.indptr))
-        company_row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(company.indptr))
-        width = np.int64(votes.n_workers)
-        met = _aligned(row * width + worker, company_row * width + company.indices, company.data)
-        parts.append(1.0 / (1.0 + met))
-    return np.concatenate(parts)
-
-
-def effective_votes(votes: Votes, weights: Floats) -> Floats:
-    """The sum of the weights of each item's answers, (n_items,)."""
-    sizes = np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
-    edges = np.concatenate([[0.0], np.cumsum(weights)])
-    ends = np.cumsum(sizes)
-    counted: Floats = edges[ends] - edges[ends - sizes]
-    return counted
+    worker = block.indices // n_classes
+    shape = (block.shape[0], likeness.shape[0])
+    who = sp.csr_array((np.ones(len(worker)), worker, block.indptr), shape=shape)
+    company = (who @ likeness).tocsr()
+    company.sort_indices()
+    row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(block.indptr))
+    company_row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(company.indptr))
+    width = np.int64(shape[1])
+    met = _aligned(row * width + worker, company_row * width + company.indices, company.data)
+    weights: Floats = 1.0 / (1.0 + met)
+    return weights
 
 
 def _activity(votes: Votes) -> Keys:

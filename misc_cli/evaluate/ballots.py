@@ -28,22 +28,22 @@ class Ballots:
     agreement: Floats
 
 
+def ballots_of(totals: Floats) -> Ballots:
+    """Of items with so many votes of each class, (n_items, n_classes)."""
+    answers = totals.sum(axis=1)
+    top = totals.max(axis=1)
+    several = (totals == top[:, None]).sum(axis=1) > 1
+    leader = np.where(several, -1, totals.argmax(axis=1)).astype(np.int32)
+    pairs = answers * (answers - 1.0)
+    same = (totals**2).sum(axis=1) - answers
+    agreement = np.full(len(answers), np.nan)
+    np.divide(same, pairs, out=agreement, where=pairs > 0)
+    return Ballots(answers, leader, (top == answers) & (answers > 0), agreement)
+
+
 def count_ballots(votes: Votes) -> Ballots:
     """Block of items by block."""
-
-    def kernel(rows: slice) -> Ballots:
-        totals = votes.class_totals(rows)
-        answers = totals.sum(axis=1)
-        top = totals.max(axis=1)
-        several = (totals == top[:, None]).sum(axis=1) > 1
-        leader = np.where(several, -1, totals.argmax(axis=1)).astype(np.int32)
-        pairs = answers * (answers - 1.0)
-        same = (totals**2).sum(axis=1) - answers
-        agreement = np.full(len(answers), np.nan)
-        np.divide(same, pairs, out=agreement, where=pairs > 0)
-        return Ballots(answers, leader, (top == answers) & (answers > 0), agreement)
-
-    parts = list(map_in_order(kernel, votes.blocks))
+    parts = list(map_in_order(lambda rows: ballots_of(votes.class_totals(rows)), votes.blocks))
     return Ballots(
         answers=np.concatenate([part.answers for part in parts]),
         leader=np.concatenate([part.leader for part in parts]),

@@ -11,17 +11,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 
-from misc_cli.core.decide import Decision
+from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding
-from misc_cli.core.types import Aggregation, Codes, Labels
+from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
+from misc_cli.core.engines.sums import SMALLEST, Summed
+from misc_cli.core.types import Aggregation, Floats, Labels
 from misc_cli.errors import MiscWarning
-from misc_cli.evaluate.agreement import krippendorff_alpha
-from misc_cli.evaluate.alike import Pairs, answer_weights, effective_votes
-from misc_cli.evaluate.ballots import Ballots, count_ballots
-from misc_cli.evaluate.metrics import expected_error
+from misc_cli.evaluate.agreement import agreement_sums, of_sums
+from misc_cli.evaluate.alike import Pairs, answer_weights
+from misc_cli.evaluate.ballots import ballots_of
 from misc_cli.run.outcome import Figure
 
 # Above these a run is still done, but says so. Of 19 public sets on which ds-em does its work
@@ -31,45 +36,42 @@ FEWEST_OVERRULED = 5  # items: fewer are no pattern
 LEAST_EFFECTIVE = 0.8  # of the answers per item
 NAMES_SHOWN = 3
 
+Counts = npt.NDArray[np.int64]
+
 
 def figures(
-    encoding: Encoding,
-    aggregation: Aggregation,
-    decision: Decision,
-    truth: Codes | None,
-    pairs: Pairs,
+    encoding: Encoding, engine: Engine, aggregation: Aggregation, pairs: Pairs
 ) -> dict[str, Figure]:
-    """Every figure of a run; None where there is nothing to judge. Warns of what looks wrong."""
+    """Every figure of the posteriors that are on the engine, and of its votes.
+
+    None where there is nothing to judge. Warns of what looks wrong. One sweep, and one more where
+    workers err together.
+    """
     labels = encoding.labels
-    votes = labels.votes
-    n_pairs = labels.n_items * labels.n_workers
-    found: dict[str, Figure] = {
-        "answers": votes.n_votes,
+    n_votes, n_pairs = engine.n_votes, labels.n_items * labels.n_workers
+    seen = engine.sweep(_Judge())
+    alpha, agreement = of_sums(seen.agreement)
+    return {
+        "answers": n_votes,
         "items": labels.n_items,
         "workers": labels.n_workers,
         "classes": labels.n_classes,
-        "answers-per-item": round(votes.n_votes / labels.n_items, 6),
-        "density": round(100.0 * votes.n_votes / n_pairs, 6),
+        "answers-per-item": round(n_votes / labels.n_items, 6),
+        "density": round(100.0 * n_votes / n_pairs, 6),
         "empty": encoding.n_empty,
         "repeats": encoding.n_repeats,
         "conflicts": encoding.n_conflicts,
         "iterations": aggregation.iterations,
         "converged": aggregation.converged,
-        "confidence": round(float(decision.confidence.mean()), 6),
-        "lowest-confidence": round(float(decision.confidence.min()), 6),
-        "ties": int(decision.tied.sum()),
+        "confidence": round(seen.confidence / labels.n_items, 6),
+        "lowest-confidence": round(seen.lowest, 6),
+        "ties": seen.ties,
+        "alpha": _rounded(alpha),
+        "agreement": _rounded(agreement),
+        **_overruled(seen),
+        **_lost(labels, seen),
+        **_effective(engine, pairs),
     }
-    ballots = count_ballots(votes)
-    found["alpha"] = _rounded(krippendorff_alpha(votes))
-    paired = ballots.agreement[ballots.answers >= 2]
-    found["agreement"] = _rounded(float(paired.mean())) if len(paired) else None
-    found.update(_overruled(labels, ballots, decision))
-    found.update(_lost(labels, ballots, decision))
-    found.update(_effective(labels, pairs))
-    if truth is not None and (truth >= 0).any():
-        share = expected_error(aggregation.posteriors, truth)
-        found.update(error_figures(share, int((truth >= 0).sum())))
-    return found
 
 
 def error_figures(share: float, n_known: int) -> dict[str, Figure]:
@@ -77,27 +79,74 @@ def error_figures(share: float, n_known: int) -> dict[str, Figure]:
     return {"error": round(100.0 * share, 6), "items-with-truth": n_known}
 
 
-def _overruled(labels: Labels, ballots: Ballots, decision: Decision) -> dict[str, Figure]:
-    judged = ballots.unanimous if labels.gold is None else ballots.unanimous & (labels.gold < 0)
-    against = judged & (ballots.leader != decision.label)
-    n_unanimous, n_against = int(judged.sum()), int(against.sum())
-    share = 100.0 * n_against / max(n_unanimous, 1)
-    if share > MOST_OVERRULED and n_against >= FEWEST_OVERRULED:
-        of_several = int((against & (ballots.answers >= 2)).sum())
-        example = labels.items[int(np.flatnonzero(against)[0])].as_py()
-        _warn(
-            f"{n_against:,} of {n_unanimous:,} items on which all answers agree got another label "
-            f"({of_several:,} of them have two answers or more; the first is {example!r}): the "
-            "classes of the model may no longer mean the labels; compare with --aggregator mv and "
-            "look at these items"
+@dataclass
+class _Seen(Summed):
+    """Sums over items.
+
+    confidence  of the labels; `lowest` is the least one
+    ties        items whose top classes tie
+    agreement   as `agreement_sums` has it
+    unanimous   items on which all answers agree, those of gold left out
+    overruled   those of them that got another label; `several` of these have two answers or more
+    examples    the first of the overruled in each block, by name
+    led, given  (n_classes,) items on which the class leads the vote, and that got it as their label
+    """
+
+    confidence: float
+    lowest: float = field(metadata=SMALLEST)
+    ties: int
+    agreement: Floats
+    unanimous: int
+    overruled: int
+    several: int
+    examples: list[str]
+    led: Counts
+    given: Counts
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Labels beside the votes."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Seen]:
+        decision = decide(np.asarray(rows[POSTERIORS]))
+        totals = block.class_totals()
+        n_classes, ballots = totals.shape[1], ballots_of(totals)
+        judged = ballots.unanimous
+        if GOLD in rows:
+            judged = judged & (rows[GOLD] < 0)
+        against = np.flatnonzero(judged & (ballots.leader != decision.label))
+        return {}, _Seen(
+            confidence=float(decision.confidence.sum()),
+            lowest=float(decision.confidence.min()),
+            ties=int(decision.tied.sum()),
+            agreement=agreement_sums(totals),
+            unanimous=int(judged.sum()),
+            overruled=len(against),
+            several=int((ballots.answers[against] >= 2).sum()),
+            examples=[block.items[int(at)].as_py() for at in against[:1]],
+            led=np.bincount(ballots.leader[ballots.leader >= 0], minlength=n_classes),
+            given=np.bincount(decision.label, minlength=n_classes),
         )
-    return {"unanimous": n_unanimous, "overruled": round(share, 6)}
 
 
-def _lost(labels: Labels, ballots: Ballots, decision: Decision) -> dict[str, Figure]:
-    led = np.bincount(ballots.leader[ballots.leader >= 0], minlength=labels.n_classes)
-    given = np.bincount(decision.label, minlength=labels.n_classes)
-    lost = np.flatnonzero((led > 0) & (given == 0))
+def _overruled(seen: _Seen) -> dict[str, Figure]:
+    share = 100.0 * seen.overruled / max(seen.unanimous, 1)
+    if share > MOST_OVERRULED and seen.overruled >= FEWEST_OVERRULED:
+        _warn(
+            f"{seen.overruled:,} of {seen.unanimous:,} items on which all answers agree got "
+            f"another label ({seen.several:,} of them have two answers or more; the first is "
+            f"{min(seen.examples)!r}): the classes of the model may no longer mean the labels; "
+            "compare with --aggregator mv and look at these items"
+        )
+    return {"unanimous": seen.unanimous, "overruled": round(share, 6)}
+
+
+def _lost(labels: Labels, seen: _Seen) -> dict[str, Figure]:
+    led = seen.led
+    lost = np.flatnonzero((led > 0) & (seen.given == 0))
     if len(lost):
         names = [labels.classes[int(code)].as_py() for code in lost[np.argsort(-led[lost])]]
         shown = ", ".join(map(repr, names[:NAMES_SHOWN]))
@@ -110,14 +159,26 @@ def _lost(labels: Labels, ballots: Ballots, decision: Decision) -> dict[str, Fig
     return {"classes-lost": len(lost)}
 
 
-def _effective(labels: Labels, pairs: Pairs) -> dict[str, Figure]:
-    votes = labels.votes
+@dataclass(frozen=True)
+class _Weigh:
+    """What the answers amount to beside those of like workers (evaluate/alike.py)."""
+
+    likeness: sp.csr_array
+    n_classes: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, float]:
+        return {}, float(answer_weights(block.matrix, self.likeness, self.n_classes).sum())
+
+
+def _effective(engine: Engine, pairs: Pairs) -> dict[str, Figure]:
     alike = pairs.alike
-    per_item = votes.n_votes / labels.n_items
+    per_item = engine.n_votes / engine.n_items
     effective = per_item
     if alike.any():
-        weights = answer_weights(votes, pairs.matrix(alike))
-        effective = float(effective_votes(votes, weights).mean())
+        counted = engine.sweep(_Weigh(pairs.matrix(alike), engine.n_classes))
+        effective = counted / engine.n_items
     if effective < LEAST_EFFECTIVE * per_item:
         _warn(
             f"workers err together ({int(alike.sum()):,} pairs): {per_item:.1f} answers per item "
@@ -125,6 +186,20 @@ def _effective(labels: Labels, pairs: Pairs) -> dict[str, Figure]:
             "--workers FILE says who is alike with whom"
         )
     return {"effective-votes": round(effective, 6), "alike-pairs": int(alike.sum())}
+
+
+@dataclass(frozen=True)
+class CountSure:
+    """How many items are how sure: in ten steps from 0 to 1; last, below the limit. (11,)"""
+
+    limit: float
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Counts]:
+        confidence = decide(np.asarray(rows[POSTERIORS])).confidence
+        steps, _ = np.histogram(confidence, bins=10, range=(0.0, 1.0))
+        return {}, np.append(steps, (confidence < self.limit).sum())
 
 
 def _rounded(figure: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ class Outcome:
     `calibration` what posteriors were softened by; `mixture` the loop's own result;
     `members` the methods that a choice took; `figures` the numbers --fail-if can judge;
     `compared` the workers two by two; `spread` the engine that holds votes and posteriors if they
-    are not here, and `compare` then compares its workers.
+    are not here.
     """
 
     encoding: Encoding
@@ -49,7 +49,6 @@ class Outcome:
     mixture: Mixture | None = None
     compared: Pairs | None = None
     spread: Engine | None = None
-    compare: Callable[[], Pairs] | None = None
     members: Sequence[Candidate] = ()
     timings: dict[str, float] = field(default_factory=dict)
 
@@ -69,8 +68,6 @@ class Outcome:
         """Which workers err together."""
         from misc_cli.evaluate.alike import compare_pairs
 
-        if self.compare is not None:
-            return self.compare()
         return compare_pairs(self.labels.votes) if self.compared is None else self.compared
 
     @cached_property

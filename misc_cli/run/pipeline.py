@@ -11,6 +11,8 @@ from dataclasses import asdict, replace
 
 from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.memory import require_for
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.types import (
@@ -23,9 +25,10 @@ from misc_cli.core.types import (
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.alike import compare_pairs
+from misc_cli.evaluate.metrics import expected_error
 from misc_cli.run.copies import judged_by_all_answers, once_per_copy
 from misc_cli.run.diagnostics import Recorder
-from misc_cli.run.figures import figures
+from misc_cli.run.figures import error_figures, figures
 from misc_cli.run.fitting import fit
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.request import Fitter, Request, Stopwatch
@@ -71,7 +74,11 @@ def aggregated(
         aggregation = judged_by_all_answers(aggregation, labels, pairs)
     with watch.stage("decide"):
         decision = decide(aggregation.posteriors)
-        numbers = figures(encoding, aggregation, decision, known, pairs)
+        engine = LocalEngine.of(labels, {POSTERIORS: aggregation.posteriors})
+        numbers = figures(encoding, engine, aggregation, pairs)
+        if known is not None and (known >= 0).any():
+            share = expected_error(aggregation.posteriors, known)
+            numbers.update(error_figures(share, int((known >= 0).sum())))
         numbers["cut-short"] = bool(found.selection.get("cut_short"))
     return Outcome(
         encoding=encoding,

@@ -115,14 +115,18 @@ def _calibration_here(labels: Labels, method: Method, seed: int) -> Calibration 
 
 
 def automatic(
-    engine: Engine, counted: Labels, methods: Methods, on_iteration: OnIteration
+    engine: Engine,
+    counted: Labels,
+    compared: copies.Compared,
+    methods: Methods,
+    on_iteration: OnIteration,
 ) -> Chosen:
     """The choice among pure methods by many hidden answers, as `select.search` makes it.
 
     `counted` has the engine's numbers and names, but no votes.
     """
     settings = methods.settings
-    engine = copies.once_per_copy(engine, counted)
+    engine = copies.once_per_copy(engine, counted, compared)
     if methods.aggregator is not None:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)]
     else:

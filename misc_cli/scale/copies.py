@@ -63,13 +63,21 @@ class _PairKeys:
         return {}, _Keys([keys], counts)
 
 
-def compare_pairs(engine: Engine) -> tuple[Pairs, Array]:
-    """Every pair of workers that shares enough items; how many answers each worker gave."""
+@dataclass(frozen=True)
+class Compared:
+    """Every pair of workers that shares enough items; answers (n_workers,) each worker gave."""
+
+    pairs: Pairs
+    answers: Array
+
+
+def compare_pairs(engine: Engine) -> Compared:
+    """The workers two by two."""
     n_classes = engine.n_classes
     activity: Array = engine.sweep(_Activity(n_classes))
     kept = active_enough(activity, lambda kept: engine.sweep(_PairsAmong(kept, n_classes)))
     found = engine.sweep(_PairKeys(kept, n_classes))
-    return pairs_of(found.keys, found.counts), activity
+    return Compared(pairs_of(found.keys, found.counts), activity)
 
 
 @dataclass(frozen=True)
@@ -120,10 +128,9 @@ class OncePerCopy(View):
         return self.engine.sweep(once)
 
 
-def once_per_copy(engine: Engine, labels: Labels) -> Engine:
+def once_per_copy(engine: Engine, labels: Labels, compared: Compared) -> Engine:
     """The engine as a choice should see it; itself where copies are none, or too few to matter."""
-    pairs, answers = compare_pairs(engine)
-    group = groups(pairs)
+    group, answers = groups(compared.pairs), compared.answers
     if (group < 0).all():
         return engine
     gone = engine.sweep(_Superfluous(group, answers, engine.n_classes))

@@ -9,18 +9,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from misc_cli.core.decide import Decision
+from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding
 from misc_cli.core.engines.gathering import gathered_labels
 from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.engines.parts import Counts, Part, PartsEngine, Vocabulary
-from misc_cli.core.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.core.engines.protocol import POSTERIORS, Engine
 from misc_cli.core.parallel import thread_limit
 from misc_cli.core.parameters import AUTO
 from misc_cli.core.types import Aggregation, Floats, KnownLabels, Labels, OnIteration
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.stream import Batch
 from misc_cli.run.diagnostics import Recorder
+from misc_cli.run.figures import figures
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import aggregated, known_classes, warn_of_conflicts, warn_of_little
 from misc_cli.run.request import Stopwatch
@@ -28,7 +29,6 @@ from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice, completion
 from misc_cli.scale.copies import compare_pairs
 from misc_cli.scale.here import Here
-from misc_cli.scale.labels import Judge, Verdicts
 from misc_cli.scale.pace import Expecting
 from misc_cli.scale.truth import judged
 
@@ -122,40 +122,41 @@ def run(
         on_iteration = Expecting(on_iteration, limits.tol, limits.max_iter)
     recorder = Recorder(None, on_iteration)
     with thread_limit(settings.threads):
+        with watch.stage("compare"):
+            compared = compare_pairs(engine)
         with watch.stage("fit"):
             if methods.automatic:
-                found = choice.automatic(engine, labels, methods, recorder)
+                found = choice.automatic(engine, labels, compared, methods, recorder)
             else:
                 found = choice.named(engine, vocabulary, methods, recorder)
-        with watch.stage("decide"):
-            verdicts = engine.sweep(Judge())
-            figures = _figures(encoding, found.fitted, verdicts)
-            if truth is not None:
-                figures.update(judged(engine, vocabulary.classes, truth))
-    fitted, nothing = found.fitted, np.zeros(0)
-    outcome = Outcome(
-        encoding=encoding,
-        aggregation=Aggregation(
+        fitted = found.fitted
+        aggregation = Aggregation(
             posteriors=np.zeros((0, engine.n_classes)),
             confusions=fitted.confusions,
             class_prior=fitted.class_prior,
             iterations=fitted.iterations,
             stopped=fitted.stopped,
             objective=fitted.objective,
-        ),
-        decision=Decision(
-            nothing.astype(np.int32), nothing, nothing.astype(bool), nothing.astype(np.int32)
-        ),
+        )
+        with watch.stage("decide"):
+            numbers = figures(encoding, engine, aggregation, compared.pairs)
+            if truth is not None:
+                numbers.update(judged(engine, vocabulary.classes, truth))
+            numbers["cut-short"] = False  # there is no time budget here
+    outcome = Outcome(
+        encoding=encoding,
+        aggregation=aggregation,
+        decision=decide(aggregation.posteriors),
         methods=methods,
         records=recorder.records,
-        figures=figures,
+        figures=numbers,
         selection=found.selection,
         calibration=None if found.calibration is None else asdict(found.calibration),
         members=found.members,
         loop=found.loop,
+        compared=compared.pairs,
         timings=watch.seconds,
         spread=engine,
-        compare=lambda: compare_pairs(engine)[0],
     )
     return outcome, engine
 
@@ -165,27 +166,6 @@ def _gathered(engine: SpreadEngine, labels: Labels, posteriors: Floats) -> Here:
     part = Part(labels.items, LocalEngine(labels.votes, {POSTERIORS: posteriors}))
     facts = {**engine.facts(), "gathered": True}
     return Here(PartsEngine([part], engine.vocabulary), engine.counts, engine.inputs, facts)
-
-
-def _figures(encoding: Encoding, fitted: Fitted, verdicts: Verdicts) -> dict[str, Any]:
-    labels = encoding.labels
-    n_votes, n_pairs = labels.votes.n_votes, labels.n_items * labels.n_workers
-    return {
-        "answers": n_votes,
-        "items": labels.n_items,
-        "workers": labels.n_workers,
-        "classes": labels.n_classes,
-        "answers-per-item": round(n_votes / labels.n_items, 6),
-        "density": round(100.0 * n_votes / n_pairs, 6),
-        "empty": encoding.n_empty,
-        "repeats": encoding.n_repeats,
-        "conflicts": encoding.n_conflicts,
-        "iterations": fitted.iterations,
-        "converged": all(reason == "tolerance" for reason in fitted.stopped.values()),
-        "confidence": round(verdicts.confidence / verdicts.n_items, 6),
-        "lowest-confidence": round(verdicts.lowest, 6),
-        "ties": verdicts.ties,
-    }
 
 
 class Tally:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from misc_cli.core.decide import decide
 from misc_cli.core.engines.parts import Part, Vocabulary
-from misc_cli.core.engines.protocol import POSTERIORS, Block, RowArrays
-from misc_cli.core.engines.sums import SMALLEST, Summed
+from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Names
 from misc_cli.run.tables import plain_columns, probability_columns
 
@@ -97,27 +96,3 @@ def merged(parts: Sequence[SortedTable], chunk_rows: int = CHUNK_ROWS) -> Iterat
 def _first_not_below(items: Names, name: str) -> int:
     """Arrow sorts text by its bytes, as Python sorts text by its code points: the same order."""
     return bisect_left(range(len(items)), name, key=lambda at: items[at].as_py())
-
-
-@dataclass
-class Verdicts(Summed):
-    """What all items' labels come to."""
-
-    n_items: int
-    confidence: float
-    lowest: float = field(metadata=SMALLEST)
-    ties: int
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Posteriors → how sure the labels are."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Verdicts]:
-        found = decide(np.asarray(rows[POSTERIORS]))
-        confidence = found.confidence
-        return {}, Verdicts(
-            len(confidence), float(confidence.sum()), float(confidence.min()), int(found.tied.sum())
-        )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from misc_cli.core.votes import SparseVotes
 from misc_cli.evaluate import alike
-from misc_cli.evaluate.alike import answer_weights, compare_pairs, effective_votes
+from misc_cli.evaluate.alike import answer_weights, compare_pairs
 from misc_cli.simulate import Simulation, simulate
 from tests.conftest import Load
 from tests.crowds import labels_from, labels_of, with_copies
@@ -55,13 +56,12 @@ def test_copies_are_found_and_count_once(copies: int) -> None:
     assert {(a, b) for a in group for b in group if a < b} <= found
     ends = np.concatenate([pairs.first[pairs.alike], pairs.second[pairs.alike]])
     assert set(ends.tolist()) == set(group)
-    weights = answer_weights(labels.votes, pairs.matrix(pairs.alike))
-    counted = effective_votes(labels.votes, weights)
+    assert isinstance(labels.votes, SparseVotes)
+    votes = labels.votes.matrix
+    weights = answer_weights(votes, pairs.matrix(pairs.alike), labels.n_classes)
     alone = np.bincount(crowd.item, minlength=600)
-    assert counted == pytest.approx(alone, abs=1e-9)
-    worker = np.concatenate(
-        [labels.votes.block(rows).indices // labels.n_classes for rows in labels.votes.blocks]
-    )
+    assert np.add.reduceat(weights, votes.indptr[:-1]) == pytest.approx(alone, abs=1e-9)
+    worker = votes.indices // labels.n_classes
     assert weights[np.isin(worker, group)] == pytest.approx(1 / (1 + copies))
     assert (weights[~np.isin(worker, group)] == 1.0).all()
 

@@ -10,6 +10,8 @@ import pytest
 
 from misc_cli.core.decide import decide
 from misc_cli.core.encode import Encoding, encode
+from misc_cli.core.engines.local import LocalEngine
+from misc_cli.core.engines.protocol import POSTERIORS
 from misc_cli.core.types import Aggregation, Answers, Labels
 from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.alike import compare_pairs
@@ -27,7 +29,8 @@ def judged(labels: Labels, label: list[int]) -> dict[str, Figure]:
     aggregation = Aggregation(posteriors, confusions, prior, iterations=1)
     encoding = Encoding(labels, labels.votes.n_votes, 0, 0, 0)
     pairs = compare_pairs(labels.votes)
-    return figures(encoding, aggregation, decide(posteriors), None, pairs)
+    engine = LocalEngine.of(labels, {POSTERIORS: posteriors})
+    return figures(encoding, engine, aggregation, pairs)
 
 
 def encoded(*answers: str) -> Labels:
