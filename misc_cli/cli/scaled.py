@@ -88,6 +88,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             tripped = holding(gates, outcome.figures)
+            outcome.figures["gates-tripped"] = len(tripped)
             record = _record(outcome, holder.inputs, known, console.warnings)
             record["engine"] = {"name": engine_name, **holder.facts()}
             with watch.stage("write"):
