@@ -218,7 +218,7 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
         (("--aggregator", "ds-em", "--item-details"), "--item-details is for --engine local"),
         (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
-        (("--aggregator", "ds-em", "--fail-if", "alpha<0.2"), "--engine local has"),
+        (("--aggregator", "ds-em", "--fail-if", "flips>2"), "use misc diff"),
         (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),
     ],
 )
