@@ -15,7 +15,7 @@ from misc_cli.core.iteration import OnIteration
 from misc_cli.core.parameters import Checked
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.aggregators.confusion.kernels import Model
     from misc_cli.core.engines.protocol import Engine, Fitted
     from misc_cli.core.start import Start
     from misc_cli.core.types import Floats
@@ -50,7 +50,9 @@ class DawidSkene(Checked, OnEngines):
     ) -> Fitted:
         import numpy as np
 
-        from misc_cli.aggregators.confusion.em import Model, fit_confusions, shrunk_rows
+        from misc_cli.aggregators.confusion.counts import shrunk_rows
+        from misc_cli.aggregators.confusion.em import fit_confusions
+        from misc_cli.aggregators.confusion.kernels import Model
 
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]

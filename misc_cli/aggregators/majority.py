@@ -28,7 +28,8 @@ class MajorityVote(OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.confusion.em import VoteFractions, shrunk_rows
+        from misc_cli.aggregators.confusion.counts import shrunk_rows
+        from misc_cli.aggregators.confusion.kernels import VoteFractions
         from misc_cli.core.engines.protocol import POSTERIORS, Fitted
 
         sums = engine.sweep(VoteFractions())

@@ -25,7 +25,7 @@ from misc_cli.core.iteration import OnIteration
 from misc_cli.core.parameters import Checked
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.aggregators.confusion.kernels import Model
     from misc_cli.core.engines.protocol import Engine, Fitted
     from misc_cli.core.start import Start
     from misc_cli.core.types import Floats
@@ -68,7 +68,9 @@ class MeanField(Checked, OnEngines):
         import numpy as np
         from scipy.special import digamma, gammaln
 
-        from misc_cli.aggregators.confusion.em import Model, crowd_rows, fit_confusions
+        from misc_cli.aggregators.confusion.counts import crowd_rows
+        from misc_cli.aggregators.confusion.em import fit_confusions
+        from misc_cli.aggregators.confusion.kernels import Model
 
         n_classes = engine.n_classes
         said = n_classes + (self.missing == "informative")  # no answer is one more label

@@ -15,7 +15,7 @@ from misc_cli.core.iteration import OnIteration
 from misc_cli.core.parameters import Checked
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.em import Model
+    from misc_cli.aggregators.confusion.kernels import Model
     from misc_cli.core.engines.protocol import Engine, Fitted
     from misc_cli.core.start import Start
     from misc_cli.core.types import Floats
@@ -61,7 +61,7 @@ def _coins(counts: Floats, shrinkage: float) -> Model:
     """accuracy_w = expected correct / answered, as a confusion matrix (n_workers, K, K)."""
     import numpy as np
 
-    from misc_cli.aggregators.confusion.em import TINY, Model
+    from misc_cli.aggregators.confusion.kernels import TINY, Model
 
     n_classes = counts.shape[1]
     correct = np.trace(counts, axis1=1, axis2=2)

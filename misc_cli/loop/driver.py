@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS, judge_answers
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.core import memory

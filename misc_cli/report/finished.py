@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS
 from misc_cli.core.decide import Decision, tied_classes
 from misc_cli.core.encode import Encoding, encode, encode_truth

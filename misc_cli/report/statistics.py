@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
+from misc_cli.aggregators.confusion.counts import crowd_rows, expected_counts
 from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.evaluate.agreement import agreement_intervals
 from misc_cli.report.completion import completion_frames

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.core.draw import Positions, without
 from misc_cli.core.types import Aggregation, Labels
 from misc_cli.core.votes import SparseVotes

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
+from misc_cli.aggregators.confusion.counts import shrunk_rows
+from misc_cli.aggregators.confusion.kernels import ExpectedCounts
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
 from misc_cli.core.engines.sums import Summed
 from misc_cli.core.logdomain import normalise_scores

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.aggregators.confusion.em import crowd_rows, expected_counts
+from misc_cli.aggregators.confusion.counts import crowd_rows, expected_counts
 from misc_cli.core.decide import Decision, entropy
 from misc_cli.core.types import Codes, Floats, Names
 from misc_cli.evaluate.ballots import count_ballots

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from misc_cli.aggregators.confusion.em import shrunk_rows
+from misc_cli.aggregators.confusion.counts import shrunk_rows
 from misc_cli.core import holdout
 from misc_cli.core.engines.gathering import gathered_labels
 from misc_cli.core.engines.parts import Vocabulary

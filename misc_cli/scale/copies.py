@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import ExpectedCounts, shrunk_rows
+from misc_cli.aggregators.confusion.counts import shrunk_rows
+from misc_cli.aggregators.confusion.kernels import ExpectedCounts
 from misc_cli.core.draw import Positions
 from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
 from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums

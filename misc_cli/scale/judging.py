@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion.em import shrunk_rows
+from misc_cli.aggregators.confusion.counts import shrunk_rows
 from misc_cli.core.draw import Draw, fold_draws
 from misc_cli.core.engines.gathering import gathered_votes
 from misc_cli.core.engines.hiding import Hide, Kept, Reveal, Unaware

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import Sums
+from misc_cli.aggregators.confusion.kernels import Sums
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Array, Block, RowArrays
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Floats

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.core.holdout import FLOOR, Triplets
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Codes, Floats, Labels

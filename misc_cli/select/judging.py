@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import expected_counts
+from misc_cli.aggregators.confusion.counts import expected_counts
 from misc_cli.core.holdout import Triplets, fold_plan, folds
 from misc_cli.core.types import (
     Aggregation,

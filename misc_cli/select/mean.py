@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Aggregation, Floats, Labels

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion.em import confusions_of, shrunk_rows
+from misc_cli.aggregators.confusion.counts import confusions_of, shrunk_rows
 from misc_cli.core.draw import SEEDS, Names, item_keys, mixed
 from misc_cli.core.logdomain import normalise_scores
 from misc_cli.core.types import Codes, Floats, Labels

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import dirichlet
 
-from misc_cli.aggregators.confusion.em import expected_counts
+from misc_cli.aggregators.confusion.counts import expected_counts
 from misc_cli.aggregators.mean_field import MeanField
 from misc_cli.core.encode import encode
 from misc_cli.core.types import Answers, Iteration, Labels

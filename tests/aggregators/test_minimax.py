@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
-from misc_cli.aggregators.confusion.em import vote_fractions
+from misc_cli.aggregators.confusion.counts import vote_fractions
 from misc_cli.aggregators.minimax import steps as minimax_steps
 from misc_cli.aggregators.minimax.method import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax.newton import (

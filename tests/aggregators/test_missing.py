@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.aggregators.confusion.em import vote_fractions
+from misc_cli.aggregators.confusion.counts import vote_fractions
 from misc_cli.aggregators.dawid_skene import DawidSkene
 from misc_cli.aggregators.mean_field import MeanField
 from misc_cli.core.start import Start

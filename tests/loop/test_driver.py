@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from misc_cli.aggregators.confusion.em import expected_counts
+from misc_cli.aggregators.confusion.counts import expected_counts
 from misc_cli.aggregators.confusion.with_prior import judge_answers
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
 from misc_cli.completers.tucker.method import Tucker

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from misc_cli.aggregators.confusion.em import confusions_of
+from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.core.holdout import folds, log_score
 from misc_cli.core.types import Answers
 from misc_cli.evaluate.metrics import calibration_error

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from misc_cli.aggregators.confusion.em import expected_counts
+from misc_cli.aggregators.confusion.counts import expected_counts
 from misc_cli.core.decide import decide
 from misc_cli.core.types import Codes, Floats, Labels, ignore_iteration
 from misc_cli.core.votes import SparseVotes

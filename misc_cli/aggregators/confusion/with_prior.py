@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import Expectation, Model, Sums, shrunk_rows, sums_of
+from misc_cli.aggregators.confusion.counts import shrunk_rows
+from misc_cli.aggregators.confusion.kernels import Expectation, Model, Sums, sums_of
 from misc_cli.core.engines.local import LocalEngine
 from misc_cli.core.engines.protocol import (
     GOLD,

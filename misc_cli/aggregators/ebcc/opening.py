@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion.em import Sums as VoteSums
-from misc_cli.aggregators.confusion.em import VoteFractions
+from misc_cli.aggregators.confusion.kernels import Sums as VoteSums
+from misc_cli.aggregators.confusion.kernels import VoteFractions
 from misc_cli.aggregators.ebcc.sweep import Priors, Restart, Sums, slot_of
 from misc_cli.core.draw import Hashes, mixed
 from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays, Together

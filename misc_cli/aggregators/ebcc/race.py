@@ -19,13 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.em import (
-    TINY,
-    Sums,
-    crowd_rows,
-    estimated_prior,
-    first_step,
-)
+from misc_cli.aggregators.confusion.counts import crowd_rows
+from misc_cli.aggregators.confusion.em import estimated_prior, first_step
+from misc_cli.aggregators.confusion.kernels import TINY, Sums
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.aggregators.ebcc.opening import Foundation, openings
 from misc_cli.aggregators.ebcc.sweep import (
