@@ -230,14 +230,14 @@ def test_a_run_loads_its_own_method_and_no_other(name: str, tmp_path: Path) -> N
     loaded = loaded_by("aggregate", str(answers), *options, whole_names=True)
     # the records of all methods are light and loaded for their flags; the algebra is not
     algebra = {
-        "misc_cli.aggregators.confusion.em",
+        "misc_cli.aggregators.confusion.kernels",
         "misc_cli.aggregators.ebcc.race",
         "misc_cli.aggregators.minimax.rounds",
         "misc_cli.completers.tucker.hooi",
         "misc_cli.completers.tenals.sweeps",
         "misc_cli.completers.lrtc.descent",
     }
-    assert loaded & algebra == {"misc_cli.aggregators.confusion.em"}
+    assert loaded & algebra == {"misc_cli.aggregators.confusion.kernels"}
     bare = subprocess.run(
         [sys.executable, "-c", "import scipy.sparse, sys; print(*sys.modules)"],
         capture_output=True,
