@@ -65,6 +65,19 @@ def totals_by_class(block: sp.csr_array, n_classes: int) -> Floats:
     return totals
 
 
+def votes_per_item(votes: Votes) -> Pointers:
+    """How many votes each item has, (n_items,)."""
+    return np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
+
+
+def votes_by_worker(votes: Votes) -> npt.NDArray[np.int64]:
+    """How often each worker gave each answer, (n_workers, n_classes)."""
+    counts = np.zeros(votes.n_workers * votes.n_classes, dtype=np.int64)
+    for rows in votes.blocks:
+        counts += np.bincount(votes.block(rows).indices, minlength=len(counts))
+    return counts.reshape(votes.n_workers, votes.n_classes)
+
+
 @dataclass(frozen=True)
 class SparseVotes:
     """Votes held as one CSR matrix `(n_items, n_workers * n_classes)` of ones."""

@@ -6,9 +6,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
 from misc_cli.core.types import Floats, Labels
+from misc_cli.core.votes import votes_by_worker
 from misc_cli.run.diagnostics import strict
 from misc_cli.run.left import Left
 from misc_cli.run.settings import Settings
@@ -42,7 +44,7 @@ def reason_to_choose(
     if n_answers >= GROWTH * choice["answers"]:
         return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
     new = pc.invert(pc.is_in(labels.workers, left.at_choice)).to_numpy(zero_copy_only=False)
-    share = answers_by(labels)[new].sum() / max(n_answers, 1)
+    share = _share_by(labels, new)
     if share >= NEW_WORKERS:
         return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
     moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
@@ -57,8 +59,7 @@ def of_other_data(left: Left, labels: Labels) -> str | None:
     if not set(classes) & set(left.about["classes"]):
         return "no class of it is among today's"
     known = pc.is_in(labels.workers, left.workers["worker"].combine_chunks())
-    share = answers_by(labels)[known.to_numpy(zero_copy_only=False)].sum()
-    share /= max(labels.votes.n_votes, 1)
+    share = _share_by(labels, known.to_numpy(zero_copy_only=False))
     if share < COMMON:
         return f"its workers gave only {100 * share:.0f} % of today's answers"
     return None
@@ -72,19 +73,12 @@ def settings_key(settings: Settings) -> Any:
 
 def shares(labels: Labels) -> Floats:
     """The share of each label among the answers, (n_classes,)."""
-    votes = labels.votes
-    totals = np.sum([votes.class_totals(rows).sum(axis=0) for rows in votes.blocks], axis=0)
+    totals = votes_by_worker(labels.votes).sum(axis=0)
     found: Floats = totals / totals.sum()
     return found
 
 
-def answers_by(labels: Labels) -> Floats:
-    """How many answers each worker gave, (n_workers,)."""
-    votes = labels.votes
-    counts = np.zeros(votes.n_workers)
-    for rows in votes.blocks:
-        block = votes.block(rows)
-        counts += np.bincount(
-            block.indices // votes.n_classes, block.data, minlength=votes.n_workers
-        )
-    return counts
+def _share_by(labels: Labels, workers: npt.NDArray[np.bool_]) -> float:
+    """The share of the answers that these workers gave; `workers` is (n_workers,)."""
+    counts = votes_by_worker(labels.votes).sum(axis=1)
+    return float(counts[workers].sum() / max(labels.votes.n_votes, 1))

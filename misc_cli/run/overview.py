@@ -9,6 +9,7 @@ import numpy as np
 
 from misc_cli.core.encode import encode
 from misc_cli.core.types import Answers, Labels
+from misc_cli.core.votes import votes_by_worker, votes_per_item
 from misc_cli.evaluate.agreement import krippendorff_alpha, pairwise_agreement
 from misc_cli.run import plan, registry
 from misc_cli.run.cost import AT_LEAST, counted, seconds_of, size_of
@@ -21,12 +22,8 @@ def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
     encoding = encode(answers, duplicates=duplicates or "last")
     labels = encoding.labels
     votes = labels.votes
-    per_class = sum(votes.class_totals(rows).sum(axis=0) for rows in votes.blocks)
-    per_item = np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
-    by_worker = np.zeros((labels.n_workers, labels.n_classes), dtype=np.int64)
-    for rows in votes.blocks:
-        found = np.bincount(votes.block(rows).indices, minlength=by_worker.size)
-        by_worker += found.reshape(by_worker.shape)
+    by_worker = votes_by_worker(votes)
+    per_class = by_worker.sum(axis=0)
     per_worker = by_worker.sum(axis=1)
     monotone = (per_worker >= 5) & (by_worker.max(axis=1) == per_worker)
     names = labels.workers.to_pylist() if monotone.any() else []
@@ -39,7 +36,7 @@ def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
         "empty": encoding.n_empty,
         "repeats": encoding.n_repeats,
         "conflicts": encoding.n_conflicts,
-        "answers_per_item": _spread(per_item),
+        "answers_per_item": _spread(votes_per_item(votes)),
         "answers_per_worker": _spread(per_worker),
         "alpha": _finite(krippendorff_alpha(votes)),
         "agreement": _finite(pairwise_agreement(votes)),

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from misc_cli.core.decide import decide
 from misc_cli.core.types import Floats, Labels
+from misc_cli.core.votes import votes_per_item
 from misc_cli.run.fingerprints import Hashes, item_fingerprints
 from misc_cli.run.left import listed, unlisted
 
@@ -19,7 +20,7 @@ def item_table(labels: Labels, posteriors: Floats) -> Any:
     return pa.table(
         {
             "item": labels.items,
-            "answers": _answers_on(labels),
+            "answers": votes_per_item(labels.votes).astype(np.int32),
             "fingerprint": item_fingerprints(labels),
             "posteriors": listed(posteriors),
         }
@@ -46,10 +47,3 @@ def with_settled(
     kept = posteriors.copy()
     kept[where[settled]] = earlier[settled]
     return kept, int(settled.sum())
-
-
-def _answers_on(labels: Labels) -> Any:
-    """How many answers each item has, (n_items,)."""
-    votes = labels.votes
-    counts = [np.diff(votes.block(rows).indptr) for rows in votes.blocks]
-    return np.concatenate(counts).astype(np.int32)

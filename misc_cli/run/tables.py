@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from misc_cli.aggregators.confusion.counts import crowd_rows, expected_counts
 from misc_cli.core.decide import Decision, entropy
 from misc_cli.core.types import Codes, Floats, Names
+from misc_cli.core.votes import votes_per_item
 from misc_cli.evaluate.ballots import count_ballots
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.queueing import gain_per_answer
@@ -35,7 +36,7 @@ def label_columns(
     columns = plain_columns(labels.items, labels.classes, decision)
     more: dict[str, Any] = {}
     if item_details:
-        more["answers"] = _answers_per_item(outcome)
+        more["answers"] = votes_per_item(outcome.labels.votes)
         more["tie"] = decision.tied.astype(np.int8)
         more["runner_up"] = _named(decision.runner_up, labels.classes)
         more["entropy"] = entropy(posteriors)
@@ -113,15 +114,10 @@ def queue_columns(outcome: Outcome, budget: int | None) -> dict[str, Any]:
         "label": _named(decision.label[chosen], labels.classes),
         "confidence": decision.confidence[chosen],
         "runner_up": _named(decision.runner_up[chosen], labels.classes),
-        "answers": _answers_per_item(outcome)[chosen],
+        "answers": votes_per_item(outcome.labels.votes)[chosen],
     }
 
 
 def _named(codes: Codes, classes: Names) -> Any:
     """Class names by code, dictionary-encoded; -1 has no name."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)
-
-
-def _answers_per_item(outcome: Outcome) -> Any:
-    votes = outcome.labels.votes
-    return np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
