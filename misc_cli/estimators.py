@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from misc_cli.api import Result, aggregate
+from misc_cli.api import aggregate
+from misc_cli.result import Result
 
 
 class Misc:

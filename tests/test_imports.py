@@ -32,7 +32,8 @@ ROOMS: dict[str, set[str]] = {
     "report": {*BELOW_LOOP, "evaluate", "run", "io"},
     "saving": {"core", "run", "io"},
     "remembering": {"core", "run", "io"},
-    "estimators": {"api"},
+    "result": {"run", "report", "saving"},
+    "estimators": {"api", "result"},
     "aggregate": {"api"},
     "paper": {*BELOW_LOOP, "evaluate", "loop", "select", "run", "io"},
     "api": {
@@ -43,8 +44,8 @@ ROOMS: dict[str, set[str]] = {
         "run",
         "io",
         "report",
+        "result",
         "remembering",
-        "saving",
     },
     "cli": {
         *BELOW_LOOP,

@@ -136,20 +136,18 @@ def _refuse_idle(parameters: dict[str, Any]) -> None:
 
 
 def _table(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli.paper import datasets, reproduce
+    from misc_cli.paper import datasets, memory, reproduce, table
 
-    cells = reproduce.choose(
-        *(parameters[name] for name in ("datasets", "completers", "aggregators"))
-    )
+    cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
     for name in dict.fromkeys(cell.dataset for cell in cells):
         datasets.locate(name, parameters["folder"])  # before an hour's work, not after
-    memory = reproduce.Memory(reproduce.default_memory(), fresh=parameters["fresh"])
+    done = memory.Memory(memory.default_memory(), fresh=parameters["fresh"])
     results = []
     with console.bar(len(cells)) as step:
         found = reproduce.reproduce(
             cells,
             folder=parameters["folder"],
-            memory=memory,
+            memory=done,
             search_trials=parameters["trials"] if parameters["search"] else None,
             seed=parameters["seed"],
             auto=parameters["auto"],

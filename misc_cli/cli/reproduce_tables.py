@@ -10,11 +10,11 @@ from misc_cli.run.settings import NO_COMPLETER
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-    from misc_cli.paper.reproduce import Result
     from misc_cli.paper.sparse_noisy import Point
+    from misc_cli.paper.table import CellResult
 
 
-def of_results(results: Sequence[Result]) -> list[Table]:
+def of_results(results: Sequence[CellResult]) -> list[Table]:
     """One table per dataset, rows by completer: ours, then the paper's."""
     from misc_cli.cli.text_table import Table
     from misc_cli.paper.datasets import get
@@ -45,7 +45,7 @@ def _row_name(completer: str) -> str:
     return "pure" if completer == NO_COMPLETER else completer
 
 
-def verdicts(results: Sequence[Result]) -> list[str]:
+def verdicts(results: Sequence[CellResult]) -> list[str]:
     """How many cells of each completer are at the paper's figure or below, how far the others."""
 
     lines = []
@@ -61,7 +61,7 @@ def verdicts(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def columns_of_results(results: Sequence[Result]) -> dict[str, Any]:
+def columns_of_results(results: Sequence[CellResult]) -> dict[str, Any]:
     import numpy as np
     import pyarrow as pa
 

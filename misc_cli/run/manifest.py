@@ -22,7 +22,9 @@ from misc_cli.run.naming import method_in_words
 from misc_cli.version import SCHEMA, __version__
 
 if TYPE_CHECKING:
+    from misc_cli.core.encode import Encoding
     from misc_cli.run.outcome import Outcome
+    from misc_cli.run.settings import Settings
 
 
 # A file's name need not be UTF-8: what is not is written as JSON's own escape, \udc80 and so on.
@@ -39,38 +41,18 @@ def manifest(
     warnings: Iterable[str],
 ) -> dict[str, Any]:
     """Everything needed to know what a run did and to do it again."""
-    encoding, settings = outcome.encoding, outcome.methods.settings
     return {
         "schema": SCHEMA,
         "misc": __version__,
         "command": list(command),
-        "options": {
-            "preset": settings.preset,
-            "completer": settings.completer_name,
-            "aggregator": settings.aggregator,
-            "duplicates": settings.duplicates_rule,
-            "class_order": settings.class_order,
-            "seed": settings.seed,
-            "calibrate": settings.calibrate,
-            "time_budget": settings.time_budget,
-            "threads": settings.threads or threads(),
-        },
+        "options": _options(outcome.methods.settings),
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
         "members": [described(member) for member in outcome.members],
         "inputs": [asdict(source) for source in inputs],
         "known": {name: asdict(source) for name, source in known.items()},
-        "counts": {
-            "rows": encoding.n_rows,
-            "empty": encoding.n_empty,
-            "repeats": encoding.n_repeats,
-            "conflicts": encoding.n_conflicts,
-            "answers": encoding.labels.votes.n_votes,
-            "workers": encoding.labels.n_workers,
-            "items": encoding.labels.n_items,
-            "classes": encoding.labels.n_classes,
-        },
-        "classes": encoding.labels.classes.to_pylist(),
+        "counts": _counts(outcome.encoding),
+        "classes": outcome.labels.classes.to_pylist(),
         "class_prior": outcome.aggregation.class_prior,
         "selection": outcome.selection,
         "calibration": outcome.calibration,
@@ -89,6 +71,35 @@ def manifest(
             "system": sys.platform,
         },
         "outputs": dict(outputs),
+    }
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """The settings as they were meant, where one was left open."""
+    return {
+        "preset": settings.preset,
+        "completer": settings.completer_name,
+        "aggregator": settings.aggregator,
+        "duplicates": settings.duplicates_rule,
+        "class_order": settings.class_order,
+        "seed": settings.seed,
+        "calibrate": settings.calibrate,
+        "time_budget": settings.time_budget,
+        "threads": settings.threads or threads(),
+    }
+
+
+def _counts(encoding: Encoding) -> dict[str, int]:
+    labels = encoding.labels
+    return {
+        "rows": encoding.n_rows,
+        "empty": encoding.n_empty,
+        "repeats": encoding.n_repeats,
+        "conflicts": encoding.n_conflicts,
+        "answers": labels.votes.n_votes,
+        "workers": labels.n_workers,
+        "items": labels.n_items,
+        "classes": labels.n_classes,
     }
 
 

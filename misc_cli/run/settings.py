@@ -5,7 +5,7 @@ No numeric imports: the command line reads its defaults from here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -105,15 +105,7 @@ class Methods:
 
 def build(settings: Settings) -> Methods:
     """Hand every option to the method that has a field of its name; what nobody has is an error."""
-    if settings.preset not in registry.PRESETS:
-        known = ", ".join(registry.PRESETS)
-        raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
-    given = {name: value for name, value in settings.options.items() if value is not None}
-    if given.get("missing") == "informative":
-        settings, given = _with_silence(settings, given)
-    own = parameters_of(Settings)
-    check({name: getattr(settings, name) for name in own}, own)
-    check(given, parameters_of(Loop))
+    settings, given = _checked(settings)
     names = _names(settings)
     for kind, name in names.items():
         registry.load(kind, name, also=(AUTO,))
@@ -130,11 +122,7 @@ def build(settings: Settings) -> Methods:
         # completer has decided that, and gets it with the aggregator that completion builds on.
         names["aggregator"] = BASELINE
         fields["aggregator"] = registry.settings("aggregator", BASELINE, settings.preset)
-    shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
-    for name, value in given.items():
-        owner = _owner(name, names, fields)
-        if name not in to_choose:
-            shares[owner][name] = value
+    shares = _shares(given, names, fields, to_choose)
     for kind in fields:
         if "seed" in fields[kind]:
             shares[kind]["seed"] = settings.seed
@@ -165,6 +153,35 @@ def build(settings: Settings) -> Methods:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
+
+
+def _checked(settings: Settings) -> tuple[Settings, dict[str, Any]]:
+    """Settings whose own values are possible, and the method parameters that were given."""
+    if settings.preset not in registry.PRESETS:
+        known = ", ".join(registry.PRESETS)
+        raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
+    given = {name: value for name, value in settings.options.items() if value is not None}
+    if given.get("missing") == "informative":
+        settings, given = _with_silence(settings, given)
+    own = parameters_of(Settings)
+    check({name: getattr(settings, name) for name in own}, own)
+    check(given, parameters_of(Loop))
+    return settings, given
+
+
+def _shares(
+    given: Mapping[str, Any],
+    names: Mapping[str, str],
+    fields: Mapping[str, Mapping[str, Any]],
+    to_choose: Collection[str],
+) -> dict[str, dict[str, Any]]:
+    """What each method and the loop gets of the options; those `to_choose` only need an owner."""
+    shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
+    for name, value in given.items():
+        owner = _owner(name, names, fields)
+        if name not in to_choose:
+            shares[owner][name] = value
+    return shares
 
 
 def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:

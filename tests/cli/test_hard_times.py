@@ -11,7 +11,9 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.core import memory
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.paper import datasets, reproduce
+from misc_cli.paper import datasets
+from misc_cli.paper.memory import Done, Memory
+from misc_cli.paper.table import Cell
 from tests.cli.test_process import REPO, write_answers
 
 MISC = f"'{sys.executable}' -m misc_cli"
@@ -108,11 +110,11 @@ def test_a_damaged_memory_of_cells_is_said(tmp_path: Path) -> None:
     good = '{"key": "a", "error": 1.5, "seconds": 2, "options": {}}'
     path.write_bytes(f'{good}\n{{"key"\nnull\n{good.replace("1.5", "[]")}\n\n'.encode() + b"\xff")
     with pytest.warns(MiscWarning, match="4 damaged lines dropped"):
-        found = reproduce.Memory(path)
-    assert found.done == {"a": reproduce.Done(1.5, 2.0, {})}
-    found.add("b", reproduce.Done(1.0, 1.0, {}), reproduce.Cell("web", "none", "mv"))
+        found = Memory(path)
+    assert found.done == {"a": Done(1.5, 2.0, {})}
+    found.add("b", Done(1.0, 1.0, {}), Cell("web", "none", "mv"))
     with pytest.warns(MiscWarning, match="4 damaged"):
-        assert set(reproduce.Memory(path).done) == {"a", "b"}
+        assert set(Memory(path).done) == {"a", "b"}
 
 
 def test_a_damaged_copy_of_a_dataset_is_not_used(

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from misc_cli.api import Result, aggregate
+from misc_cli.api import aggregate
+from misc_cli.result import Result
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (
