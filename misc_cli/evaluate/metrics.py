@@ -10,6 +10,8 @@ import numpy.typing as npt
 from misc_cli.core.decide import tied_classes
 from misc_cli.core.types import Codes, Floats
 
+Z = 1.96  # 95 cases of 100
+
 
 def expected_error(posteriors: Floats, truth: Codes) -> float:
     """Share of wrong labels among items with truth (truth ≥ 0); a tie costs its expected error.
@@ -37,6 +39,14 @@ def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: 
         - np.bincount(which, correct.astype(np.float64), minlength=bins)
     )
     return float(gap.sum() / max(size.sum(), 1))
+
+
+def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
+    """Wilson's interval of a share of so many answers: where it lies in 95 cases of 100."""
+    width = 1.0 + Z**2 / n_answers
+    centre = (share + Z**2 / (2.0 * n_answers)) / width
+    half = Z * np.sqrt(share * (1.0 - share) / n_answers + Z**2 / (4.0 * n_answers**2)) / width
+    return centre - half, centre + half
 
 
 def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2) -> float:

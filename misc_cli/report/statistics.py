@@ -2,7 +2,7 @@
 
 figures      name, value: the run in numbers, by the names that --fail-if knows
 agreement    measure, value, low, high: how far the answers agree with each other
-confidence   from, to, items; with truth also known, mean_confidence, right, low, high
+confidence   from, to, items; with truth also known, sum_confidence, right
 classes      class, votes, votes_share, labels, labels_share, confidence; with truth also truth
 crowd        true class × said class: what a typical worker answers, rows sum to 1
 workers      one row per worker, worst first; its confusion matrix as true_<class>_said_<class>
@@ -27,7 +27,9 @@ import pyarrow as pa
 
 from misc_cli.aggregators.confusion.counts import crowd_rows, expected_counts
 from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.core.votes import votes_by_worker
 from misc_cli.evaluate.agreement import agreement_intervals
+from misc_cli.evaluate.metrics import wilson
 from misc_cli.report.completion import completion_frames
 from misc_cli.run.outcome import Outcome
 from misc_cli.run.tables import worker_columns
@@ -129,16 +131,6 @@ def _series(column: Any) -> Any:
     return plain.to_pandas()
 
 
-def wilson(hits: Floats, of: Floats, z: float = 1.96) -> tuple[Floats, Floats]:
-    """Wilson's interval of a share, (n,) each; from 0 to 1 where there is nothing to count."""
-    safe = np.maximum(of, 1.0)
-    share = hits / safe
-    centre = (share + z**2 / (2 * safe)) / (1 + z**2 / safe)
-    half = z * np.sqrt(share * (1 - share) / safe + z**2 / (4 * safe**2)) / (1 + z**2 / safe)
-    empty = of == 0
-    return np.where(empty, 0.0, centre - half), np.where(empty, 1.0, centre + half)
-
-
 def _confidence(outcome: Outcome) -> pd.DataFrame:
     """Items by confidence; with truth, how many of them are right."""
     truth, decision = outcome.truth, outcome.decision
@@ -177,7 +169,7 @@ def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
     sums = confidence[["known", "sum_confidence", "right"]].groupby(tenth).sum()
     sums = sums[sums["known"] > 0]
     known, right = (sums[name].to_numpy(float) for name in ("known", "right"))
-    low, high = wilson(right, known)
+    low, high = wilson(right / known, known)
     return pd.DataFrame(
         {
             "mean_confidence": sums["sum_confidence"].to_numpy() / known,
@@ -193,14 +185,12 @@ def _classes(outcome: Outcome) -> pd.DataFrame:
     """Votes against labels, class by class."""
     labels, decision = outcome.labels, outcome.decision
     votes = labels.votes
-    cast = np.zeros(votes.n_classes)
-    for rows in votes.blocks:
-        cast += votes.class_totals(rows).sum(axis=0)
+    cast = votes_by_worker(votes).sum(axis=0)
     columns = class_columns(labels.classes.to_pylist(), decision.label, decision.confidence)
     columns = {
         "class": columns.pop("class"),
-        "votes": cast.astype(np.int64),
-        "votes_share": cast / max(cast.sum(), 1.0),
+        "votes": cast,
+        "votes_share": cast / max(cast.sum(), 1),
         **columns,
     }
     if outcome.truth is not None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.evaluate.metrics import wilson
 from misc_cli.report.record import Report
-from misc_cli.report.statistics import wilson
 
 # Krippendorff (2004, p. 241): rely on data from .800 on, draw tentative conclusions from .667 on.
 RELIABLE, TENTATIVE = 0.8, 0.667
@@ -109,7 +109,7 @@ def _believe(report: Report) -> Iterator[Sentence]:
 def _judged(confidence: float, error: float, known: int) -> Sentence:
     """How sure the labels are and how many are right, where that is known."""
     right = 1.0 - error / 100.0
-    low, high = (float(bound[0]) for bound in wilson(np.array([right * known]), np.array([known])))
+    low, high = (float(bound[0]) for bound in wilson(np.array([right]), np.array([known])))
     said = (
         f"Of {count(known, 'label')} whose truth is known {100 * right:.1f} % are right; the "
         f"labels say {100 * confidence:.0f} % on average"

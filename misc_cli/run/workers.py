@@ -13,8 +13,8 @@ from misc_cli.core.decide import decide
 from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays
 from misc_cli.core.types import Codes, Floats, Labels, WorkerTable
 from misc_cli.errors import InputError
+from misc_cli.evaluate.metrics import wilson
 
-Z = 1.96  # 95 of 100
 CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, beside the confusions themselves
 
 
@@ -104,10 +104,8 @@ def accuracy_interval(
     inside = (middle * total + 1.0) / (total + 2.0)
     n_answers = np.maximum(inside * (1.0 - inside) / np.maximum(variance, 1e-12), 1e-9)
     n_answers = np.minimum(n_answers, np.maximum(total, 1e-9))
-    centre = (middle + Z**2 / (2.0 * n_answers)) / (1.0 + Z**2 / n_answers)
-    reach = Z * np.sqrt(middle * (1.0 - middle) / n_answers + Z**2 / (4.0 * n_answers**2))
-    reach /= 1.0 + Z**2 / n_answers
-    return np.clip(centre - reach, 0.0, middle), np.clip(centre + reach, middle, 1.0)
+    low, high = wilson(middle, n_answers)
+    return np.clip(low, 0.0, middle), np.clip(high, middle, 1.0)
 
 
 def _sums(groups: Codes, values: Floats, n_groups: int) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from misc_cli.api import aggregate
 from tests.report.crowds import answers, result
@@ -56,16 +55,6 @@ def test_ordered_classes_have_an_alpha_of_their_own() -> None:
         for one in (answers(), table)
     ]
     assert len(measures[1]) == len(measures[0]) + 1
-
-
-def test_wilson_holds_the_share() -> None:
-    from misc_cli.report.statistics import wilson
-
-    low, high = wilson(np.array([0.0, 5.0, 10.0, 0.0]), np.array([10.0, 10.0, 10.0, 0.0]))
-    # Wilson's interval of 5 in 10: 0.237 to 0.763 (e.g. Brown, Cai & DasGupta 2001)
-    assert (low[1], high[1]) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert low[0] == pytest.approx(0)
-    assert (low[3], high[3]) == (0, 1)
 
 
 def test_a_completed_run_has_maps_and_says_what_changed() -> None:
