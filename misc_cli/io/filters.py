@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -158,7 +159,7 @@ def times(document: Document, options: ReadOptions) -> Any:
     except InputError:
         return None
     (column,) = document.table.fetch([at])
-    told = [_time_of(cell) for cell in column.dictionary.to_pylist()]
+    told = [time_of(cell) for cell in column.dictionary.to_pylist()]
     seconds = np.array([np.nan if one is None else one.timestamp() for one in told])
     if not np.isfinite(seconds).any():
         return None
@@ -166,19 +167,20 @@ def times(document: Document, options: ReadOptions) -> Any:
     return np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
 
 
-def _time_of(cell: str) -> datetime | None:
+def time_of(cell: str) -> datetime | None:
     """A cell as a time; numbers are seconds, or thousandths, since 1970."""
     told = as_time(cell)
     if told is None and cell.strip().replace(".", "", 1).isdigit():
         seconds = float(cell)
-        told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
+        with suppress(ValueError, OverflowError, OSError):  # a number of no year
+            told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
     return told
 
 
 def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> bool:
     if not cell.strip():
         return False
-    told = _time_of(cell)
+    told = time_of(cell)
     if told is None:
         raise InputError(
             f"{document.name}: {cell!r} is not a time that can be read; name another --time-col"

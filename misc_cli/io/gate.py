@@ -7,6 +7,7 @@ thousand answers and ten million.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import Any
 
 from misc_cli.errors import InputError
@@ -188,7 +189,8 @@ def _repeats(question: Question, document: Document) -> Iterable[str]:
         apart = [name for name in few if tells_apart(document, used, name)]
     by = ""
     if apart:
-        by = f" Column {apart[0]!r} tells them apart: --group-by {apart[0]!r} reads questions."
+        flag = f"--group-by {quote(apart[0])}"
+        by = f" Column {apart[0]!r} tells them apart: {flag} reads questions."
     yield (
         f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels: are there "
         f"several questions?{by} If these are corrections, say --duplicates last, first or all"

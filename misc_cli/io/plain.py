@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from misc_cli.errors import ConfigError
 from misc_cli.io.document import Document
@@ -22,7 +23,7 @@ from misc_cli.io.readers.base import (
 )
 from misc_cli.io.repeats import tells_apart
 from misc_cli.io.roles import QUESTIONS, roles_of
-from misc_cli.io.standing import gold_of, header_again, statuses
+from misc_cli.io.standing import gold_of, header_again, nobodys, statuses
 from misc_cli.io.vocabulary import normalise
 
 
@@ -39,7 +40,7 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
         item=roles["item"],
         questions={name: name for name in answers},
         options=asked,
-        aside={**header_again(document, roles), **statuses(document)},
+        aside=_aside(document, roles, answers, options),
         gold=gold_of(document, roles, answers),
     )
     refuse_nameless(document, reading.questions, roles)
@@ -50,6 +51,16 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     elif anonymous:
         reading = replace(reading, has_workers=False)
     return reading
+
+
+def _aside(
+    document: Document, roles: Mapping[str, str], answers: Sequence[str], options: ReadOptions
+) -> dict[str, Callable[[Any], Any]]:
+    """Rows that are no answers, by reason."""
+    rules = {**header_again(document, roles), **statuses(document, [*roles.values(), *answers])}
+    if "worker" in roles and not options.allow_odd:
+        rules.update(nobodys(document, roles["worker"]))
+    return rules
 
 
 def _by_question(document: Document, roles: Mapping[str, str], only: Question) -> list[Question]:

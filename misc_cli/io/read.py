@@ -26,6 +26,7 @@ from misc_cli.io.filters import filtered_out, renamed, times, unanswered
 from misc_cli.io.nobody import without_workers
 from misc_cli.io.open import open_document
 from misc_cli.io.options import ReadOptions
+from misc_cli.io.order import newest_last
 from misc_cli.io.questions import pick
 from misc_cli.io.readers import load, recognise
 from misc_cli.io.readers.base import CERTAIN, Match, Question, Reader, Reading, take
@@ -123,6 +124,7 @@ def _read_file(
     for question in pick(name, opened.view, opened.reading, options, each=each):
         cleaned, aside = clean(opened, question, options)
         gate.refuse(name, gate.oddities(cleaned, options, opened.view), options)
+        cleaned = newest_last(cleaned, opened.view)
         told = _times(opened.view, cleaned, options) if with_times else None
         found.append(part_of(opened, cleaned, aside, told))
     return found

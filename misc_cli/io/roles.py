@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import listing, missing_columns, rivals
@@ -15,8 +16,10 @@ from misc_cli.io.kinds import kind_of_values
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import user_column
 from misc_cli.io.repeats import always_same, tells_apart
+from misc_cli.io.standing import is_standing
 from misc_cli.io.vocabulary import ABOUT, SYNONYMS, find_roles, normalise, words_of
 
+CHANCE = 8  # items whose workers all agree; fewer prove nothing
 NOBODY = "none"  # --worker-col none: nobody knows who answered
 QUESTIONS = {
     *("question", "questionid", "questionname", "attribute", "aspect", "criterion", "dimension"),
@@ -63,7 +66,7 @@ def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], 
     if not found["label"] and knows_rest:
         found["label"] = _said(document, found, _answers(document, rest))
     if options.label_col is None and knows_rest:
-        _refuse_consensus(document, found)
+        _refuse_consensus(document, found, rest)
     missing = [role for role, columns in found.items() if not columns]
     if missing == ["worker"] and (nobody or _surely_nobody(document, found)):
         missing = []
@@ -176,29 +179,47 @@ def _said(document: Document, found: Mapping[str, list[str]], names: Sequence[st
     One column alone must differ within items and within workers: what is always the same for a
     worker is about the worker, for an item about the item. Several are for the user to tell apart.
     """
+    names = [name for name in names if not is_standing(name)] or names
     if len(names) > 1:
         return list(names)
     owners = [*found["worker"], *found["item"]]
     return [n for n in names if not any(always_same(document, owner, n) for owner in owners)]
 
 
-def _refuse_consensus(document: Document, found: Mapping[str, list[str]]) -> None:
+def _refuse_consensus(
+    document: Document, found: Mapping[str, list[str]], rest: Sequence[str]
+) -> None:
     """A label that never differs within an item, beside another that does, is nobody's answer."""
     if len(found["label"]) != 1 or len(found["item"]) != 1 or len(found["worker"]) != 1:
         return
-    (label,), (item,) = found["label"], found["item"]
-    others = [n for tier in SYNONYMS["label"] for n in document.names if normalise(n) in tier]
-    others = [n for n in others if n != label and n not in (*found["worker"], item)]
+    (label,), (item,), (worker,) = found["label"], found["item"], found["worker"]
     names = document.names
-    others = [n for n in others if names.count(n) == names.count(label) == names.count(item) == 1]
-    if not others or not always_same(document, item, label):
+    if names.count(label) > 1 or names.count(item) > 1 or not always_same(document, item, label):
         return
-    free = [n for n in others if not always_same(document, item, n)]
+    known = {name for tier in SYNONYMS["label"] for name in tier}
+    others = [n for n in rest if n != label and names.count(n) == 1 and not is_standing(n)]
+    named = [n for n in others if normalise(n) in known]
+    other = [n for n in others if _may_be_said(document, n, worker)]
+    n_items, n_labels = (len(set(document.sampled(n))) for n in (item, label))
+    if n_labels == 1 or 2 * n_labels <= n_items < CHANCE:  # so few may agree by chance
+        other = []
+    free = [n for n in (*named, *other) if not always_same(document, item, n)]
     if free:
         raise InputError(
             f"{document.name}: {label!r} is the same for all answers to an item and {free[0]!r} is "
-            f"not: which one did the workers give? Say --label-col {free[0]} or {label}"
+            f"not: which one did the workers give? Say --label-col {quote(free[0])} "
+            f"or --label-col {quote(label)}"
         )
+
+
+def _may_be_said(document: Document, name: str, worker: str) -> bool:
+    """Whether a column has classes and is not the worker's own, whatever it is called."""
+    values = document.sampled(name)
+    distinct = list(dict.fromkeys(values))
+    if words_of(name) & ABOUT or len(distinct) < 2 or 2 * len(distinct) > len(values):
+        return False
+    has_classes = kind_of_values(distinct, len(values)).has_classes
+    return has_classes and not always_same(document, worker, name)
 
 
 def _surely_nobody(document: Document, found: Mapping[str, list[str]]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.io.document import Document
@@ -20,23 +22,76 @@ _BAD_STATUSES = (
 _BAD_FLAGS = (
     *("rejected", "cancelled", "canceled", "wascancelled", "skipped", "tainted", "deleted"),
     *("isdeleted", "discarded", "isspam", "ignored", "isskipped", "isrejected", "iscancelled"),
+    *("istraining", "ispractice", "isdraft", "superseded"),
+)
+_GOOD_FLAGS = ("isvalid", "valid", "islatest", "latest", "iscurrent")
+_BAD_TIMES = ("deletedat", "rejectedat", "cancelledat", "canceledat", "skippedat", "discardedat")
+# What kind of row it is: such words count only where other rows have other ones.
+_KINDS = ("phase", "stage", "type", "kind", "labeltype", "annotationtype", "block", "part", "mode")
+_BAD_KINDS = (
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated", "majority"),
+    *("prediction", "predicted", "pre-annotation", "preannotation"),
+)
+# Who is called so is nobody: a label made of the others' answers, or known before.
+_NOBODY = (
+    *("consensus", "majority", "majority vote", "majority_vote", "majorityvote", "aggregated"),
+    *("aggregate", "adjudicated", "gold", "gold standard", "gold_standard", "ground truth"),
+    *("ground_truth", "groundtruth", "truth", "final label", "final_label"),
 )
 _GOLD = {"gold", "goldlabel", "truth", "groundtruth", "truelabel", "goldanswer", "correctlabel"}
 
 
-def statuses(document: Document) -> dict[str, Callable[[Any], Any]]:
-    """Rows that a status or a flag takes out, by reason."""
+def is_standing(name: str) -> bool:
+    """Whether a column says if an answer counts, by its name: a status, a flag, a time."""
+    plain = normalise(name)
+    is_status = plain.endswith("status") or plain in ("state", "reviewstate")
+    return is_status or plain in (*_BAD_FLAGS, *_GOOD_FLAGS, *_BAD_TIMES)
+
+
+def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
+    """Rows that a status or a flag takes out, by reason; what is `taken` says something else."""
     aside: dict[str, Callable[[Any], Any]] = {}
     for name in document.names:
-        if document.names.count(name) > 1:
+        if document.names.count(name) > 1 or name in taken:
             continue
-        if normalise(name).endswith("status") or normalise(name) == "state":
-            seen = {value.lower() for value in document.sampled(name)} & set(_BAD_STATUSES)
-            for status in sorted(seen):
-                aside[status] = _is(name, status)
-        elif normalise(name) in _BAD_FLAGS:
-            aside[name.strip().lower()] = _is(name, "true", "1", "yes")
+        plain, said = normalise(name), name.strip().lower()
+        if plain in _BAD_FLAGS:
+            aside[said] = _is(name, "true", "1", "yes", "t", "y", "1.0")
+        elif plain in _GOOD_FLAGS:
+            aside[f"not {said}"] = _is(name, "false", "0", "no", "f", "n", "0.0")
+        elif plain in _BAD_TIMES:
+            aside[said] = _is_filled(name)
+        elif is_standing(name):
+            aside.update({status: _is(name, status) for status in _BAD_STATUSES})
+        elif plain in _KINDS:
+            aside.update({kind: _is_kind(name, kind) for kind in _BAD_KINDS})
     return aside
+
+
+def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
+    def condition(column: Any) -> Any:
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column(name).dictionary))
+        others = pc.invert(pc.is_in(words, pa.array(["", *_BAD_KINDS])))
+        return is_one_of(column(name), kind) if pc.any(others).as_py() else None
+
+    return condition
+
+
+def nobodys(document: Document, worker: str) -> dict[str, Callable[[Any], Any]]:
+    """Rows whose worker is nobody: a consensus or known labels among the workers' answers.
+
+    All names are looked at, not only the first rows': such rows stand at the end.
+    """
+
+    def condition(column: Any) -> Any:
+        names = column(worker)
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(names.dictionary))
+        hits = pc.is_in(words, pa.array(_NOBODY))
+        is_some = pc.any(hits).as_py() and not pc.all(hits).as_py()
+        return hits.take(names.indices) if is_some else None
+
+    return {"consensus or gold": condition}
 
 
 def header_again(document: Document, roles: Mapping[str, str]) -> dict[str, Callable[[Any], Any]]:
@@ -71,6 +126,11 @@ def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -
 
 def _is(name: str, *values: str) -> Callable[[Any], Any]:
     return lambda column: is_one_of(column(name), *values)
+
+
+def _is_filled(name: str) -> Callable[[Any], Any]:
+    """Cells that hold something; programs write a missing time as nothing, NULL or NaN."""
+    return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 
 def gold_of(document: Document, roles: Mapping[str, str], answers: Sequence[str]) -> dict[str, str]:

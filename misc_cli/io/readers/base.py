@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -292,6 +293,7 @@ def _set_aside(
 ) -> tuple[dict[str, RowNumbers], RowNumbers | None]:
     """Rows by reason, and the rows that stay; None if all do."""
 
+    @cache
     def column(name: str) -> Any:
         return columns[name] if name in columns else document.columns([name])[0]
 
@@ -312,6 +314,8 @@ def is_one_of(column: Any, *values: str) -> Any:
     """Rows whose text, without case and spaces around it, is one of these; a boolean array."""
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
     hit = pc.is_in(words, pa.array([value.lower() for value in values]))
+    if not pc.any(hit).as_py():  # no row need be looked at
+        return pa.array(np.zeros(len(column), dtype=bool))
     return hit.take(column.indices)
 
 

@@ -6,12 +6,14 @@ Approved or Rejected, RejectionTime is filled for the rejected, an entry in `Rej
 
 An answer is a column of its own (Answer.animal), a true/false column for each radio button
 (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several items on
-one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2.
+one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2. A batch that was
+posted again has several HITs for one input: then the input is the item.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +48,6 @@ from misc_cli.io.readers.common import (
 
 _PREFIX = "Answer."
 _JSON = "Answer.taskAnswers"
-_COLUMNS = {"worker": "WorkerId", "item": "HITId"}
 
 
 def detect(document: Document) -> Match | None:
@@ -66,11 +67,22 @@ def read(document: Document, options: ReadOptions) -> Reading:
         )
     aside = _aside(set(document.names))
     names = [name for name in document.names if name.startswith(_PREFIX)]
-    if _JSON in names and options.label_col is None:
-        return _task_answers(document, options, aside)
+    is_json = _JSON in names and options.label_col is None
     pairs = _pairs(document, names) if options.item_col is None is options.label_col else None
-    if pairs is not None:
+    if pairs is not None and not is_json:
         return _several_items(document, options, aside, *pairs)
+    again = _input_posted_again(document) if options.item_col is None else None
+    reader = _task_answers if is_json else _plain
+    if again is None:
+        return reader(document, options, aside)
+    reading = reader(document, replace(options, item_col=again), aside)
+    note = f"{document.name}: one input in several HITs, so items are {again}, not HITId"
+    return replace(reading, notes=[*reading.notes, note])
+
+
+def _plain(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
+    """Answers in columns of their own."""
+    names = [name for name in document.names if name.startswith(_PREFIX)]
     groups = _groups(document, names)
     grouped = {column for columns in groups.values() for column in columns}
     plain = {_question(name): name for name in names if name not in grouped}
@@ -88,6 +100,32 @@ def read(document: Document, options: ReadOptions) -> Reading:
     found = [_group(document, name, columns, options, kept) for name, columns in groups.items()]
     questions = [*found, *(q for q in reading.questions if _is_filled(q.label))]
     return with_inferred_kinds(Reading(questions, reading.aside, reading.notes))
+
+
+def _input_posted_again(document: Document) -> str | None:
+    """The input that is the item where a batch was posted again: then HITs are more than items.
+
+    It is an input that is filled everywhere, never differs within a HIT, comes in several HITs and
+    tells as many tasks apart as all inputs together do.
+    """
+    inputs = [n for n in document.names if n.startswith("Input.") and document.names.count(n) == 1]
+    if not inputs:
+        return None
+    hits, *columns = document.columns(["HITId", *inputs])
+    table = pa.table([hits.indices, *(c.indices for c in columns)], ["hit", *inputs])
+    n_tasks = _n_distinct(table, inputs)
+    n_hits = _n_distinct(table, ["hit"])
+    if n_tasks >= n_hits or _n_distinct(table, ["hit", *inputs]) > n_hits:
+        return None
+    for name, column in zip(inputs, columns, strict=True):
+        is_full = pc.all(pc.not_equal(pc.utf8_trim_whitespace(column.dictionary), "")).as_py()
+        if is_full and _n_distinct(table, [name]) == n_tasks:
+            return name
+    return None
+
+
+def _n_distinct(table: Any, names: list[str]) -> int:
+    return int(table.group_by(names, use_threads=False).aggregate([]).num_rows)
 
 
 def _pairs(
@@ -247,7 +285,7 @@ def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any
         if not fields:
             found.aside("empty", row)
         for name, kind, label in fields:
-            columns = {**_COLUMNS, "label": f"{_JSON}: {name}"}
+            columns = {**question.columns, "label": f"{_JSON}: {name}"}
             found.answer(name, who, what, label, row, kind, columns)
     inner = with_inferred_kinds(found.reading())
     return Reading(inner.questions, {**reading.aside, **inner.aside}, has_workers=inner.has_workers)
@@ -256,8 +294,8 @@ def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any
 READER = Reader(
     name="mturk",
     title="Mechanical Turk, CSV of a batch",
-    explain="worker is WorkerId, item HITId, a question an Answer. column, a group of true/false "
-    "columns or a field of taskAnswers; rejected assignments are left out",
+    explain="worker is WorkerId, item HITId (the input, if it was posted again), a question an "
+    "Answer. column, a group of true/false columns or a field of taskAnswers; rejected assignments are left out",
     detect=detect,
     read=read,
     page="https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html",
