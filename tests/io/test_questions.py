@@ -36,7 +36,7 @@ def test_two_questions_are_asked_about_and_read_by_name(tmp_path: Path, text: st
 
 def test_any_column_can_group(tmp_path: Path) -> None:
     text = TWO.replace("question", "round")
-    with pytest.raises(InputError, match="--group-by 'round'"):
+    with pytest.raises(InputError, match="--group-by round reads"):
         read(tmp_path, text)
     assert triplets(read(tmp_path, text, group_by="round", question="mood")) == ANSWERS
     assert len(read(tmp_path, text, duplicates="last").answers) == 12

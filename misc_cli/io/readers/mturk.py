@@ -295,7 +295,8 @@ READER = Reader(
     name="mturk",
     title="Mechanical Turk, CSV of a batch",
     explain="worker is WorkerId, item HITId (the input, if it was posted again), a question an "
-    "Answer. column, a group of true/false columns or a field of taskAnswers; rejected assignments are left out",
+    "Answer. column, a group of true/false columns or a field of taskAnswers; rejected "
+    "assignments are left out",
     detect=detect,
     read=read,
     page="https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html",
