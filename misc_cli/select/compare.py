@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from misc_cli.core.decide import decide
 from misc_cli.core.types import Codes, Floats, Labels, OnIteration, ignore_iteration
-from misc_cli.errors import InputError
+from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.evaluate.metrics import expected_error
 from misc_cli.select.choose import lead, standard_error
 from misc_cli.select.judging import Judging
@@ -65,7 +66,10 @@ def compare(
     judged = {score.candidate.method.name for score in scores}
     warn_of_time([method.name for method in methods if method.name not in judged])
     order = sorted(scores, key=lambda score: -float(score.best.mean()))
-    fitted = work.fit([score.candidate for score in order])
+    with warnings.catch_warnings():
+        # Methods are compared as their preset has them: there is no limit that one could raise.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = work.fit([score.candidate for score in order])
     decided = [decide(trial.posteriors).label for trial in fitted]
     leader = order[0].best
 
