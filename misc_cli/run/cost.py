@@ -51,10 +51,18 @@ def _mmce(size: Size, rounds: float) -> float:
     return 1e-2 + of_answers + rounds * 0.9e-6 * size.items * size.classes**2
 
 
+def _swept(size: Size) -> float:
+    """Numbers that a sweep touches: K of every answer, K² of every worker.
+
+    A confusion is normalised and its logarithm taken: it takes three times what an answer's does.
+    """
+    return size.classes * (size.answers + 3.0 * size.workers * size.classes)
+
+
 # Per registered class of aggregator, on all answers; others are taken to be like the first.
 SECONDS: dict[str, Callable[[Size], float]] = {
-    "DawidSkene": lambda size: 3e-3 + 0.35e-6 * size.answers * size.classes,
-    "OneCoin": lambda size: 3e-3 + 0.13e-6 * size.answers * size.classes,
+    "DawidSkene": lambda size: 3e-3 + 0.35e-6 * _swept(size),
+    "OneCoin": lambda size: 3e-3 + 0.13e-6 * _swept(size),
     "MajorityVote": lambda size: 1e-3 + 0.05e-6 * size.answers * size.classes,
     "MinimaxEntropy": lambda size: _mmce(size, rounds=4.5),
     "OrdinalMinimaxEntropy": lambda size: 1.4 * _mmce(size, rounds=4.5),
@@ -133,6 +141,12 @@ def counted(
             return on(method, n_folds)
         return Part(method.name, 1, seconds_of(method, size) * (1 + WARM * n_folds))
 
+    def voting(method: Method, chance: float) -> Part:
+        """Its candidates on all answers, if completion wins: each makes its own passes."""
+        every = seconds_of(method, size) / max(method.passes)
+        each = every * sum(method.passes) / len(method.passes)
+        return Part(method.name, len(method.passes), chance * each)
+
     slow = [method for method in pure if getattr(method.aggregator, "slow", False)]
     quick = [method for method in pure if method not in slow]
     refitted = [method for method in pure if not (many and method in slow)]
@@ -148,6 +162,7 @@ def counted(
         [on(method, first, chance) for method in others],
         [on(method, n_folds - first, chance) for method in finalists],
         [Part(method.name, 1, seconds_of(method, size)) for method in refitted],
+        [voting(method, chance) for method in completed],
     ]
     apart = size.answers >= WORTH_A_PROCESS and may_start_processes()
     return Cost(stages, threads() if apart else 1)
