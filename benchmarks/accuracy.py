@@ -29,7 +29,14 @@ from misc_cli.evaluate.metrics import calibration_error, expected_error, wrong_a
 from misc_cli.io.known import read_known
 from misc_cli.io.options import ReadOptions
 from misc_cli.run.outcome import Outcome
-from misc_cli.select.calibrate import Calibration, calibration_of_known, pool, times, vote_shares
+from misc_cli.select.calibrate import (
+    Calibration,
+    calibration_of_known,
+    pool,
+    shares_of,
+    vote_totals,
+    voted,
+)
 from misc_cli.select.mean import mean_of
 from misc_cli.select.trial import Candidate
 from misc_cli.select.trial import fits as fits_of
@@ -143,7 +150,7 @@ def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> f
     labels, members = outcome.labels, outcome.members
     by_votes, shares = weighing(outcome)
     hidden = None if outcome.calibration is None else Calibration(**outcome.calibration)
-    said = vote_shares(labels)
+    totals = vote_totals(labels)
     judged = np.flatnonzero((truth >= 0) & (truth < labels.n_classes))
     errors = []
     for draw in range(GOLD_DRAWS):
@@ -157,12 +164,12 @@ def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> f
         gold = np.full(labels.n_items, -1, dtype=np.int32)
         gold[rows] = truth[rows]
         known = [
-            times(one.posteriors[rows], said[rows]) if by_votes else one.posteriors[rows]
+            voted(totals[rows], one.posteriors[rows]) if by_votes else one.posteriors[rows]
             for one in plain
         ]
         mean = np.average(known, axis=0, weights=shares)
         calibration = calibration_of_known(
-            mean, said[rows], gold[rows], hidden or Calibration(), pool(known, shares)
+            mean, shares_of(totals[rows]), gold[rows], hidden or Calibration(), pool(known, shares)
         )
         taught = replace(labels, gold=gold)
         fits = [fitted(member, taught, whole) for member, whole in zip(members, plain, strict=True)]

@@ -50,8 +50,8 @@ FALLBACK = Entry("ds-mf", "paper")
 RESTARTS = 8
 # What a method that judges slowly may cost: numbers that one sweep over the answers touches.
 MOST_WORK = {"ebcc": 5_000_000, "mmce-c": 1_000_000}
-# A completed candidate costs time by the cells of its matrix. A completer that was asked for may
-# take the larger number of them.
+# A completed candidate costs time by the cells of its matrix, and by the numbers of its factors:
+# with 100 classes these are more. A completer that was asked for may take the larger number.
 MAX_COMPLETED_CELLS = 1 << 27
 MAX_TRIED_CELLS = 1 << 20
 
@@ -136,7 +136,10 @@ def completions(
     rank_fields = [field for field in RANK_OPTIONS if hasattr(completer, field)]
     asked = [tries[field] for field in rank_fields if field in tries]
     sizes: dict[str, Sequence[Any]] = {"ranks": tucker_ranks(shape), "cp_rank": CP_RANKS}
-    ranks = asked[0] if asked else [rank for field in rank_fields for rank in sizes[field]]
+    tried = [rank for field in rank_fields for rank in sizes[field]]
+    ranks = asked[0] if asked else [rank for rank in tried if _numbers(shape, rank) <= max_cells]
+    if tried and not ranks:
+        return []
     lasts = [loop["final"]] if "final" in loop else finals
     judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
     methods = []
@@ -166,6 +169,13 @@ def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
             continue
         found.append(ranks)
     return found
+
+
+def _numbers(shape: tuple[int, int, int], rank: int | Sequence[int]) -> int:
+    """Of the factors that a pass finds: items, and workers by class, times the items' rank."""
+    n_workers, n_items, n_classes = shape
+    of_items = rank[1] if isinstance(rank, Sequence) else rank
+    return (n_items + n_workers * n_classes) * of_items
 
 
 def _name(completer: str, rank: int | Sequence[int] | None) -> str:

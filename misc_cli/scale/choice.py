@@ -137,11 +137,12 @@ def automatic(
     work = Judging(engine, pure, settings.seed, on_iteration)
     if work.n_folds == 0:
         return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
-    kept, shares, reasons = weighed(work.scores(pure), work.null, work.workers, work.n_folds)
+    scores = work.scores(pure)
+    kept, shares, reasons = weighed(scores, work.null, work.workers, work.n_folds, work.one_label)
     by_votes = not reasons["null"]["beaten"] and len(pure) > 1
     calibration = None
     if by_votes:
-        warn_of_the_null(fallback)
+        warn_of_the_null(fallback, reasons["null"]["one_label_share"])
         members, shares = [Candidate(fallback)], [1.0]
         reasons["fallback"] = fallback.name
     else:

@@ -33,7 +33,7 @@ from misc_cli.select.calibrate import (
     pool,
     surface_of_many,
 )
-from misc_cli.select.choose import null_score_of
+from misc_cli.select.choose import null_score_of, one_label_share
 from misc_cli.select.leaderboard import Score
 from misc_cli.select.together import looked_at, together
 from misc_cli.select.trial import SHRINKAGE, Candidate, Method, tempered_scores
@@ -65,6 +65,13 @@ class Forecast:
 
 def _said(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:
     said: Floats = shrunk_rows(counts, shrinkage)[hidden.workers, :, hidden.classes]
+    return said
+
+
+def _all_said(kept: npt.NDArray[np.int64], hidden: Triplets) -> npt.NDArray[np.int64]:
+    """How often each worker said each class, (n_workers, n_classes): what was kept and hidden."""
+    said = kept.copy()
+    np.add.at(said, (hidden.workers, hidden.classes), 1)
     return said
 
 
@@ -116,6 +123,7 @@ class Judging:
                 on_iteration(Iteration("search", done, seconds=forecast.seconds, extra=extra))
             said = marked.counts.reshape(engine.n_workers, engine.n_classes)
             nulls.append((said, self.forecasts[0][-1].hidden))
+        self.one_label = one_label_share(_all_said(*nulls[0])) if nulls else 0.0
         self.null = np.concatenate([np.zeros(0), *(null_score_of(*fold) for fold in nulls)])
         none: Codes = np.zeros(0, dtype=np.int32)
         self.workers: Codes = np.concatenate([none, *(hidden.workers for _, hidden in nulls)])

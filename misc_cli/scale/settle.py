@@ -11,7 +11,7 @@ from misc_cli.aggregators.confusion.kernels import Sums
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Array, Block, RowArrays
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.types import Floats
-from misc_cli.select.calibrate import Calibration, logs_of, normalised, shares_of, times
+from misc_cli.select.calibrate import Calibration, logs_of, normalised, shares_of, voted
 
 MEAN = "mean"
 LOGS = "mean of logarithms"
@@ -44,7 +44,7 @@ class AddMember:
 class Settle:
     """What is written, of the posteriors (or the `mean`): as `select.mean.mean_of` has it.
 
-    `by_votes` multiplies them with the vote shares. The sums are those of what comes out.
+    `by_votes` lets the votes decide, and them break ties. The sums are those of what comes out.
     """
 
     mean: bool
@@ -61,7 +61,7 @@ class Settle:
         posteriors: Floats = np.array(rows[self.needs[0]])
         softer = self.calibration
         if self.by_votes:
-            posteriors = times(posteriors, shares_of(block.class_totals()))
+            posteriors = voted(block.class_totals(), posteriors)
             if GOLD in rows:
                 clamp(posteriors, rows[GOLD])
         if softer is not None:

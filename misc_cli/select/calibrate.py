@@ -45,7 +45,8 @@ GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.5, 7)
 GOLD_PRIOR_WIDTH = 0.5
 VOTES_PRIOR_WIDTH = 0.3
 GOLD_FLOOR = 1e-6
-# A vote share understates: two to one is more than two thirds. For the forecast it is squared.
+# A vote share understates: two to one is more than two thirds. For a forecast, and where votes
+# alone decide, it is squared.
 VOTE_SHARPNESS = 0.5
 # How near a class that the votes or the pool prefer may come to the label, where it was farther.
 JUST_AHEAD = 1e-6
@@ -118,17 +119,22 @@ def temper(posteriors: Floats, temperature: float) -> Floats:
     return normalised(logs_of(posteriors) / temperature)
 
 
-def times(posteriors: Floats, shares: Floats) -> Floats:
-    """Posteriors times vote shares, (n, n_classes), rows normalised."""
-    joint = shares * posteriors
-    product: Floats = joint / joint.sum(axis=1, keepdims=True)
-    return product
+def voted(totals: Floats, posteriors: Floats) -> Floats:
+    """The votes that each class has on an item decide, (n, n_classes): posteriors count as half a
+    vote, which breaks a tie and overrules nobody.
+    """
+    return temper(shares_of(totals + 0.5 * posteriors), VOTE_SHARPNESS)
+
+
+def vote_totals(labels: Labels) -> Floats:
+    """The votes that each class has on an item, (n_items, n_classes)."""
+    votes = labels.votes
+    return np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
 
 
 def vote_shares(labels: Labels) -> Floats:
     """Each class's share of an item's votes with one more vote for all alike, (n_items, K)."""
-    votes = labels.votes
-    return shares_of(np.concatenate([votes.class_totals(rows) for rows in votes.blocks]))
+    return shares_of(vote_totals(labels))
 
 
 def shares_of(totals: Floats) -> Floats:

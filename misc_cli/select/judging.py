@@ -28,10 +28,11 @@ from misc_cli.select.calibrate import (
     calibration_of_known,
     calibration_surface,
     pool,
-    times,
-    vote_shares,
+    shares_of,
+    vote_totals,
+    voted,
 )
-from misc_cli.select.choose import null_score
+from misc_cli.select.choose import null_score, one_label_share, said_by_workers
 from misc_cli.select.leaderboard import Score, joined
 from misc_cli.select.processes import NO_DEADLINE, Deadline, run_all
 from misc_cli.select.together import looked_at, together
@@ -52,6 +53,7 @@ class Judging:
     null      (n_hidden,) log scores of the null forecaster, fold by fold
     workers   (n_hidden,) who gave the hidden answers
     deadline  when trials on folds must end; `last`, when fits on all answers must
+    one_label the share of answers by workers who only ever say one label
     left_out  what there was no time for
     late      there was not even time to hide answers
     """
@@ -74,6 +76,7 @@ class Judging:
         self.deadline = deadline
         self.last = last
         self.left_out: list[str] = []
+        self.one_label = one_label_share(said_by_workers(labels))
         n_folds, share = fold_plan(labels.votes.n_votes)
         n_folds = min(n_folds, most_folds or n_folds)
         self.folds: list[Fold] = []
@@ -235,12 +238,14 @@ class Judging:
             self.left_out.append("calibration by gold items")
             return by_hidden
         rows = np.flatnonzero(gold >= 0)
-        said = vote_shares(unaware)[rows]
+        totals = vote_totals(unaware)[rows]
         known = [posteriors[rows] for posteriors in fitted]
         if by_votes:
-            known = [times(posteriors, said) for posteriors in known]
+            known = [voted(totals, posteriors) for posteriors in known]
         mean: Floats = np.average(known, axis=0, weights=shares)
-        return calibration_of_known(mean, said, gold[rows], by_hidden, pool(known, shares))
+        return calibration_of_known(
+            mean, shares_of(totals), gold[rows], by_hidden, pool(known, shares)
+        )
 
     def report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"

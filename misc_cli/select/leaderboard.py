@@ -10,7 +10,7 @@ import numpy as np
 
 from misc_cli.core.types import Codes, Floats
 from misc_cli.select.calibrate import TEMPERATURES
-from misc_cli.select.choose import SIGNIFICANT, lead, standard_error
+from misc_cli.select.choose import ONE_LABEL_SHARE, SIGNIFICANT, lead, standard_error
 from misc_cli.select.trial import Candidate, Method, Trial
 
 
@@ -119,6 +119,19 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     return resolved
 
 
+def unheard(one_label: float) -> str:
+    """Why hidden answers say nothing of items, given the share of one-label workers' answers."""
+    if one_label > ONE_LABEL_SHARE:
+        return (
+            f"{100 * one_label:.0f} % of the answers are by workers who only ever say one label, "
+            "so what they say does not tell items apart"
+        )
+    return (
+        "no method forecasts hidden answers better than each worker's own label shares, so that "
+        "answers say little of items"
+    )
+
+
 def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
     """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
     if reasons.get("ahead_of_earlier") is not None:
@@ -139,11 +152,8 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
     if reasons["fallback"]:
-        pure = (
-            "no method forecasts hidden answers better than the workers' own label shares, so they "
-            "say nothing of items: an item's vote shares count, times what "
-            f"{reasons['fallback']} makes of it"
-        )
+        cause = unheard(reasons["null"]["one_label_share"])
+        pure = f"{cause}: the votes decide, and {reasons['fallback']} where they are tied"
     elif len(kept) == 1:
         pure = f"{kept[0]} forecasts hidden answers best"
     else:

@@ -11,7 +11,7 @@ from misc_cli.aggregators.confusion.counts import confusions_of
 from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Aggregation, Floats, Labels
-from misc_cli.select.calibrate import Calibration, pool, times, vote_shares
+from misc_cli.select.calibrate import Calibration, pool, vote_totals, voted
 from misc_cli.select.trial import SHRINKAGE
 
 
@@ -25,11 +25,11 @@ def mean_of(
 ) -> Aggregation:
     """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
 
-    `by_votes` multiplies that with the vote shares.
+    `by_votes` lets the votes decide, and that break their ties.
     """
     posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
     if by_votes:
-        posteriors = times(posteriors, vote_shares(labels))
+        posteriors = voted(vote_totals(labels), posteriors)
         if labels.gold is not None:
             clamp(posteriors, labels.gold)
     if calibration is not None:

@@ -29,7 +29,7 @@ from misc_cli.core.types import (
 from misc_cli.select import racing
 from misc_cli.select.calibrate import Calibration
 from misc_cli.select.calibrating import by_answers
-from misc_cli.select.choose import SIGNIFICANT
+from misc_cli.select.choose import ONE_LABEL_SHARE, SIGNIFICANT
 from misc_cli.select.completing import Completed, completed_of
 from misc_cli.select.fit import Fit
 from misc_cli.select.incumbent import Staying, staying
@@ -38,7 +38,7 @@ from misc_cli.select.leaderboard import Score, parameters, pure_table
 from misc_cli.select.mean import mean_of
 from misc_cli.select.processes import Deadline
 from misc_cli.select.trial import Candidate, Method, Trial
-from misc_cli.select.unjudged import MIN_ANSWERS, hurried, unjudged
+from misc_cli.select.unjudged import MIN_ANSWERS, by_gold_alone, by_votes, hurried, unjudged
 from misc_cli.select.weighing import conclude, warn_of_the_null, warn_of_time, weighed
 
 # Of a time budget, judging may take the first part; what was chosen is fitted in the rest, which
@@ -116,7 +116,11 @@ def search(
     if work.late:
         return hurried(work, pure)
     if not work.folds or too_few:
-        return unjudged(work, list(few) or [pure[0]], calibrate) or hurried(work, pure)
+        if fallback is not None and len(pure) > 1 and work.one_label > ONE_LABEL_SHARE:
+            found = by_votes(work, fallback, calibrate)
+        else:
+            found = unjudged(work, list(few) or [pure[0]], calibrate)
+        return found or hurried(work, pure)
     scores, left_out = racing.pure(work, pure)
     work.left_out += left_out
     if not scores:
@@ -161,10 +165,11 @@ def _chosen_pure(work: Judging, scores: Sequence[Score], incumbent: Mapping[str,
 
     A slow one that was given up before the last fold is clearly behind.
     """
-    found = _Pure(scores, *weighed(scores, work.null, work.workers, len(work.folds)))
+    n_folds = len(work.folds)
+    found = _Pure(scores, *weighed(scores, work.null, work.workers, n_folds, work.one_label))
     if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
         return found
-    whole = [score for score in scores if score.n_folds == len(work.folds)]
+    whole = [score for score in scores if score.n_folds == n_folds]
     rival = np.average([score.best for score in found.kept], axis=0, weights=found.shares)
     stays = staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
     if stays is not None:
@@ -190,14 +195,10 @@ def _of_voters(work: Judging, base: Score, completion: Completed, calibrate: boo
 
 
 def _of_votes(work: Judging, fallback: Method, calibrate: bool) -> _Result:
-    """The votes, weighed with what the fallback says of an item."""
-    warn_of_the_null(fallback)
-    members, shares = [Candidate(fallback)], [1.0]
-    fitted = work.fit(members)
-    calibration = None
-    if calibrate and work.labels.gold is not None:
-        calibration = work.by_gold(members, shares, Calibration(), by_votes=True)
-    return _Result(fitted, shares, calibration, fallback.name)
+    """The votes, and where they are tied what the fallback says of an item."""
+    warn_of_the_null(fallback, work.one_label)
+    fitted = work.fit([Candidate(fallback)])
+    return _Result(fitted, [1.0], by_gold_alone(work, fallback, calibrate), fallback.name)
 
 
 def _of_pure(work: Judging, choice: _Pure, calibrate: bool) -> _Result:
@@ -228,7 +229,7 @@ def _fitted_in_time(work: Judging, choice: _Pure) -> list[Trial]:
         scores = [score for score in scores if score.candidate.name not in late]
         choice.kept, choice.shares = [], []
         if any(score.n_folds == len(work.folds) for score in scores):
-            weighed_anew = weighed(scores, work.null, work.workers, len(work.folds))
+            weighed_anew = weighed(scores, work.null, work.workers, len(work.folds), work.one_label)
             choice.kept, choice.shares, again = weighed_anew
             choice.reasons.update({key: again[key] for key in ("null", "pure")})
     return []

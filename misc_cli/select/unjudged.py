@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from misc_cli.select.calibrate import Calibration
 from misc_cli.select.fit import Fit
 from misc_cli.select.judging import Judging
 from misc_cli.select.leaderboard import parameters
 from misc_cli.select.mean import mean_of
 from misc_cli.select.processes import NO_DEADLINE
 from misc_cli.select.trial import Candidate, Method
-from misc_cli.select.weighing import warn_of_time
+from misc_cli.select.weighing import conclude, warn_of_the_null, warn_of_time
 
 # Below this many answers a choice would be luck: what is hidden of them proves nothing.
 MIN_ANSWERS = 1_000
@@ -41,6 +43,35 @@ def unjudged(work: Judging, methods: Sequence[Method], calibrate: bool) -> Fit |
         "methods": parameters(methods),
     }
     return Fit(result, candidates, selection, calibration)
+
+
+def by_votes(work: Judging, fallback: Method, calibrate: bool) -> Fit | None:
+    """The votes, and where they are tied the fallback: it is not for want of answers that these
+    say nothing of items. None if there was no time.
+    """
+    fitted = work.fit([Candidate(fallback)])
+    if not fitted:
+        return None
+    warn_of_the_null(fallback, work.one_label)
+    calibration = by_gold_alone(work, fallback, calibrate)
+    found = [fitted[0].aggregation]
+    result = mean_of(work.labels, found, [1.0], by_votes=True, calibration=calibration)
+    reasons: dict[str, Any] = {
+        "null": {"one_label_share": round(work.one_label, 6)},
+        "pure": [],
+        "completed": [],
+        "fallback": fallback.name,
+    }
+    conclude(reasons, [Candidate(fallback)], [1.0])
+    reasons["methods"] = parameters([fallback])
+    return Fit(result, [Candidate(fallback)], reasons, calibration)
+
+
+def by_gold_alone(work: Judging, fallback: Method, calibrate: bool) -> Calibration | None:
+    """What gold items ask for where the votes decide: hidden answers say nothing of it."""
+    if not calibrate or work.labels.gold is None:
+        return None
+    return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
 
 
 def hurried(work: Judging, pure: Sequence[Method]) -> Fit:

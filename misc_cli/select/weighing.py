@@ -10,27 +10,37 @@ import numpy as np
 
 from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import MiscWarning
-from misc_cli.select.choose import SIGNIFICANT, lead, weights
-from misc_cli.select.leaderboard import Score, pure_table, why
+from misc_cli.select.choose import ONE_LABEL_SHARE, SIGNIFICANT, lead, weights
+from misc_cli.select.leaderboard import Score, pure_table, unheard, why
 from misc_cli.select.trial import Candidate, Method
 
 
 def weighed(
-    scores: Sequence[Score], null: Floats, workers: Codes, n_folds: int
+    scores: Sequence[Score],
+    null: Floats,
+    workers: Codes,
+    n_folds: int,
+    one_label: float,
 ) -> tuple[list[Score], list[float], dict[str, Any]]:
     """The pure methods that count, their weights, and the reasons so far.
 
-    If the null is unbeaten, the best has all the weight. `null` and `workers` as in `Judging`.
+    If the null is unbeaten, the best has all the weight. `null`, `workers` and `one_label`
+    as in `Judging`.
     """
     whole = [score for score in scores if score.n_folds == n_folds]
     leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
-    beaten = lead(best.best, null, workers) >= SIGNIFICANT
+    ahead = lead(best.best, null, workers)
+    beaten = ahead >= SIGNIFICANT and one_label <= ONE_LABEL_SHARE
     found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
     chosen = {score.candidate.name: weight for score, weight in found}
     kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
     reasons: dict[str, Any] = {
-        "null": {"score": round(float(null.mean()), 6), "beaten": beaten},
+        "null": {
+            "score": round(float(null.mean()), 6),
+            "beaten": beaten,
+            "one_label_share": round(one_label, 6),
+        },
         "pure": pure_table(scores, null, workers, chosen),
         "completed": [],
         "fallback": None,
@@ -61,10 +71,10 @@ def warn_of_time(left_out: Sequence[str]) -> None:
         warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
 
 
-def warn_of_the_null(fallback: Method) -> None:
+def warn_of_the_null(fallback: Method, one_label: float) -> None:
+    """Say why the votes decide; `one_label` is the share of workers who only ever say one label."""
     warnings.warn(
-        "no method forecasts hidden answers better than each worker's own label shares: answers "
-        f"say little of items; vote shares count, times what {fallback.name} makes of an item; "
+        f"{unheard(one_label)}: the votes decide, and {fallback.name} where they are tied; "
         "if workers abstain on purpose, as labelling functions do, try --missing informative",
         MiscWarning,
         stacklevel=4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from misc_cli.cli import logs
 from misc_cli.cli.console import Console, describe
 from misc_cli.core.iteration import COST
 from misc_cli.core.types import Iteration, Labels
-from misc_cli.run import cost
+from misc_cli.run import cost, plan, registry
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.fitting import fit
 from misc_cli.run.settings import Settings, build
@@ -58,6 +59,26 @@ def test_more_work_costs_more_and_fast_costs_less() -> None:
         costs.append(heard[0].extra)
     assert float(costs[0]["seconds"] or 0) < float(costs[1]["seconds"] or 0)
     assert float(costs[1]["fast"] or 0) < float(costs[1]["seconds"] or 0)
+
+
+def test_workers_cost_by_their_confusions() -> None:
+    """A sweep touches K² numbers of every worker: of many workers these are most of it."""
+    labels = crowd(400)
+    pure = plan.roster(labels, "robust", {}, 0)
+    few = cost.Size(answers=160_000, workers=200, items=40_000, classes=5)
+    many = replace(few, workers=17_000)
+    seconds = [cost.seconds_of(pure[0], size) for size in (few, many)]
+    assert seconds[1] > 2.0 * seconds[0]
+
+
+def test_completed_candidates_that_may_vote_are_counted() -> None:
+    labels = crowd(400)
+    pure = plan.roster(labels, "robust", {}, 0)
+    made = registry.create("completer", "tucker"), registry.create("aggregator", "ds-em")
+    completed = plan.completions(labels, "tucker", *made, {})
+    stages = cost.counted(labels, pure, completed).stages
+    assert [part.name for part in stages[-1]] == [method.name for method in completed]
+    assert all(part.reports == len(plan.PASSES) for part in stages[-1])
 
 
 @pytest.mark.parametrize(

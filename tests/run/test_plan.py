@@ -40,3 +40,17 @@ def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
     assert plan.tucker_ranks((178, 2665, 5))[-1] == (14, 56, 5)
     assert plan.tucker_ranks((4, 10, 2)) == [(2, 2, 2), (3, 3, 2)]
     assert plan.tucker_ranks((1, 1, 1)) == []
+
+
+def test_completion_is_tried_by_the_numbers_it_finds_not_by_cells_alone() -> None:
+    """A few thousand answers in a hundred classes took minutes: every rank is R1 · (K − 1)."""
+
+    def tried(classes: int, most: int) -> list[str]:
+        labels, _ = simulated(classes=classes, items=1_500, workers=60)
+        made = registry.create("completer", "tucker"), registry.create("aggregator", "ds-em")
+        found = plan.completions(labels, "tucker", *made, {}, max_cells=most)
+        return [method.name for method in found]
+
+    assert len(tried(5, plan.MAX_TRIED_CELLS)) == len(plan.WORKER_RANKS)
+    assert tried(100, plan.MAX_TRIED_CELLS) == []
+    assert tried(100, plan.MAX_COMPLETED_CELLS)[0] == "tucker(2,198,100)"  # who asks gets it

@@ -7,7 +7,7 @@ import pytest
 
 from misc_cli.core.holdout import answers_of, fold_plan, folds
 from misc_cli.core.votes import SparseVotes
-from misc_cli.select.choose import lead, null_score, weights
+from misc_cli.select.choose import lead, null_score, one_label_share, weights
 from tests.select.crowds import simulated
 
 
@@ -63,3 +63,10 @@ def test_the_null_knows_how_often_a_worker_says_what() -> None:
     expected = (own + 2.0 * crowd) / (own.sum() + 2.0)
     found = null_score(kept, hidden)
     assert found[0] == pytest.approx(np.log(expected[hidden.classes[0]]))
+
+
+def test_one_label_workers_are_those_whom_chance_does_not_explain() -> None:
+    said = np.array([[40, 0, 0], [0, 30, 0], [3, 0, 0], [20, 20, 17]])  # three answers are chance
+    assert one_label_share(said) == pytest.approx(70 / 130)
+    rare = np.array([[200, 0], [190, 10], [195, 5]])  # nearly all items are of the first class
+    assert one_label_share(rare) == 0.0

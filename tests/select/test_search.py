@@ -19,7 +19,7 @@ from misc_cli.run.pipeline import run
 from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
 from misc_cli.select.calibrate import (
-    vote_shares,
+    vote_totals,
 )
 from misc_cli.select.calibrating import calibration_of
 from misc_cli.select.choose import SIGNIFICANT, lead
@@ -89,7 +89,7 @@ def test_gold_stays_with_its_items() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:ds-mf did not converge")
-def test_where_answers_say_nothing_of_items_the_vote_shares_count() -> None:
+def test_where_answers_say_nothing_of_items_the_votes_decide() -> None:
     """Answers at random: no method beats the null, so nothing is completed or calibrated."""
     rng = np.random.default_rng(0)
     worker = np.concatenate([rng.permutation(20)[:5] for _ in range(400)])
@@ -100,14 +100,47 @@ def test_where_answers_say_nothing_of_items_the_vote_shares_count() -> None:
     completer = registry.create("completer", "tucker")
     completed = plan.completions(labels, "tucker", completer, pure[0].aggregator, {"passes": 1})
     fallback = plan.fallback("robust", 0)
-    with pytest.warns(MiscWarning, match="vote shares count"):
+    with pytest.warns(MiscWarning, match="the votes decide"):
         found = search(labels, pure, completed[:1], fallback=fallback)
     assert not found.selection["null"]["beaten"]
     assert found.selection["completed"] == []
     assert found.calibration is None
-    joint = vote_shares(labels) * fallback.aggregator(labels).posteriors
-    joint /= joint.sum(axis=1, keepdims=True)
+    # half a vote breaks ties and overrules nobody; one vote is spread over the classes
+    counts = vote_totals(labels) + 0.5 * fallback.aggregator(labels).posteriors + 1.0 / 3.0
+    joint = counts**2 / (counts**2).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found.aggregation.posteriors, joint, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_items", [100, 800])  # few answers, and enough to judge methods
+@pytest.mark.filterwarnings("ignore:ds-(mf|em) did not converge")
+def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -> None:
+    """Two that say every label would teach a model classes that no longer mean the others' one."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, n_items)
+    answers = []
+    for worker in range(8):
+        said = worker % 2
+        items = np.flatnonzero(rng.random(n_items) < np.where(truth == said, 0.5, 0.15))
+        answers.append((np.full(len(items), worker), items, np.full(len(items), said)))
+    for worker in (8, 9):
+        items = np.flatnonzero(rng.random(n_items) < 0.3)
+        wrong = rng.random(len(items)) < 0.3
+        answers.append((np.full(len(items), worker), items, wrong ^ truth[items]))
+    parts = zip(*answers, strict=True)
+    worker, item, label = (np.concatenate(part).astype(np.int32) for part in parts)
+    heard, item = np.unique(item, return_inverse=True)
+    labels = labels_from(worker, item.astype(np.int32), label, (len(heard), 10, 2))
+    pure = [method("ds-em"), method("one-coin"), method("mv")]
+    with pytest.warns(MiscWarning, match="workers who only ever say one label"):
+        found = search(labels, pure, few=pure, fallback=plan.fallback("robust", 0))
+    assert found.selection["fallback"] == "ds-mf"
+    assert "only ever say one label" in found.selection["why"]
+    votes = vote_totals(labels)
+    clear = votes.max(axis=1) > votes.min(axis=1)
+    written = found.aggregation.posteriors.argmax(axis=1)
+    np.testing.assert_array_equal(written[clear], votes.argmax(axis=1)[clear])
+    by_votes = expected_error(votes / votes.sum(axis=1, keepdims=True), truth[heard])
+    assert expected_error(found.aggregation.posteriors, truth[heard]) <= by_votes + 0.03
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
