@@ -116,20 +116,19 @@ def test_where_answers_say_nothing_of_items_the_votes_decide() -> None:
 def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -> None:
     """Two that say every label would teach a model classes that no longer mean the others' one."""
     rng = np.random.default_rng(1)
-    truth = rng.integers(0, 2, n_items)
+    truth = rng.integers(0, 2, n_items, dtype=np.int32)
     answers = []
     for worker in range(8):
-        said = worker % 2
-        items = np.flatnonzero(rng.random(n_items) < np.where(truth == said, 0.5, 0.15))
-        answers.append((np.full(len(items), worker), items, np.full(len(items), said)))
+        own = worker % 2
+        spoke = np.flatnonzero(rng.random(n_items) < np.where(truth == own, 0.5, 0.15))
+        answers.append([np.full(len(spoke), worker), spoke, np.full(len(spoke), own)])
     for worker in (8, 9):
-        items = np.flatnonzero(rng.random(n_items) < 0.3)
-        wrong = rng.random(len(items)) < 0.3
-        answers.append((np.full(len(items), worker), items, wrong ^ truth[items]))
-    parts = zip(*answers, strict=True)
-    worker, item, label = (np.concatenate(part).astype(np.int32) for part in parts)
-    heard, item = np.unique(item, return_inverse=True)
-    labels = labels_from(worker, item.astype(np.int32), label, (len(heard), 10, 2))
+        spoke = np.flatnonzero(rng.random(n_items) < 0.3)
+        wrong = rng.random(len(spoke)) < 0.3
+        answers.append([np.full(len(spoke), worker), spoke, wrong ^ truth[spoke]])
+    workers, items, said = np.concatenate(answers, axis=1, dtype=np.int32)
+    heard, rows = np.unique(items, return_inverse=True)
+    labels = labels_from(workers, rows.astype(np.int32), said, (len(heard), 10, 2))
     pure = [method("ds-em"), method("one-coin"), method("mv")]
     with pytest.warns(MiscWarning, match="workers who only ever say one label"):
         found = search(labels, pure, few=pure, fallback=plan.fallback("robust", 0))
