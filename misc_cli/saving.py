@@ -35,18 +35,21 @@ def write_set(
     probabilities: bool = False,
     item_details: bool = False,
     more: Mapping[str, Write] | None = None,
+    written: Mapping[Path, str] | None = None,
 ) -> dict[Path, str]:
     """All files at once; labels go to stdout where they have no place. The SHA-256 of each file.
 
     `facts` makes the manifest, given the names of the outputs; `more` writes outputs by name.
+    `written` are labels that are there already, in parts: SHA-256 by file.
     """
     started = time.perf_counter()
-    digests: dict[Path, str] = {}
+    digests: dict[Path, str] = dict(written or {})
 
     def write_run(stream: BinaryIO) -> None:
         outcome.timings["write"] = round(time.perf_counter() - started, 6)
         content = facts({name: str(path) for name, path in places.items()})
-        names = {path: name for name, path in places.items()}
+        names = {path: path.name for path in digests}
+        names.update({path: name for name, path in places.items()})
         # metrics are written anew by a run that has nothing to do: they are of no set
         of_set = {path: digest for path, digest in digests.items() if names[path] != "metrics"}
         content["files"] = members(places["run"], names, of_set)
@@ -55,11 +58,12 @@ def write_set(
     details = {"probabilities": probabilities, "item_details": item_details}
     own = writers_of(outcome, places, **details)
     writers: dict[str, Write] = {**own, **(more or {}), "run": write_run}
+    elsewhere = "labels" in places or written is not None
     # The manifest comes last: it records the checksums of the others and the time they took.
     order = [name for name in writers if name in places]
     write_all(
         [Output(places[name], writers[name]) for name in order],
-        stdout=None if "labels" in places else own["labels"],
+        stdout=None if elsewhere else writers["labels"],
         digests=digests,
     )
     return digests
@@ -69,13 +73,13 @@ def writers_of(
     outcome: Outcome, places: Mapping[str, Path], *, probabilities: bool, item_details: bool
 ) -> dict[str, Write]:
     """How labels, workers and diagnostics are written, each as its place's name says."""
-    labels = label_columns(outcome, probabilities=probabilities, item_details=item_details)
+    details = {"probabilities": probabilities, "item_details": item_details}
 
     def table(columns: Mapping[str, Any], kind: str, stream: BinaryIO) -> None:
         write_table(columns, stream, places[kind].name if kind in places else "")
 
     return {
-        "labels": lambda stream: table(labels, "labels", stream),
+        "labels": lambda stream: table(label_columns(outcome, **details), "labels", stream),
         "workers": lambda stream: table(worker_columns(outcome), "workers", stream),
         "diagnostics": lambda stream: write_records(outcome.records, stream),
     }

@@ -29,7 +29,7 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.settings import Settings, build
 from misc_cli.scale import choice
 from misc_cli.scale.job import METHODS
-from misc_cli.scale.labels import PartLabels
+from misc_cli.scale.labels import PartLabels, Wanted
 from misc_cli.scale.log import KernelLog
 
 Batches = Iterator[Any]
@@ -161,11 +161,12 @@ class SparkEngine:
     def labels(self, probabilities: bool) -> Any:
         """item, label, confidence: decided where the blocks are, when somebody asks for them."""
         before, vocabulary, gold = self.log.payloads, self.vocabulary, self.gold
+        wanted = Wanted(probabilities)
 
         def decided(batches: Batches) -> Batches:
             for part in _parts(batches, gold):
                 _replay(part, before)
-                table = PartLabels(part, vocabulary, probabilities).table(slice(0, len(part.items)))
+                table = PartLabels(part, vocabulary, wanted).table(slice(0, len(part.items)))
                 label = table["label"].cast(pa.string())
                 at = table.column_names.index("label")
                 yield from table.set_column(at, "label", label).to_batches()

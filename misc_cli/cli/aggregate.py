@@ -163,7 +163,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     asked = {"answers": answers, **parameters}
     job = Job.of(answers, parameters)
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
-    places = _places(parameters)
+    places = outputs.places_of(parameters)
     if parameters["each_question"]:
         each.check(parameters, places)
         with console.watching():
@@ -219,31 +219,6 @@ def _run(
         rows.insert(-1, tonight.summary())
     console.summary(rows)
     refuse(tripped, outcome.figures, "done and written")
-
-
-def _places(parameters: dict[str, Any]) -> dict[str, Path]:
-    """Where each output goes; labels are missing here when they go to stdout."""
-    from misc_cli.io.write import check_suffix, is_special
-    from misc_cli.saving import beside
-
-    places: dict[str, Path] = {}
-    path = outputs.output_file(parameters["output"])
-    if path is not None:
-        places["labels"] = path
-        if not is_special(path):
-            places.update(beside(path))
-    for name in ("diagnostics", "workers", "changes", "metrics", "report", "rejects"):
-        named = outputs.companion(name, parameters[name])
-        if named is not None:
-            places[name] = named
-    for name in ("workers", "changes", "rejects"):
-        if name in places:
-            check_suffix(places[name])
-    if "report" in places:
-        reporting.check_report_name(places["report"])
-    elif parameters["anonymize_workers"]:
-        raise ConfigError("--anonymize-workers is for the report; name one with --report")
-    return places
 
 
 def _write(

@@ -11,7 +11,26 @@ from misc_cli.cli import reporting
 if TYPE_CHECKING:
     from misc_cli.cli.job import Performed
     from misc_cli.evaluate.changes import Changes
+    from misc_cli.run.outcome import Outcome
     from misc_cli.saving import Write
+
+
+def of_any_engine(
+    outcome: Outcome, places: Mapping[str, Path], changes: Changes | None
+) -> dict[str, Write]:
+    """Writers of changes and metrics."""
+    from misc_cli.evaluate.changes import change_columns
+    from misc_cli.io.render import write_table
+    from misc_cli.run.exposition import exposition
+
+    def write_changes(stream: BinaryIO) -> None:
+        rows = change_columns(changes) if changes is not None else {}
+        write_table(rows, stream, places["changes"].name)
+
+    return {
+        "changes": write_changes,
+        "metrics": lambda stream: _say(stream, exposition(outcome).encode()),
+    }
 
 
 def companions(
@@ -22,28 +41,21 @@ def companions(
     *,
     anonymize: bool,
 ) -> dict[str, Write]:
-    """Writers of changes, rejects, metrics and the report; `facts` makes the manifest."""
-    from misc_cli.evaluate.changes import change_columns
+    """The same, and of rejects and the report; `facts` makes the manifest."""
     from misc_cli.io.rejects import reject_columns
     from misc_cli.io.render import write_table
-    from misc_cli.run.exposition import exposition
 
     read = done.materials.read
-
-    def write_changes(stream: BinaryIO) -> None:
-        rows = change_columns(changes) if changes is not None else {}
-        write_table(rows, stream, places["changes"].name)
 
     def write_report(stream: BinaryIO) -> None:
         made = reporting.report_of(done.outcome, facts({}), read, anonymize=anonymize)
         stream.write(reporting.report_bytes(made, places["report"]))
 
     return {
-        "changes": write_changes,
+        **of_any_engine(done.outcome, places, changes),
         "rejects": lambda stream: write_table(
             reject_columns(read.rejects), stream, places["rejects"].name
         ),
-        "metrics": lambda stream: _say(stream, exposition(done.outcome).encode()),
         "report": write_report,
     }
 

@@ -36,6 +36,32 @@ def companion(flag: str, given: str | None) -> Path | None:
     return None if given is None else Path(given)
 
 
+def places_of(parameters: Mapping[str, Any]) -> dict[str, Path]:
+    """Where each output of a run goes; labels are missing here when they go to stdout."""
+    from misc_cli.cli.reporting import check_report_name
+    from misc_cli.io.write import check_suffix, is_special
+    from misc_cli.saving import beside
+
+    places: dict[str, Path] = {}
+    path = output_file(parameters["output"])
+    if path is not None:
+        places["labels"] = path
+        if not is_special(path):
+            places.update(beside(path))
+    for name in ("diagnostics", "workers", "changes", "metrics", "report", "rejects"):
+        named = companion(name, parameters[name])
+        if named is not None:
+            places[name] = named
+    for name in ("workers", "changes", "rejects"):
+        if name in places:
+            check_suffix(places[name])
+    if "report" in places:
+        check_report_name(places["report"])
+    elif parameters["anonymize_workers"]:
+        raise ConfigError("--anonymize-workers is for the report; name one with --report")
+    return places
+
+
 def write_bytes(data: bytes, place: Path | None = None) -> None:
     """To the file, whole or not at all, or to stdout: as it is, whatever the terminal's locale."""
     from misc_cli.io.write import content

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.gates import CHANGES, Gate, holding, parse_gates, refuse
+from misc_cli.cli import options, reading_options, since
+from misc_cli.cli.companions import of_any_engine
+from misc_cli.cli.gates import holding, parse_gates, refuse
 from misc_cli.cli.method_options import method_options
+from misc_cli.core.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from misc_cli.evaluate.changes import Changes
     from misc_cli.run.outcome import Outcome
     from misc_cli.scale.job import SpreadEngine
 
 ENGINES = ("local", "disk", "dask")
-FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 # What an engine takes besides the methods' own parameters; any other flag that is given is refused.
 SUPPORTED = {
-    *("answers", "output", "probabilities", "workers", "gold", "truth", "fail_if"),
+    *("answers", "output", "probabilities", "item_details", "gold", "truth", "fail_if"),
+    *("workers", "diagnostics", "changes", "metrics"),
     *("engine", "spill", "scheduler"),
     *("aggregator", "completer", "preset", "seed", "threads", "calibrate", "quiet", "verbose"),
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
@@ -34,17 +33,13 @@ SUPPORTED = {
     *("duplicates", "class_order", *(flag.replace("-", "_") for flag in method_options())),
 }
 OWNERS = {"spill": "disk", "scheduler": "dask"}
-INSTEAD = {
-    "changes": "use misc diff on the labels",
-    "item_details": "--probabilities is there",
-    "question": "give a file with that question's rows",
-    "diagnostics": "they are beside the labels",
-}
+INSTEAD = {"question": "give a file with that question's rows"}
 
 
 def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     """What `aggregate` does, on an engine; whatever it cannot do is refused by name."""
     from misc_cli.cli.console import Console
+    from misc_cli.cli.scaled_target import Target
     from misc_cli.cli.summary import summary
     from misc_cli.io.known import read_known
     from misc_cli.io.pieces import pieces_of
@@ -58,13 +53,18 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     settings = options.settings_from(parameters)
     reading = reading_options.read_options_from(parameters)
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
-    _refuse_gates(engine_name, gates)
     methods = build(settings)
-    job.check(engine_name, settings, methods)
+    job.check(engine_name, settings, methods, item_details=parameters["item_details"])
+    if parameters["gold"] == AUTO:
+        raise ConfigError(
+            f"--gold auto is for --engine local, not {engine_name}: give a file with the items "
+            "whose label is known, item,label"
+        )
     files = {name: parameters[name] for name in ("gold", "truth") if parameters[name] is not None}
-    target = _Target.of(parameters, [*answers, *files.values()])
+    target = Target.of(parameters, [*answers, *files.values()])
     watch = Stopwatch()
     with console.watching():
+        earlier = since.read_earlier(parameters["changes"], gates, target.places, {})
         pieces = pieces_of(answers, reading)
         if not pieces:
             raise InputError(f"{answers[0]}: no rows; give files with answers in them")
@@ -87,14 +87,22 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             )
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
+            changes = None
+            if earlier is not None:
+                changes = _changes(earlier, outcome, holder)
+                outcome.figures.update(changes.figures)
             tripped = holding(gates, outcome.figures)
             outcome.figures["gates-tripped"] = len(tripped)
-            record = _record(outcome, holder.inputs, known, console.warnings)
-            record["engine"] = {"name": engine_name, **holder.facts()}
-            with watch.stage("write"):
-                target.write(holder, outcome, record)
+
+            def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
+                engine = {"name": engine_name, **holder.facts()}
+                record = _record(outcome, outputs, known, console.warnings)
+                return {**record, "inputs": list(holder.inputs), "engine": engine}
+
+            more = of_any_engine(outcome, target.places, changes)
+            target.write(holder, outcome, facts, more)
             at_terminal = console.terminal and not console.quiet
-            rows = summary(outcome, target.places, closely=at_terminal)
+            rows = summary(outcome, target.named, closely=at_terminal)
         console.summary(rows)
         refuse(tripped, outcome.figures, "done and written")
 
@@ -111,16 +119,6 @@ def _refuse_flags(engine: str, parameters: Mapping[str, Any]) -> None:
     for name, owner in OWNERS.items():
         if engine != owner and parameters[name] is not None:
             raise ConfigError(f"--{name} is for --engine {owner}")
-
-
-def _refuse_gates(engine: str, gates: Sequence[Gate]) -> None:
-    """Those that compare with earlier labels."""
-    for gate in gates:
-        if gate.metric in CHANGES:
-            raise ConfigError(
-                f"--fail-if {gate.text} is for --engine local, not {engine}: use misc diff, which "
-                "has it too"
-            )
 
 
 def _engine(
@@ -140,161 +138,26 @@ def _engine(
     return cluster.opened(pieces, scheduler=parameters["scheduler"], say=console.note, **common)
 
 
+def _changes(earlier: since.Earlier, outcome: Outcome, engine: SpreadEngine) -> Changes:
+    """All labels in one table: as long as the items, like those that they are compared with."""
+    from misc_cli.run.tables import worker_columns
+    from misc_cli.scale.labels import Wanted, joined
+
+    labels = joined(engine.tables(Wanted()))
+    return earlier.against(labels, lambda: worker_columns(outcome))
+
+
 def _record(
-    outcome: Outcome, inputs: Sequence[Any], known: Mapping[str, Any], warnings: list[str]
+    outcome: Outcome, outputs: Mapping[str, str], known: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
     from misc_cli.io.address import redact
     from misc_cli.run.manifest import manifest
 
-    content = manifest(
+    return manifest(
         outcome,
         command=[redact(word) for word in sys.argv[1:]],
         inputs=[],
         known={name: found.file for name, found in known.items()},
-        outputs={},
+        outputs=outputs,
         warnings=warnings,
     )
-    content["inputs"] = list(inputs)
-    return content
-
-
-class _Target:
-    """Where the labels go: stdout, one file, or a folder of parts (`-o labels/`); and workers."""
-
-    def __init__(
-        self, path: Path | None, folder: bool, probabilities: bool, workers: Path | None
-    ) -> None:
-        self.path, self.folder, self.probabilities = path, folder, probabilities
-        self.workers = workers
-
-    @classmethod
-    def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> _Target:
-        from misc_cli.io.write import check_suffix, check_writable
-
-        given, probabilities = parameters["output"], parameters["probabilities"]
-        workers = outputs.companion("workers", parameters["workers"])
-        if workers is not None:
-            check_suffix(workers)
-        if given is None or given == "-":
-            target = cls(outputs.output_file(given), False, probabilities, workers)
-            check_writable(target.places.values(), inputs, stdout=True)
-            return target
-        path = Path(given)
-        if given.endswith("/") or path.is_dir():
-            if path.exists() and (not path.is_dir() or any(path.iterdir())):
-                raise ConfigError(f"{given}: this is there and not empty; name a new folder")
-            if workers is not None and path.resolve() in workers.resolve().parents:
-                raise ConfigError(
-                    f"--workers {workers}: the folder is for labels; name a file outside"
-                )
-            others = [] if workers is None else [workers]
-            check_writable([path.with_name(f".{path.name}.tmp"), *others], inputs)
-            return cls(path, True, probabilities, workers)
-        target = cls(outputs.output_file(given), False, probabilities, workers)
-        check_writable(target.places.values(), inputs, stdout=target.path is None)
-        return target
-
-    @property
-    def places(self) -> dict[str, Path]:
-        """By name; run.json comes last, for it has the checksums of the others."""
-        from misc_cli.saving import beside
-
-        labels = {} if self.path is None else {"labels": self.path}
-        workers = {} if self.workers is None else {"workers": self.workers}
-        if self.path is None or self.folder:
-            return {**labels, **workers}
-        return {**labels, **workers, **beside(self.path)}
-
-    def check(self, engine: SpreadEngine) -> None:
-        """Before the fit: is one file for all labels asking too much?"""
-        if not self.folder:
-            engine.refuse_one_file()
-
-    def write(self, engine: SpreadEngine, outcome: Outcome, record: dict[str, Any]) -> None:
-        from misc_cli.io.render import write_pieces, write_table
-        from misc_cli.io.write import Output, write_all
-        from misc_cli.run.manifest import members, write_manifest, write_records
-        from misc_cli.run.tables import worker_columns
-        from misc_cli.scale.here import columns_of
-
-        digests: dict[Path, str] = {}
-        of_workers = {} if self.workers is None else worker_columns(outcome)
-
-        def labels(stream: BinaryIO) -> None:
-            name = self.path.name if self.path is not None else ""
-            write_pieces(map(columns_of, engine.tables(self.probabilities)), stream, name)
-
-        def workers(stream: BinaryIO) -> None:
-            write_table(of_workers, stream, self.places["workers"].name)
-
-        def diagnostics(stream: BinaryIO) -> None:
-            write_records(outcome.records, stream)
-
-        def run(stream: BinaryIO) -> None:
-            record["outputs"] = {name: str(path) for name, path in self.places.items()}
-            names = {path: name for name, path in self.places.items()}
-            record["files"] = members(self.places["run"], names, digests)
-            write_manifest(record, stream)
-
-        writers = {"labels": labels, "workers": workers, "diagnostics": diagnostics, "run": run}
-        outputs = {name: Output(path, writers[name]) for name, path in self.places.items()}
-        if self.folder:
-            others = [output for name, output in outputs.items() if name != "labels"]
-            self._write_folder(engine, record, diagnostics, others)
-        else:
-            stdout = labels if self.path is None else None
-            write_all(outputs.values(), stdout=stdout, digests=digests)
-
-    def _write_folder(
-        self,
-        engine: SpreadEngine,
-        record: dict[str, Any],
-        diagnostics: Any,
-        others: Sequence[Any],
-    ) -> None:
-        """Parts under a temporary name; the folder appears whole, or not at all."""
-        from misc_cli.io.write import Output, write_all
-        from misc_cli.run.manifest import members, write_manifest
-
-        assert self.path is not None
-        suffix = next((s for s in FOLDER_SUFFIXES if self.path.name.endswith(s)), ".parquet")
-        final = self.path.resolve()
-        staged = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
-        try:
-            parts = engine.write_parts(staged, suffix, self.probabilities)
-            missing = [part for part in sorted(parts) if not (staged / part).exists()]
-            if missing:
-                raise InputError(
-                    f"{self.path}: the workers wrote {missing[0]} where this machine does not see "
-                    "it; name a folder on storage that all share"
-                )
-            places = {name: str(path) for name, path in self.places.items()}
-            record["outputs"] = {**places, "parts": sorted(parts)}
-            digests = {staged / part: parts[part] for part in sorted(parts)}
-
-            def run(stream: BinaryIO) -> None:
-                names = {path: path.name for path in digests}
-                names.update({path: name for name, path in self.places.items()})
-                record["files"] = members(staged / "run.json", names, digests)
-                write_manifest(record, stream)
-
-            write_all(
-                [
-                    Output(staged / "diagnostics.jsonl", diagnostics),
-                    *others,
-                    Output(staged / "run.json", run),
-                ],
-                digests=digests,
-            )
-            staged.chmod(0o777 & ~_umask())
-            staged.replace(final)
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask

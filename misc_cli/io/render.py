@@ -68,6 +68,8 @@ def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
 
 def _prepared(column: Any, delimiter: str) -> Any:
     """Text quoted where it must be, floats rounded; dictionaries stay dictionaries."""
+    if not isinstance(column, np.ndarray) and pa.types.is_floating(column.type):
+        column = column.to_numpy(zero_copy_only=False)  # what is missing is no number
     if isinstance(column, np.ndarray):
         return np.round(column, DECIMALS) + 0.0 if column.dtype.kind == "f" else column
     if pa.types.is_dictionary(column.type):

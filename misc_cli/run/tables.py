@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -27,43 +28,75 @@ MOST_CONFUSED = 50
 LEAST_GAIN = 5e-7
 
 
+@dataclass(frozen=True)
+class ItemDetails:
+    """What a table may tell of items besides their labels, (n_items,) each.
+
+    answers    how many
+    agreement  the share of their pairs that agree; NaN below two answers
+    totals     (n_items, n_classes) of each class; None where there are too many classes
+    own        what the method knows of them, by name
+    """
+
+    answers: Floats
+    agreement: Floats
+    totals: Floats | None
+    own: Mapping[str, Floats]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> ItemDetails:
+        votes, totals = outcome.labels.votes, None
+        ballots = count_ballots(votes)
+        if votes.n_classes <= MOST_CONFUSED:
+            totals = np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
+        return cls(ballots.answers, ballots.agreement, totals, outcome.aggregation.item_details)
+
+
 def label_columns(
     outcome: Outcome, *, probabilities: bool = False, item_details: bool = False
 ) -> dict[str, Any]:
     """item, label, confidence, in item order; then what was asked for."""
-    labels, decision = outcome.labels, outcome.decision
-    posteriors = outcome.aggregation.posteriors
-    columns = plain_columns(labels.items, labels.classes, decision)
-    more: dict[str, Any] = {}
-    if item_details:
-        more["answers"] = votes_per_item(outcome.labels.votes)
-        more["tie"] = decision.tied.astype(np.int8)
-        more["runner_up"] = _named(decision.runner_up, labels.classes)
-        more["entropy"] = entropy(posteriors)
-        agreement = count_ballots(labels.votes).agreement
-        more["agreement"] = pa.array(agreement, mask=np.isnan(agreement))
-        more.update(outcome.aggregation.item_details)
-    if item_details and labels.n_classes <= MOST_CONFUSED:
-        totals = np.concatenate([labels.votes.class_totals(rows) for rows in labels.votes.blocks])
-        for code, name in enumerate(labels.classes.to_pylist()):
-            more[unused(f"votes_{name}", [*columns, *more])] = totals[:, code].astype(np.int64)
-    if probabilities:
-        more.update(probability_columns(labels.classes, posteriors))
-    return columns | more
+    return columns_of_labels(
+        outcome.labels.items,
+        outcome.labels.classes,
+        outcome.aggregation.posteriors,
+        outcome.decision,
+        details=ItemDetails.of(outcome) if item_details else None,
+        probabilities=probabilities,
+    )
 
 
-def plain_columns(items: Names, classes: Names, decision: Decision) -> dict[str, Any]:
-    """What every table of labels has."""
-    return {
+def columns_of_labels(
+    items: Names,
+    classes: Names,
+    posteriors: Floats,
+    decision: Decision,
+    *,
+    details: ItemDetails | None,
+    probabilities: bool,
+) -> dict[str, Any]:
+    """The same of some items."""
+    columns = {
         "item": items,
         "label": _named(decision.label, classes),
         "confidence": decision.confidence,
     }
-
-
-def probability_columns(classes: Names, posteriors: Floats) -> dict[str, Any]:
-    """p_<class>, in class order."""
-    return {f"p_{name}": posteriors[:, c] for c, name in enumerate(classes.to_pylist())}
+    if details is not None:
+        columns["answers"] = details.answers.astype(np.int32)
+        columns["tie"] = decision.tied.astype(np.int8)
+        columns["runner_up"] = _named(decision.runner_up, classes)
+        columns["entropy"] = entropy(posteriors)
+        columns["agreement"] = pa.array(details.agreement, mask=np.isnan(details.agreement))
+        columns.update(details.own)
+        if details.totals is not None:
+            for code, name in enumerate(classes.to_pylist()):
+                votes = details.totals[:, code].astype(np.int64)
+                columns[unused(f"votes_{name}", columns)] = votes
+    if probabilities:
+        columns.update(
+            {f"p_{name}": posteriors[:, c] for c, name in enumerate(classes.to_pylist())}
+        )
+    return columns
 
 
 def worker_columns(outcome: Outcome) -> dict[str, Any]:

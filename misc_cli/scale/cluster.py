@@ -23,7 +23,7 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.io.pieces import Piece
 from misc_cli.scale import shares
 from misc_cli.scale.crew import Crew, Lost
-from misc_cli.scale.labels import TableLabels, merged
+from misc_cli.scale.labels import TableLabels, Wanted, merged
 from misc_cli.scale.log import KernelLog
 from misc_cli.scale.shares import Found, Plan
 from misc_cli.scale.starting import Say, connected
@@ -121,9 +121,9 @@ class ClusterEngine:
             **asdict(self.wire),
         }
 
-    def tables(self, probabilities: bool) -> Iterator[Any]:
+    def tables(self, wanted: Wanted) -> Iterator[Any]:
         self.refuse_one_file()
-        tables = self._on_owners(shares.collect, probabilities)
+        tables = self._on_owners(shares.collect, wanted)
         return merged([TableLabels(table) for table in tables if table.num_rows])
 
     def refuse_one_file(self) -> None:
@@ -134,9 +134,9 @@ class ClusterEngine:
                 f"(at most {ONE_FILE_ITEMS:,}); name a folder, -o labels/, that the workers see"
             )
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
+    def write_parts(self, folder: Path, suffix: str, wanted: Wanted) -> dict[str, str]:
         per_share = self.plan.parts_per_share
-        written = self._on_owners(shares.write, str(folder), suffix, probabilities, per_share)
+        written = self._on_owners(shares.write, str(folder), suffix, wanted, per_share)
         return {name: digests[name] for digests in written for name in digests}
 
     def _build(self, class_order: list[str] | None) -> None:

@@ -10,7 +10,7 @@ from misc_cli.core.engines.parts import Counts, PartsEngine
 from misc_cli.io.publish import settle
 from misc_cli.io.render import write_pieces
 from misc_cli.io.write import sha256_of
-from misc_cli.scale.labels import CHUNK_ROWS, PartLabels, merged
+from misc_cli.scale.labels import CHUNK_ROWS, PartLabels, Wanted, columns_of, merged
 
 
 class Here(PartsEngine):
@@ -35,20 +35,20 @@ class Here(PartsEngine):
     def refuse_one_file(self) -> None:
         """They are merged a chunk at a time: any number will do."""
 
-    def tables(self, probabilities: bool) -> Iterator[Any]:
-        return merged([PartLabels(part, self.vocabulary, probabilities) for part in self])
+    def tables(self, wanted: Wanted) -> Iterator[Any]:
+        return merged([PartLabels(part, self.vocabulary, wanted) for part in self])
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
-        return write_parts(self, folder, suffix, probabilities)
+    def write_parts(self, folder: Path, suffix: str, wanted: Wanted) -> dict[str, str]:
+        return write_parts(self, folder, suffix, wanted)
 
 
 def write_parts(
-    engine: PartsEngine, folder: Path, suffix: str, probabilities: bool, first: int = 0
+    engine: PartsEngine, folder: Path, suffix: str, wanted: Wanted, first: int = 0
 ) -> dict[str, str]:
     """A file per part, numbered from `first` on, each sorted by item: its SHA-256 by its name."""
     digests = {}
     for number, part in enumerate(engine, start=first):
-        labels = PartLabels(part, engine.vocabulary, probabilities)
+        labels = PartLabels(part, engine.vocabulary, wanted)
         name = f"part-{number:05}{suffix}"
         starts = range(0, len(part.items), CHUNK_ROWS)
         tables = (labels.table(slice(a, min(a + CHUNK_ROWS, len(part.items)))) for a in starts)
@@ -58,12 +58,3 @@ def write_parts(
             stream.seek(0)
             digests[name] = sha256_of(stream)
     return digests
-
-
-def columns_of(table: Any) -> dict[str, Any]:
-    """A table as the columns that `render` writes: numbers as numpy, text as arrow."""
-    columns = {name: table[name].combine_chunks() for name in table.column_names}
-    return {
-        name: column.to_numpy() if str(column.type) == "double" else column
-        for name, column in columns.items()
-    }

@@ -29,11 +29,14 @@ from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice, completion
 from misc_cli.scale.copies import compare_pairs
 from misc_cli.scale.here import Here
+from misc_cli.scale.labels import Wanted
 from misc_cli.scale.pace import Expecting
 from misc_cli.scale.truth import judged
 
 # What runs on every engine; the rest is for one machine's memory.
 METHODS = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc", "mmce-c", "mmce-o")
+# What they know of items besides, no engine brings back.
+DIFFICULT = ("mmce-c", "mmce-o")
 
 
 class SpreadEngine(Engine, Protocol):
@@ -53,10 +56,10 @@ class SpreadEngine(Engine, Protocol):
     def refuse_one_file(self) -> None:
         """Raise if so many labels cannot become one file."""
 
-    def tables(self, probabilities: bool) -> Iterator[Any]:
+    def tables(self, wanted: Wanted) -> Iterator[Any]:
         """The labels as arrow tables, sorted by item from the first row to the last."""
 
-    def write_parts(self, folder: Path, suffix: str, probabilities: bool) -> dict[str, str]:
+    def write_parts(self, folder: Path, suffix: str, wanted: Wanted) -> dict[str, str]:
         """The labels as files in a folder, each written where its part is: SHA-256 by name."""
 
 
@@ -80,7 +83,7 @@ class Elsewhere:
         raise InputError("the votes are on an engine; they are not in memory")
 
 
-def check(engine: str, settings: Settings, methods: Methods) -> None:
+def check(engine: str, settings: Settings, methods: Methods, *, item_details: bool = False) -> None:
     """Refuse what only one machine's memory can do, and say what to do instead."""
     where = f"--engine {engine}"
     if settings.completer not in (None, NO_COMPLETER, AUTO):
@@ -90,6 +93,11 @@ def check(engine: str, settings: Settings, methods: Methods) -> None:
         raise ConfigError(
             f"{where} does not run {name}, which is for --engine local; "
             f"it runs {', '.join(METHODS)}: ds-em comes closest"
+        )
+    if item_details and name in DIFFICULT:
+        raise ConfigError(
+            f"--item-details of {name} have each item's difficulty, which is for --engine local; "
+            f"{where} has the details of the other methods"
         )
 
 
@@ -116,7 +124,7 @@ def run(
         gathered = replace(encoding, labels=here)
         known = known_classes(here, truth)
         outcome = aggregated(gathered, methods, known, on_iteration=on_iteration, watch=watch)
-        return outcome, _gathered(engine, here, outcome.aggregation.posteriors)
+        return outcome, _gathered(engine, here, outcome.aggregation)
     if not methods.automatic and hasattr(methods.aggregator, "max_iter"):
         limits = methods.aggregator
         on_iteration = Expecting(on_iteration, limits.tol, limits.max_iter)
@@ -161,9 +169,10 @@ def run(
     return outcome, engine
 
 
-def _gathered(engine: SpreadEngine, labels: Labels, posteriors: Floats) -> Here:
-    """Answers that came into this process, and the posteriors that were made of them here."""
-    part = Part(labels.items, LocalEngine(labels.votes, {POSTERIORS: posteriors}))
+def _gathered(engine: SpreadEngine, labels: Labels, found: Aggregation) -> Here:
+    """Answers that came into this process, and what was made of them here."""
+    rows = {POSTERIORS: found.posteriors, **found.item_details}
+    part = Part(labels.items, LocalEngine(labels.votes, rows))
     facts = {**engine.facts(), "gathered": True}
     return Here(PartsEngine([part], engine.vocabulary), engine.counts, engine.inputs, facts)
 

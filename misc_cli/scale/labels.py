@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,60 @@ import pyarrow.compute as pc
 
 from misc_cli.core.decide import decide
 from misc_cli.core.engines.parts import Part, Vocabulary
-from misc_cli.core.engines.protocol import POSTERIORS
+from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays
 from misc_cli.core.types import Names
-from misc_cli.run.tables import plain_columns, probability_columns
+from misc_cli.evaluate.ballots import ballots_of
+from misc_cli.run.tables import MOST_CONFUSED, ItemDetails, columns_of_labels
 
 # Rows that are sorted and rendered at a time.
 CHUNK_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns besides item, label and confidence.
+
+    own  what a method knows of items: rows of the engine that are among the details
+    """
+
+    probabilities: bool = False
+    item_details: bool = False
+    own: tuple[str, ...] = ()
+
+
+# Rows for the details: how many answers an item has and the share of their pairs that agree, (…, 2)
+BALLOTS = "ballots"
+# and how many of each class, (…, n_classes), unless there are so many that no table has them.
+TOTALS = "class totals"
+
+
+@dataclass(frozen=True)
+class CountVotes:
+    """What the details need beside the posteriors."""
+
+    by_class: bool
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        totals = block.class_totals()
+        ballots = ballots_of(totals)
+        made = {BALLOTS: np.column_stack([ballots.answers, ballots.agreement])}
+        return {**made, TOTALS: totals} if self.by_class else made, 0
+
+
+def has_totals(vocabulary: Vocabulary) -> bool:
+    return len(vocabulary.classes) <= MOST_CONFUSED
+
+
+def prepare(engine: Engine, vocabulary: Vocabulary, wanted: Wanted) -> None:
+    """The rows that tables with these columns are made of."""
+    if wanted.item_details:
+        engine.sweep(CountVotes(has_totals(vocabulary)))
 
 
 class SortedTable(Protocol):
@@ -37,18 +85,30 @@ class PartLabels:
 
     part: Part
     vocabulary: Vocabulary
-    probabilities: bool
+    wanted: Wanted
 
     @property
     def items(self) -> Names:
         return self.part.items
 
     def table(self, rows: slice) -> Any:
-        posteriors = np.array(self.part.engine.whole(POSTERIORS)[rows])
+        whole = self.part.engine.whole
+        posteriors = np.array(whole(POSTERIORS)[rows])
         items = self.items.slice(rows.start, rows.stop - rows.start)
-        columns = plain_columns(items, self.vocabulary.classes, decide(posteriors))
-        if self.probabilities:
-            columns.update(probability_columns(self.vocabulary.classes, posteriors))
+        details = None
+        if self.wanted.item_details:
+            own = {name: np.array(whole(name)[rows]) for name in self.wanted.own}
+            totals = np.array(whole(TOTALS)[rows]) if has_totals(self.vocabulary) else None
+            answers, agreement = np.array(whole(BALLOTS)[rows]).T
+            details = ItemDetails(answers, agreement, totals, own)
+        columns = columns_of_labels(
+            items,
+            self.vocabulary.classes,
+            posteriors,
+            decide(posteriors),
+            details=details,
+            probabilities=self.wanted.probabilities,
+        )
         return pa.table(columns)
 
 
@@ -96,3 +156,19 @@ def merged(parts: Sequence[SortedTable], chunk_rows: int = CHUNK_ROWS) -> Iterat
 def _first_not_below(items: Names, name: str) -> int:
     """Arrow sorts text by its bytes, as Python sorts text by its code points: the same order."""
     return bisect_left(range(len(items)), name, key=lambda at: items[at].as_py())
+
+
+def joined(tables: Iterator[Any]) -> dict[str, Any]:
+    """All of them as one, as columns."""
+    return columns_of(pa.concat_tables(tables).unify_dictionaries())
+
+
+def columns_of(table: Any) -> dict[str, Any]:
+    """A table as the columns that `render` writes: numbers as numpy, the rest as arrow."""
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return {name: _as_numbers(column) for name, column in columns.items()}
+
+
+def _as_numbers(column: Any) -> Any:
+    plain = str(column.type) == "double" and not column.null_count
+    return column.to_numpy() if plain else column

@@ -34,7 +34,7 @@ from misc_cli.core.types import Answers, KnownLabels, Names
 from misc_cli.io.pieces import Piece
 from misc_cli.io.stream import batches, fingerprint
 from misc_cli.scale.here import write_parts
-from misc_cli.scale.labels import PartLabels, merged
+from misc_cli.scale.labels import PartLabels, Wanted, merged
 
 # Machines and parts are two cuts by the same hash: the salt makes the second one independent.
 SALT_OF_PARTS = 1
@@ -193,14 +193,14 @@ def sweep(
 
 
 def collect(
-    run: str, shares: Sequence[int], version: int, threads: int, probabilities: bool
+    run: str, shares: Sequence[int], version: int, threads: int, wanted: Wanted
 ) -> Any | None:
     """The labels of these shares as one arrow table, sorted by item."""
     held = _held(run, shares, version)
     if held is None:
         return None
     labels = [
-        PartLabels(part, engine.vocabulary, probabilities)
+        PartLabels(part, engine.vocabulary, wanted)
         for engine in held_engines(held)
         for part in engine
     ]
@@ -215,7 +215,7 @@ def write(
     threads: int,
     folder: str,
     suffix: str,
-    probabilities: bool,
+    wanted: Wanted,
     parts_per_share: int,
 ) -> dict[str, str] | None:
     """Files of the labels of these shares, in a folder that all machines see: their SHA-256."""
@@ -225,7 +225,7 @@ def write(
     digests: dict[str, str] = {}
     for number, engine in zip(shares, held_engines(held), strict=True):
         first = number * parts_per_share
-        digests |= write_parts(engine, Path(folder), suffix, probabilities, first)
+        digests |= write_parts(engine, Path(folder), suffix, wanted, first)
     return digests
 
 

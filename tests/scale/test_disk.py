@@ -216,9 +216,10 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
     [
         (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
-        (("--aggregator", "ds-em", "--item-details"), "--item-details is for --engine local"),
+        (("--aggregator", "mmce-c", "--item-details"), "each item's difficulty"),
+        (("--aggregator", "ds-em", "--gold", "auto"), "--gold auto is for --engine local"),
+        (("--aggregator", "ds-em", "--report", "r.html"), "--report is for --engine local"),
         (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
-        (("--aggregator", "ds-em", "--fail-if", "flips>2"), "use misc diff"),
         (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),
     ],
 )
