@@ -18,7 +18,8 @@ from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
 from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums
 from misc_cli.core.engines.sums import Summed
 from misc_cli.core.types import Labels
-from misc_cli.evaluate.alike import Pairs, active_enough, activity_in, keys_of, pairs_in, pairs_of
+from misc_cli.evaluate.alike import Pairs, pairs_of
+from misc_cli.evaluate.meetings import active_enough, activity_in, keys_of, pairs_in
 from misc_cli.run.copies import LEAST_SHARE, SHRINKAGE, groups, superfluous, warn
 
 

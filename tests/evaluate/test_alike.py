@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from misc_cli.core.votes import SparseVotes
-from misc_cli.evaluate import alike
+from misc_cli.evaluate import meetings
 from misc_cli.evaluate.alike import answer_weights, compare_pairs
 from misc_cli.simulate import Simulation, simulate
 from tests.conftest import Load
@@ -70,7 +70,7 @@ def test_a_crowd_too_large_is_judged_by_its_most_active(monkeypatch: pytest.Monk
     crowd = simulate(Simulation(workers=40, items=600, mix={"honest": 1.0}, seed=3))
     labels = with_copies(crowd, int(np.bincount(crowd.worker).argmax()), 1)
     everyone = compare_pairs(labels.votes)
-    monkeypatch.setattr(alike, "MOST_PAIRS_OF_ANSWERS", 2_000)
+    monkeypatch.setattr(meetings, "MOST_PAIRS_OF_ANSWERS", 2_000)
     some = compare_pairs(labels.votes)
     assert 0 < some.shared.sum() <= 2_000 < everyone.shared.sum()
     assert some.alike.sum() == everyone.alike.sum() == 1
