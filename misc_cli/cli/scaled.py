@@ -41,6 +41,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.cli.scaled_target import Target
     from misc_cli.cli.summary import summary
+    from misc_cli.io.carried import carried_gold
     from misc_cli.io.known import read_known
     from misc_cli.io.pieces import pieces_of
     from misc_cli.run.request import Stopwatch
@@ -55,12 +56,10 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
     methods = build(settings)
     job.check(engine_name, settings, methods, item_details=parameters["item_details"])
-    if parameters["gold"] == AUTO:
-        raise ConfigError(
-            f"--gold auto is for --engine local, not {engine_name}: give a file with the items "
-            "whose label is known, item,label"
-        )
     files = {name: parameters[name] for name in ("gold", "truth") if parameters[name] is not None}
+    carried = files.get("gold") == AUTO
+    if carried:
+        del files["gold"]
     target = Target.of(parameters, [*answers, *files.values()])
     watch = Stopwatch()
     with console.watching():
@@ -69,6 +68,8 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
         if not pieces:
             raise InputError(f"{answers[0]}: no rows; give files with answers in them")
         known = {name: read_known(file, reading) for name, file in files.items()}
+        if carried:
+            known["gold"] = carried_gold(pieces)
         labels = {name: found.labels for name, found in known.items()}
         order = None if settings.class_order is None else list(settings.class_order)
         common: dict[str, Any] = {

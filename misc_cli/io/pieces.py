@@ -26,6 +26,7 @@ from misc_cli.io.questions import pick
 from misc_cli.io.read import read_document
 from misc_cli.io.sniff import SPACE, sniff
 from misc_cli.io.source import Source
+from misc_cli.io.standing import gold_of
 from misc_cli.io.stores import one_line, open_store, unpacked
 from misc_cli.io.vocabulary import ROLES, SYNONYMS
 
@@ -49,6 +50,7 @@ class Piece:
     later       whether other rows of the text file come before it
     row_groups  of a Parquet file; None for text
     n_answers   how many rows, for text a guess
+    gold        the column that has the right answer, where it is known; None if there is none
     """
 
     path: str
@@ -60,6 +62,7 @@ class Piece:
     row_groups: tuple[int, ...] | None = None
     end: int | None = None
     later: bool = False
+    gold: int | None = None
 
     @property
     def first(self) -> bool:
@@ -146,13 +149,13 @@ def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
     first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     sample = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_batches([first]), sample)
-    positions = _positions(_source(path, sample.getvalue()), options)
+    positions, gold = _positions(_source(path, sample.getvalue()), options)
     pieces, groups, rows = [], [], 0
     for group in range(opened.metadata.num_row_groups):
         groups.append(group)
         rows += opened.metadata.row_group(group).num_rows
         if rows >= PIECE_ROWS or group == opened.metadata.num_row_groups - 1:
-            pieces.append(Piece(path, positions, rows, row_groups=tuple(groups)))
+            pieces.append(Piece(path, positions, rows, row_groups=tuple(groups), gold=gold))
             groups, rows = [], 0
     return pieces
 
@@ -169,7 +172,7 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
     document = open_document(source, options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)
-    positions = _positions(source, options)
+    positions, gold = _positions(source, options)
     table = document.table
     if table.delimiter == SPACE:
         raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
@@ -178,7 +181,7 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
     packed = 4 if inner.endswith(PACKED) else 1
     guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
     width = len(table.first_row)
-    return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width)
+    return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width, gold=gold)
 
 
 def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
@@ -246,8 +249,11 @@ def _source(name: str, content: Any) -> Source:
     return Source(name, b"", content, content)
 
 
-def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
-    """Where worker, item and label are; a file that some reader knows as its own is refused."""
+def _positions(sample: Source, options: ReadOptions) -> tuple[tuple[int, ...], int | None]:
+    """Where worker, item and label are, and gold if the file carries some.
+
+    A file that some reader knows as its own is refused.
+    """
     document = open_document(sample, options)
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
@@ -258,8 +264,10 @@ def _positions(sample: Source, options: ReadOptions) -> tuple[int, ...]:
     gate.refuse(sample.name, gate.oddities(question, options, document), options)
     chosen = question.columns
     if document.table.header is False:
-        return tuple(int(chosen[role]) - 1 for role in ROLES)
-    return tuple(document.position(chosen[role]) for role in ROLES)
+        return tuple(int(chosen[role]) - 1 for role in ROLES), None
+    known = gold_of(document, chosen, [question.name]).get(question.name)
+    places = tuple(document.position(chosen[role]) for role in ROLES)
+    return places, None if known is None else document.position(known)
 
 
 def _not_streamed(path: str, what: str) -> InputError:

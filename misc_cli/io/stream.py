@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ class Batch:
 def batches(piece: Piece) -> Iterator[Batch]:
     """The answers of a piece, a batch at a time, in their order."""
     before = 0
-    for columns in _parquet(piece) if piece.row_groups is not None else _text(piece):
+    for columns in read_columns(piece, dict(zip(ROLES, piece.positions, strict=True))):
         n_rows = len(columns["label"])
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
@@ -54,6 +54,12 @@ def batches(piece: Piece) -> Iterator[Batch]:
         yield Batch(answers, n_rows, n_empty)
 
 
+def read_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Columns by name, given their positions, a batch at a time; text, dictionary-encoded."""
+    read = _text if piece.row_groups is None else _parquet
+    yield from read(piece, wanted)
+
+
 def fingerprint(path: str) -> dict[str, Any]:
     """A file of the input for the record: name, size, SHA-256. What lies in a store is not read
     once more for it."""
@@ -65,22 +71,23 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"name": path, "bytes": size, "sha256": digest}
 
 
-def _parquet(piece: Piece) -> Iterator[dict[str, Any]]:
+def _parquet(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
     filesystem, inner = open_store(piece.path)
     try:
         with filesystem.open_input_file(inner) as file:
             opened = parquet.ParquetFile(file)
-            names = [opened.schema_arrow.names[at] for at in piece.positions]
-            for batch in opened.iter_batches(BATCH_ROWS, list(piece.row_groups or ()), names):
-                yield {role: _encoded(batch[n]) for role, n in zip(ROLES, names, strict=True)}
+            names = {role: opened.schema_arrow.names[at] for role, at in wanted.items()}
+            groups = list(piece.row_groups or ())
+            for batch in opened.iter_batches(BATCH_ROWS, groups, list(names.values())):
+                yield {role: _encoded(batch[name]) for role, name in names.items()}
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{piece.path}: {one_line(error)}; write the file again") from None
 
 
-def _text(piece: Piece) -> Iterator[dict[str, Any]]:
-    wanted = [f"f{position}" for position in piece.positions]
+def _text(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    names = {role: f"f{position}" for role, position in wanted.items()}
     filesystem, inner = open_store(piece.path)
     with _rows_from(piece, filesystem, inner) as stream:
         watched = _Watched(
@@ -94,14 +101,13 @@ def _text(piece: Piece) -> Iterator[dict[str, Any]]:
                 ),
                 arrow_csv.ParseOptions(delimiter=piece.delimiter, newlines_in_values=True),
                 arrow_csv.ConvertOptions(
-                    column_types={name: pa.string() for name in wanted},
-                    include_columns=wanted,
+                    column_types={name: pa.string() for name in names.values()},
+                    include_columns=list(names.values()),
                     strings_can_be_null=False,
                 ),
             )
             for batch in reader:
-                columns = (_encoded(batch[name]) for name in wanted)
-                yield dict(zip(ROLES, columns, strict=True))
+                yield {role: _encoded(batch[name]) for role, name in names.items()}
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return

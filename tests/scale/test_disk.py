@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
 
@@ -107,6 +108,24 @@ def test_gold_and_the_order_of_classes_reach_every_part() -> None:
     here, there = both("local.csv", *words, "--probabilities")
     assert here == there
     assert here.startswith(b"item,label,confidence,p_c,p_z,p_b,p_a\n")
+
+
+@pytest.mark.parametrize("name", ["answers.csv", "answers.parquet"])
+def test_gold_that_the_answers_carry(name: str) -> None:
+    """From the last rows on, in some only: the first pieces of the file have none."""
+    rows = [(w, i.strip().replace('"', ""), label) for w, i, label in crowd()]
+    known = dict.fromkeys(sorted({item for _, item, _ in rows})[::9], "c")
+    right = [known.get(item, "") if at > 600 else "" for at, (_, item, _) in enumerate(rows)]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    table = pa.table([*columns, right], names=["worker", "item", "label", "gold"])
+    write = parquet.write_table if name.endswith("parquet") else arrow_csv.write_csv
+    write(table, name)
+    arrow_csv.write_csv(table, "local.csv")
+    here, there = both(name, "--aggregator", "ds-em", "--gold", "auto")
+    assert here == there
+    record = json.loads(Path("labels.run.json").read_text())
+    assert record["known"]["gold"]["name"] == name
+    assert both("local.csv", "--aggregator", "ds-em")[1] != there
 
 
 def test_labels_in_parts_are_the_same_labels() -> None:
@@ -217,7 +236,7 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
         (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
         (("--aggregator", "mmce-c", "--item-details"), "each item's difficulty"),
-        (("--aggregator", "ds-em", "--gold", "auto"), "--gold auto is for --engine local"),
+        (("--aggregator", "ds-em", "--gold", "auto"), "no gold in it; give --gold a file"),
         (("--aggregator", "ds-em", "--report", "r.html"), "--report is for --engine local"),
         (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
         (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),
