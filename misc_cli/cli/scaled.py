@@ -84,7 +84,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
                 engine = stack.enter_context(opening)
             target.check(engine)
             outcome, holder = job.run(
-                engine, settings, methods, console.on_iteration, watch, labels.get("truth")
+                engine, settings, methods, console.on_iteration, watch, job.Given(**labels)
             )
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)

@@ -129,7 +129,14 @@ def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:
         return encoding
     which = gold.called("gold")
     codes = encode_gold(encoding.labels, gold.items, gold.labels, which=which)
-    n_used, n_named = int((codes >= 0).sum()), len(distinct(gold.items, gold.labels, which)[0])
+    warn_of_gold(gold, int((codes >= 0).sum()))
+    return replace(encoding, labels=replace(encoding.labels, gold=codes))
+
+
+def warn_of_gold(gold: KnownLabels, n_used: int) -> None:
+    """Some of it is of items that nobody answered, if only so many items of it were found."""
+    which = gold.called("gold")
+    n_named = len(distinct(gold.items, gold.labels, which)[0])
     if not n_used:
         warnings.warn(
             "no gold item is among the answers' items: nothing is fixed", MiscWarning, stacklevel=3
@@ -140,7 +147,6 @@ def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:
             MiscWarning,
             stacklevel=3,
         )
-    return replace(encoding, labels=replace(encoding.labels, gold=codes))
 
 
 def known_classes(labels: Labels, truth: KnownLabels | None) -> Codes | None:

@@ -23,14 +23,21 @@ from misc_cli.io.stream import Batch
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.figures import figures
 from misc_cli.run.outcome import Outcome
-from misc_cli.run.pipeline import aggregated, known_classes, warn_of_conflicts, warn_of_little
+from misc_cli.run.pipeline import (
+    aggregated,
+    known_classes,
+    warn_of_conflicts,
+    warn_of_gold,
+    warn_of_little,
+)
 from misc_cli.run.request import Stopwatch
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice, completion
-from misc_cli.scale.copies import compare_pairs
+from misc_cli.scale.copies import Compared, compare_pairs
 from misc_cli.scale.here import Here
 from misc_cli.scale.labels import Wanted
 from misc_cli.scale.pace import Expecting
+from misc_cli.scale.settle import CountKnown
 from misc_cli.scale.truth import judged
 
 # What runs on every engine; the rest is for one machine's memory.
@@ -101,28 +108,34 @@ def check(engine: str, settings: Settings, methods: Methods, *, item_details: bo
         )
 
 
+@dataclass(frozen=True)
+class Given:
+    """What is known beforehand: labels of some items, to teach (`gold`) or to judge (`truth`)."""
+
+    gold: KnownLabels | None = None
+    truth: KnownLabels | None = None
+
+
 def run(
     engine: SpreadEngine,
     settings: Settings,
     methods: Methods,
     on_iteration: OnIteration,
     watch: Stopwatch,
-    truth: KnownLabels | None = None,
+    given: Given,
 ) -> tuple[Outcome, SpreadEngine]:
     """Fit and judge; the labels stay on the engine that comes back."""
     counts, vocabulary = engine.counts, engine.vocabulary
-    votes = Elsewhere(engine.n_items, engine.n_workers, engine.n_classes, engine.n_votes)
-    labels = Labels(
-        votes, vocabulary.workers, vocabulary.workers[:0], vocabulary.classes, vocabulary.ordered
-    )
-    encoding = Encoding(labels, counts.n_rows, counts.n_empty, counts.n_repeats, counts.n_conflicts)
+    encoding = counted(engine, vocabulary, counts)
     warn_of_little(encoding)
     if settings.duplicates is None:
         warn_of_conflicts(counts.n_conflicts)
+    if given.gold is not None:
+        warn_of_gold(given.gold, engine.sweep(CountKnown()))
     if methods.automatic and choice.few(engine):
         here = gathered_labels(engine, vocabulary)
         gathered = replace(encoding, labels=here)
-        known = known_classes(here, truth)
+        known = known_classes(here, given.truth)
         outcome = aggregated(gathered, methods, known, on_iteration=on_iteration, watch=watch)
         return outcome, _gathered(engine, here, outcome.aggregation)
     if not methods.automatic and hasattr(methods.aggregator, "max_iter"):
@@ -134,39 +147,53 @@ def run(
             compared = compare_pairs(engine)
         with watch.stage("fit"):
             if methods.automatic:
-                found = choice.automatic(engine, labels, compared, methods, recorder)
+                found = choice.automatic(engine, encoding.labels, compared, methods, recorder)
             else:
                 found = choice.named(engine, vocabulary, methods, recorder)
-        fitted = found.fitted
-        aggregation = Aggregation(
-            posteriors=np.zeros((0, engine.n_classes)),
-            confusions=fitted.confusions,
-            class_prior=fitted.class_prior,
-            iterations=fitted.iterations,
-            stopped=fitted.stopped,
-            objective=fitted.objective,
-        )
         with watch.stage("decide"):
-            numbers = figures(encoding, engine, aggregation, compared.pairs)
-            if truth is not None:
-                numbers.update(judged(engine, vocabulary.classes, truth))
-            numbers["cut-short"] = False  # there is no time budget here
-    outcome = Outcome(
+            outcome = concluded(engine, encoding, methods, found, compared)
+            if given.truth is not None:
+                outcome.figures.update(judged(engine, vocabulary.classes, given.truth))
+            outcome.figures["cut-short"] = False  # there is no time budget here
+    return replace(outcome, records=recorder.records, timings=watch.seconds), engine
+
+
+def counted(engine: Engine, vocabulary: Vocabulary, counts: Counts) -> Encoding:
+    """The engine's answers in numbers and names; they themselves are not in it."""
+    votes = Elsewhere(engine.n_items, engine.n_workers, engine.n_classes, engine.n_votes)
+    labels = Labels(
+        votes, vocabulary.workers, vocabulary.workers[:0], vocabulary.classes, vocabulary.ordered
+    )
+    return Encoding(labels, counts.n_rows, counts.n_empty, counts.n_repeats, counts.n_conflicts)
+
+
+def concluded(
+    engine: Engine, encoding: Encoding, methods: Methods, found: choice.Chosen, compared: Compared
+) -> Outcome:
+    """What a run on an engine found out; the posteriors are there."""
+    fitted = found.fitted
+    aggregation = Aggregation(
+        posteriors=np.zeros((0, engine.n_classes)),
+        confusions=fitted.confusions,
+        class_prior=fitted.class_prior,
+        iterations=fitted.iterations,
+        stopped=fitted.stopped,
+        objective=fitted.objective,
+    )
+    return Outcome(
         encoding=encoding,
         aggregation=aggregation,
         decision=decide(aggregation.posteriors),
         methods=methods,
-        records=recorder.records,
-        figures=numbers,
+        records=[],
+        figures=figures(encoding, engine, aggregation, compared.pairs),
         selection=found.selection,
         calibration=None if found.calibration is None else asdict(found.calibration),
         members=found.members,
         loop=found.loop,
         compared=compared.pairs,
-        timings=watch.seconds,
         spread=engine,
     )
-    return outcome, engine
 
 
 def _gathered(engine: SpreadEngine, labels: Labels, found: Aggregation) -> Here:

@@ -84,6 +84,14 @@ def test_contradictions_and_odd_names() -> None:
     same("--aggregator", "one-coin")
 
 
+@pytest.mark.parametrize("known", ["i1,c1\nnobody's,c2\n", "nobody's,c2\n"])
+def test_gold_that_nobody_answered(known: str) -> None:
+    simulated("answers.csv", 300)
+    Path("gold.csv").write_text(f"item,label\n{known}")
+    said = same("--aggregator", "ds-em", "--gold", "gold.csv", "--no-calibrate")["warnings"]
+    assert any("gold" in text for text in said)
+
+
 @pytest.mark.parametrize("n_parts", [1, 2, 7])
 def test_whatever_the_parts(n_parts: int) -> None:
     simulated("answers.csv", 2_000)
