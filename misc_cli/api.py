@@ -120,7 +120,7 @@ def compare(
     """Methods ranked by how well they forecast answers that were hidden from them, best first.
 
     Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported. `options` say how
-    to read. Warns of what `aggregate` warns of.
+    to read. Warns of what `aggregate` warns of in the answers.
     """
     from misc_cli.run.plan import applicable, pairs
     from misc_cli.select.compare import compare as leaderboard
