@@ -15,8 +15,8 @@ import pytest
 
 from misc_cli.cli import config, misc
 from misc_cli.cli.config import File
+from tests.conftest import REPO
 
-REPO = Path(__file__).resolve().parent.parent
 PAGE = (REPO / "docs" / "nightly.md").read_text()
 MISC = str(Path(sys.executable).parent / "misc")
 

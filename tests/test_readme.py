@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-REPO = Path(__file__).resolve().parent.parent
+from tests.conftest import REPO
+
 README = (REPO / "README.md").read_text()
 
 

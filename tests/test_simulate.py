@@ -11,6 +11,7 @@ import pytest
 
 from misc_cli.errors import ConfigError
 from misc_cli.simulate import KINDS, Simulation, simulate
+from tests.conftest import REPO
 
 
 @pytest.mark.parametrize("answers_per_item", [3.6, 5.0, 39.0])  # both ways to pick workers
@@ -95,7 +96,7 @@ def test_impossible_settings_name_the_flag(settings: dict[str, float], message: 
 
 def test_sample_data_is_what_make_sample_writes(tmp_path: Path) -> None:
     """The commands of its README, which are those of the Makefile."""
-    sample = Path(__file__).resolve().parent.parent / "sample_data"
+    sample = REPO / "sample_data"
     makefile = (sample.parent / "Makefile").read_text()
     readme = (sample / "README.md").read_text().replace("\\\n", " ")
     commands = [

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from misc_cli.cli import nightly
+from tests.conftest import REPO
 
-BENCHMARK = Path(__file__).resolve().parent.parent / "benchmarks" / "nightly.py"
+BENCHMARK = REPO / "benchmarks" / "nightly.py"
 
 
 def test_a_few_nights_of_a_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
-from tests.cli.test_process import REPO
+from tests.conftest import REPO
 
 WORDS = ["--completers", "none,tucker", "--aggregators", "mv,ds-em"]
 

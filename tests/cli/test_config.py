@@ -10,8 +10,9 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.cli import config, misc
+from tests.conftest import REPO
 
-ANSWERS = Path(__file__).parent.parent.parent / "sample_data" / "answers.csv"
+ANSWERS = REPO / "sample_data" / "answers.csv"
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
+from tests.conftest import REPO
 
-ANSWERS = Path(__file__).parent.parent.parent / "sample_data" / "answers.csv"
+ANSWERS = REPO / "sample_data" / "answers.csv"
 
 
 @pytest.fixture

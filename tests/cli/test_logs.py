@@ -12,8 +12,9 @@ import pytest
 from misc_cli.__main__ import run
 from misc_cli.cli import logs
 from misc_cli.core.types import Iteration
+from tests.conftest import REPO
 
-SAMPLE = Path(__file__).parent.parent.parent / "sample_data"
+SAMPLE = REPO / "sample_data"
 ANSWERS = str(SAMPLE / "answers.csv")
 
 

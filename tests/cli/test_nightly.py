@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.io import state
+from tests.conftest import REPO
 
-SAMPLE = Path(__file__).parent.parent.parent / "sample_data"
+SAMPLE = REPO / "sample_data"
 LINES = (SAMPLE / "answers.csv").read_text().splitlines(keepends=True)
 
 
@@ -133,7 +132,7 @@ def test_a_warm_night_ends_where_a_cold_one_does(nights: Nights, tmp_path: Path)
 
 
 def test_a_choice_is_kept_until_it_is_old_or_the_data_moved(
-    nights: Nights, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    nights: Nights, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def night(n_answers: int, *words: str) -> str:
         capfd.readouterr()
@@ -257,98 +256,3 @@ def test_flags_that_make_no_sense_alone(
     (tmp_path / "in" / "more.csv").write_text("".join(LINES))
     assert run(["aggregate", str(SAMPLE / "answers.csv"), "--aggregator", "mv", *words]) == 2
     assert message in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("aggregator", ["ds-em", "ebcc"])
-def test_workers_known_from_another_project(
-    aggregator: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Four answers per item by known workers: what is known of them helps."""
-    known, plain, helped = (tmp_path / name for name in ("w.csv", "plain.csv", "helped.csv"))
-    many, few = tmp_path / "many.csv", tmp_path / "few.csv"
-    many.write_text("".join(LINES))
-    few.write_text("".join(LINES[:121]))
-    words = ["--aggregator", aggregator, "--truth", str(SAMPLE / "truth.csv")]
-    assert run(["aggregate", str(many), *words, "--workers", str(known), "-o", str(plain)]) == 0
-    errors = []
-    for more in ([], ["--workers-prior", str(known), "--prior-weight", "20"]):
-        assert run(["aggregate", str(few), *words, "-o", str(helped), *more]) == 0
-        record = json.loads(helped.with_suffix(".run.json").read_text())
-        errors.append(record["figures"]["error"])
-    assert errors[1] < errors[0]
-    strangers = tmp_path / "strangers.csv"
-    strangers.write_text(known.read_text().replace("\nw", "\nx"))
-    capfd.readouterr()
-    assert run(["aggregate", str(few), *words, "--workers-prior", str(strangers)]) == 2
-    assert "says nothing of these workers" in capfd.readouterr().err
-    for unable in ("mv", "mmce-c"):
-        words = ["--aggregator", unable, "--workers-prior", str(known)]
-        assert run(["aggregate", str(few), *words]) == 2
-        assert f"not for {unable}: it counts no" in capfd.readouterr().err
-
-
-# Kills itself at the first, third, fifth … change of the disk, until a night gets through.
-KILLED_AT_EVERY_STEP = """
-import os, signal, sys, json
-from pathlib import Path
-# imported once, before the forks, but nothing that starts a thread
-import pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.io.read, misc_cli.io.state
-import misc_cli.run.night, misc_cli.run.pipeline, misc_cli.run.tables, misc_cli.cli.aggregate
-from misc_cli.__main__ import run
-
-folder, sample = Path(sys.argv[1]), Path(sys.argv[2])
-lines = sample.read_text().splitlines(keepends=True)
-answers, labels, state = folder / "answers.csv", folder / "labels.csv", folder / "state"
-words = ["aggregate", str(answers), "--aggregator", "ds-em", "-o", str(labels),
-         "--state", str(state), "--quiet", "--no-calibrate", "--threads", "1"]
-
-def night(n_answers, die_at):
-    pid = os.fork()
-    if pid:
-        return os.waitpid(pid, 0)[1]
-    left = [die_at]
-    def deadly(function):
-        def call(*given, **named):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return function(*given, **named)
-        return call
-    for name in ("replace", "rename", "unlink", "fsync", "link"):
-        setattr(os, name, deadly(getattr(os, name)))
-    os._exit(run(words))
-
-answers.write_text("".join(lines[:1501]))
-assert night(0, 0) == 0
-step, size, deaths = -1, 1501, 0
-while True:
-    step, size = step + 2, size + 1
-    answers.write_text("".join(lines[:size]))
-    status = night(size, step)
-    if os.WIFSIGNALED(status):
-        deaths += 1
-        assert night(size, 0) == 0, step  # the next run works, from the old state or the new
-        assert json.loads((state / "state.json").read_text())["about"]["night"] >= 1
-        assert not (state / "set-aside").exists(), step
-        assert len(labels.read_text().splitlines()) > 400
-    else:
-        assert status == 0, status
-        break
-parts = [path.name for path in folder.rglob(".*.part")]
-print(deaths, json.loads((state / "state.json").read_text())["about"]["night"], parts)
-"""
-
-
-def test_killed_while_the_disk_changes_the_next_night_works(tmp_path: Path) -> None:
-    given = [str(tmp_path), str(SAMPLE / "answers.csv")]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", KILLED_AT_EVERY_STEP, *given],
-        timeout=300,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    deaths, n_nights, parts = done.stdout.split(maxsplit=2)
-    assert int(deaths) >= 15
-    assert int(n_nights) > 15
-    assert parts.strip() == "[]"

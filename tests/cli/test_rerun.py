@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
+from tests.conftest import REPO
 
-LINES = (
-    (Path(__file__).parent.parent.parent / "sample_data" / "answers.csv")
-    .read_text()
-    .splitlines(keepends=True)
-)
+LINES = (REPO / "sample_data" / "answers.csv").read_text().splitlines(keepends=True)
 
 
 @pytest.fixture(autouse=True)

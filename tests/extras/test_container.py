@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).resolve().parent.parent.parent
+from tests.conftest import REPO
 
 
 def test_hadolint_finds_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What a user may throw at `misc aggregate` and what becomes of it."""
+"""Files of answers, well and badly made, and what becomes of them."""
 
 from __future__ import annotations
 
@@ -15,27 +15,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
-from misc_cli.io import languages
-from misc_cli.io.known import read_known
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.read import read_answer_columns
-from misc_cli.io.results import ReadResult
-from misc_cli.io.vocabulary import SYNONYMS
-
-ROWS = [("w1", "i1", "cat"), ("w2", "i1", "dog"), ("w1", "i2", "cat")]
-PLAIN = "worker,item,label\nw1,i1,cat\nw2,i1,dog\nw1,i2,cat\n"
-
-
-def rows_of(result: ReadResult) -> list[tuple[str, str, str]]:
-    answers = result.answers
-    columns = (answers.worker, answers.item, answers.label)
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
-
-
-def read_text(folder: Path, text: str | bytes, name: str = "a.csv", **options: str) -> ReadResult:
-    path = folder / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_answer_columns([str(path)], ReadOptions(**options))  # type: ignore[arg-type]
+from tests.io.texts import PLAIN, ROWS, read_text, rows_of
 
 
 @pytest.mark.parametrize(
@@ -160,55 +142,6 @@ def test_names_that_say_nothing_are_still_a_header(tmp_path: Path, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("header", "expected"),
-    [
-        ("task,worker,label", "worker task label"),
-        ("task,performer,label", "performer task label"),
-        ("HITId,AssignmentId,WorkerId,Input.url,Answer.mood", "WorkerId HITId Answer.mood"),
-        (
-            "INPUT:image,OUTPUT:result,GOLDEN:result,ASSIGNMENT:task_id,ASSIGNMENT:worker_id",
-            "ASSIGNMENT:worker_id INPUT:image OUTPUT:result",
-        ),
-        (
-            "INPUT:a,INPUT:b,OUTPUT:result,ASSIGNMENT:task_id,ASSIGNMENT:worker_id",
-            "ASSIGNMENT:worker_id ASSIGNMENT:task_id OUTPUT:result",
-        ),
-        (
-            "_unit_id,_id,_trust,_worker_id,mood,mood_gold,tweet",
-            "_worker_id _unit_id mood",
-        ),
-        ("annotation_id,annotator,choice,id,image,lead_time", "annotator id choice"),
-        (
-            "!amt_annotation_ids,!amt_worker_ids,orig_id,response",
-            "!amt_worker_ids orig_id response",
-        ),
-        ("amt_annotation_ids,amt_people,orig_id,response", None),
-        ("user_id,annotator_id,item,label", "annotator_id item label"),
-        ("worker,worker_id,item,item_id,label,value", "worker item label"),
-        ("question,user,answer", "user question answer"),
-        ("text,annotator,label", "annotator text label"),
-        ("text,example_id,annotator,label", "annotator example_id label"),
-    ],
-)
-def test_columns_by_name(tmp_path: Path, header: str, expected: str | None) -> None:
-    text = header + "\n" + ",".join("abcdefgh"[: header.count(",") + 1]) + "\n"
-    if expected is None:
-        with pytest.raises(InputError, match="--worker-col"):
-            read_text(tmp_path, text, worker_col=None, label_col="response")  # type: ignore[arg-type]
-        return
-    assert " ".join(read_text(tmp_path, text).files[0].columns.values()) == expected
-
-
-def test_columns_by_the_users_word(tmp_path: Path) -> None:
-    text = "who,what,said,label\nw1,i1,cat,x\nw2,i1,dog,x\nw1,i2,cat,x\n"
-    options = {"worker_col": "WHO", "item_col": "2", "label_col": "said"}
-    assert rows_of(read_text(tmp_path, text, **options)) == ROWS
-    headerless = "cat i1 w1\ndog i1 w2\ncat i2 w1\n"
-    options = {"worker_col": "3", "item_col": "2", "label_col": "1"}
-    assert rows_of(read_text(tmp_path, headerless, "a.txt", **options)) == ROWS
-
-
-@pytest.mark.parametrize(
     ("name", "text"),
     [
         (
@@ -315,46 +248,3 @@ def test_rows_longer_than_a_block(tmp_path: Path) -> None:
     long = "x" * 9_000_000
     text = f"worker,item,label,note\nw1,i1,cat,{long}\nw2,i1,dog,y\nw1,i2,cat,z\n"
     assert rows_of(read_text(tmp_path, text)) == ROWS
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["item,label\na,1\nb,2\n", "a,1\nb,2\n", "id\ttruth\na\t1\nb\t2\n", "gold,task\n1,a\n2,b\n"],
-)
-def test_known_labels(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "truth.csv"
-    path.write_text(text)
-    known = read_known(str(path)).labels
-    items, labels = known.items, known.labels
-    assert (items.to_pylist(), labels.to_pylist()) == (["a", "b"], ["1", "2"])
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("item,label\na,é\nb,2\n", {"encoding": "latin-1"}),
-        ("item:label\na,x:é\nb:2\n".replace("a,x", "a"), {"delimiter": ":"}),
-        ("item,label\na,é\nb,2\n", {"delimiter": "pipe", "item_col": "2", "label_col": "3"}),
-        ("url,n,mood\na,7,é\nb,7,2\n", {"item_col": "URL", "label_col": "mood"}),
-        ("mood,truth,item\n7,é,a\n7,2,b\n", {"label_col": "mood"}),
-    ],
-    ids=["encoding", "delimiter", "not the answers' layout", "columns", "truth before names"],
-)
-def test_known_labels_beside_answers_that_needed_options(
-    tmp_path: Path, text: str, options: dict[str, str]
-) -> None:
-    path = tmp_path / "truth.csv"
-    path.write_bytes(text.encode(options.get("encoding", "utf-8")))
-    known = read_known(str(path), ReadOptions(**options))  # type: ignore[arg-type]
-    columns = (known.labels.items, known.labels.labels)
-    assert [column.to_pylist() for column in columns] == [["a", "b"], ["é", "2"]]
-
-
-def test_the_documented_names_are_the_known_ones() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "input.md").read_text()
-    for role, tiers in SYNONYMS.items():
-        row = next(line for line in text.splitlines() if line.startswith(f"| {role} |"))
-        groups = row.strip("| ").partition("|")[2].split("·")
-        foreign = getattr(languages, f"{role.upper()}S")
-        documented = [set(group.replace(",", " ").split()) for group in groups]
-        assert [*documented, *foreign] == tiers
