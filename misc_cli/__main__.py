@@ -32,8 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         startup.own_process = True
         startup.prepare_streams()
         code = run(words)
+        signals.decided()
     except KeyboardInterrupt as error:
         code = _ended(error)
+    _let_go()  # once more: a signal may have come when that began
+    from misc_cli import signals
+
+    signals.leaving(code)
     sys.exit(code)
 
 
@@ -147,15 +152,20 @@ def _abandon_stdout() -> None:
 
 
 def _let_go() -> None:
-    """Locks and pipes of outputs, if any were taken."""
+    """Temporary files, locks and pipes of outputs, if there are any."""
+    leavings = sys.modules.get("misc_cli.leavings")
+    if leavings is not None:
+        leavings.clear_all()
     places = sys.modules.get("misc_cli.io.places")
     if places is not None:
         places.close_all()
 
 
 def _complain(message: str, code: int) -> int:
+    from misc_cli import signals
     from misc_cli.errors import printable
 
+    signals.decided()
     line = printable(" ".join(message.split()))  # one line, whatever the message holds
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.told(line, code):
@@ -164,9 +174,10 @@ def _complain(message: str, code: int) -> int:
 
 
 def _ended(error: BaseException) -> int:
-    from misc_cli.signals import ending
+    from misc_cli import signals
 
-    code, word = ending(error)
+    signals.decided()
+    code, word = signals.ending(error)
     print(f"misc: {word}", file=sys.stderr)
     return code
 

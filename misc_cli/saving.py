@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from misc_cli.io.publish import Staged
 from misc_cli.io.render import write_table
 from misc_cli.io.write import Output, write_all
 from misc_cli.run.manifest import manifest, members, write_manifest, write_records
@@ -36,11 +37,12 @@ def write_set(
     item_details: bool = False,
     more: Mapping[str, Write] | None = None,
     written: Mapping[Path, str] | None = None,
+    folder: Staged | None = None,
 ) -> dict[Path, str]:
     """All files at once; labels go to stdout where they have no place. The SHA-256 of each file.
 
     `facts` makes the manifest, given the names of the outputs; `more` writes outputs by name.
-    `written` are labels that are there already, in parts: SHA-256 by file.
+    `written` are labels that are there already, in parts: SHA-256 by file; they wait in `folder`.
     """
     started = time.perf_counter()
     digests: dict[Path, str] = dict(written or {})
@@ -65,6 +67,7 @@ def write_set(
         [Output(places[name], writers[name]) for name in order],
         stdout=None if elsewhere else writers["labels"],
         digests=digests,
+        folder=folder,
     )
     return digests
 

@@ -7,6 +7,7 @@ another.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -23,7 +24,12 @@ ENDINGS: dict[int, tuple[int, str]] = {
     signal.SIGTERM: (128 + signal.SIGTERM, "terminated"),
 }
 
+# After the first signal a run clears up; others would keep it from that. Later ones mean it hangs.
+WAY_OUT_SECONDS = 3.0
+
 _received: int | None = None
+_received_at = 0.0
+_ours: list[int] = []  # signals that this process answers
 
 
 class Ended(KeyboardInterrupt):
@@ -38,7 +44,29 @@ def install() -> None:
     """End this process by exception from now on; what its starter ignores (nohup) stays ignored."""
     for number in ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:
+            _ours.append(number)
             signal.signal(number, _end)
+
+
+def decided() -> None:
+    """The outcome of this process is known: a signal that comes now comes too late."""
+    for number in _ours:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def leaving(code: int) -> None:
+    """Nothing is left to do but to end: a signal ends the process at once, with its own code.
+
+    A thread may keep Python waiting. When it waits no more, signals are ignored: Python would give
+    them back to the system while it takes itself apart.
+    """
+
+    def leave(*_: object) -> None:
+        os._exit(code)
+
+    atexit.register(decided)
+    for number in _ours:
+        signal.signal(number, leave)
 
 
 def check() -> None:
@@ -53,8 +81,11 @@ def ending(error: BaseException) -> tuple[int, str]:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    global _received
-    _received = number
+    global _received, _received_at
+    now = time.monotonic()
+    if _received is not None and now - _received_at < WAY_OUT_SECONDS:
+        return
+    _received, _received_at = number, now
     raise Ended(number)
 
 

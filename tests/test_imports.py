@@ -66,7 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "__main__": {"cli", "io"},
     "__init__": {"api"},
 }
-EVERYBODYS = {"errors", "signals", "version"}
+EVERYBODYS = {"errors", "leavings", "signals", "version"}
 # Modules outside `cli` that a command's help may load: nothing numeric at their top.
 LAZY = [
     "__init__",

@@ -59,6 +59,7 @@ def load() -> None:
     import pyarrow.parquet
     import scipy.sparse
 
+    import misc_cli.__main__
     import misc_cli.api
     import misc_cli.cli.aggregate
     import misc_cli.cli.compare

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +38,7 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     Says which input or state changed or is gone, before any work; and whether the labels are those
     of the record, byte for byte.
     """
+    from misc_cli import leavings
     from misc_cli.cli.console import Console
     from misc_cli.io.places import check_writable
     from misc_cli.saving import beside
@@ -53,9 +53,9 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     labels = next(file for file in record["files"] if file["name"] == "labels")
     if record["misc"] != __version__:
         console.warn(f"{run} is of misc {record['misc']}, this is {__version__}: labels may differ")
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / Path(labels["file"]).name
-        with _earlier_state(record, Path(folder)) as state:
+    with leavings.folder("misc-rerun-") as folder:
+        made = folder / Path(labels["file"]).name
+        with _earlier_state(record, folder) as state:
             asked = _parameters(record)
             asked |= {**NOT_AGAIN, "output": str(made), "state": state, "quiet": True}
             _aggregate(asked)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +30,7 @@ class Target:
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> Target:
+        from misc_cli.io.places import check_new_folder
         from misc_cli.io.write import check_writable
         from misc_cli.scale.labels import Wanted
 
@@ -43,15 +41,14 @@ class Target:
             check_writable(places.values(), inputs, stdout="labels" not in places)
             return cls(places, None, wanted)
         folder = Path(given)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigError(f"{given}: this is there and not empty; name a new folder")
         places = outputs.places_of({**parameters, "output": None})
         for name, place in places.items():
             if folder.resolve() in place.resolve().parents:
                 raise ConfigError(
                     f"--{name} {place}: the folder is for labels; name a file outside"
                 )
-        check_writable([folder.with_name(f".{folder.name}.tmp"), *places.values()], inputs)
+        check_writable(places.values(), inputs, stdout=False)
+        check_new_folder(folder)
         return cls(places, folder, wanted)
 
     @property
@@ -95,14 +92,15 @@ class Target:
         more: Mapping[str, Write],
     ) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
+        from misc_cli.io.write import folder_to_be
         from misc_cli.saving import write_set
 
         suffix = next((s for s in FOLDER_SUFFIXES if folder.name.endswith(s)), ".parquet")
-        final, started = folder.resolve(), time.perf_counter()
-        staged = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
-        try:
-            parts = engine.write_parts(staged, suffix, wanted)
-            missing = [part for part in sorted(parts) if not (staged / part).exists()]
+        started = time.perf_counter()
+        with folder_to_be(folder) as staged:
+            waiting = staged.waiting
+            parts = engine.write_parts(waiting, suffix, wanted)
+            missing = [part for part in sorted(parts) if not (waiting / part).exists()]
             if missing:
                 raise InputError(
                     f"{folder}: the workers wrote {missing[0]} where this machine does not see it; "
@@ -114,18 +112,7 @@ class Target:
                 content = facts({name: str(path) for name, path in self.named.items()})
                 return {**content, "outputs": {**content["outputs"], "parts": sorted(parts)}}
 
-            within = {"diagnostics": staged / "diagnostics.jsonl", "run": staged / "run.json"}
-            digests = {staged / part: parts[part] for part in sorted(parts)}
-            write_set(outcome, {**within, **self.places}, of_folder, more=more, written=digests)
-            staged.chmod(0o777 & ~_umask())
-            staged.replace(final)
-        except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
+            within = {"diagnostics": waiting / "diagnostics.jsonl", "run": waiting / "run.json"}
+            digests = {waiting / part: parts[part] for part in sorted(parts)}
+            places = {**within, **self.places}
+            write_set(outcome, places, of_folder, more=more, written=digests, folder=staged)

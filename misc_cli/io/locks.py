@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -37,13 +38,23 @@ def beside(final: Path, ending: str) -> Path:
     return final.with_name(f".{os.fsdecode(name)}.{ending}")
 
 
-def hold(final: Path) -> None:
-    """Lock an output, by its real path, until `release`; waits a little, then refuses."""
+def hold(final: Path, called: object = None) -> None:
+    """Lock an output, by its real path, until `release`; waits a little, then refuses.
+
+    `called` is the output's name for messages, where that is another.
+    """
     give_up = time.monotonic() + PATIENCE_SECONDS
     holder = ""
     while final not in _held:
-        with signals.held():  # no lock's file without somebody who knows of it
-            holder = _try(final)
+        try:
+            with signals.held():  # no lock's file without somebody who knows of it
+                holder = _try(final)
+        except OSError as error:
+            missing = error.errno == errno.ENOENT and not final.parent.exists()
+            what = "no such folder" if missing else os.strerror(error.errno or 0)
+            raise InputError(
+                f"{called or final}: cannot be written ({what}); choose another place"
+            ) from None
         if holder and time.monotonic() > give_up:
             who = f" (process {holder})" if holder.isdigit() else ""
             raise InputError(
@@ -56,22 +67,24 @@ def hold(final: Path) -> None:
 def _try(final: Path) -> str:
     """Take the lock if it is free; else who has it."""
     path = beside(final, "lock")
-    handle = _open(path)
+    handle, is_new = _open(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ours = _is_still(path, handle)
     except BlockingIOError:
         holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
-        os.close(handle)
+        _close(handle)
         return holder or "unknown"
     except OSError as error:
-        os.close(handle)
+        if is_new:
+            path.unlink(missing_ok=True)
+        _close(handle)
         if error.errno not in _NO_LOCKS:
             raise
-        path.unlink(missing_ok=True)
         _held[final] = None
         return ""
-    if not _is_still(path, handle):
-        os.close(handle)  # its last holder removed it in between: there may be a new one
+    if not ours:
+        _close(handle)  # its last holder removed it in between: there may be a new one
         return ""
     with suppress(OSError):  # a full disk, or another user's file: nobody can say who holds it
         os.ftruncate(handle, 0)
@@ -82,11 +95,14 @@ def _try(final: Path) -> str:
 
 
 def release(final: Path) -> None:
-    handle = _held.pop(final, None)
-    if handle is not None:
-        with suppress(OSError):
-            beside(final, "lock").unlink(missing_ok=True)
-        os.close(handle)
+    """Let go, if it is held; what is left when a signal comes first, `release_all` does."""
+    with signals.held():
+        handle = _held.get(final)
+        if handle is not None:
+            with suppress(OSError):
+                beside(final, "lock").unlink(missing_ok=True)
+            _close(handle)
+        _held.pop(final, None)
 
 
 def release_all() -> None:
@@ -114,21 +130,38 @@ def sweep(final: Path) -> None:
     with suppress(OSError), os.scandir(final.parent) as entries:
         for entry in entries:
             if pattern.fullmatch(entry.name):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+                remove(entry.path)
 
 
-def _open(path: Path) -> int:
-    """An existing lock's file is opened without creating it, which sticky folders may forbid."""
+def remove(path: str | Path) -> None:
+    """A file, or a folder with all that is in it, if it is there and can be removed."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def _open(path: Path) -> tuple[int, bool]:
+    """The lock's file, and whether it is new.
+
+    An existing one is opened without creating it, which sticky folders may forbid.
+    """
     while True:
         try:
-            return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW), False
         except FileNotFoundError:
             with suppress(FileExistsError):
                 flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                return os.open(path, flags, 0o666)
+                return os.open(path, flags, 0o666), True
         except PermissionError:  # another user's, left behind
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), False
+
+
+def _close(handle: int) -> None:
+    """Whatever a close says, it has closed."""
+    with suppress(OSError):
+        os.close(handle)
 
 
 def _is_still(path: Path, handle: int) -> bool:
@@ -144,7 +177,7 @@ def _forget() -> None:
     """In a forked child: the parent alone decides how long an output is locked."""
     for handle in _held.values():
         if handle is not None:
-            os.close(handle)
+            _close(handle)
     _held.clear()
 
 

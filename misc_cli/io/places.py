@@ -79,9 +79,20 @@ def check_writable(
         try:
             _check(path, read, seen)
         except OSError as error:
-            missing = error.errno == errno.ENOENT and not real(path).parent.exists()
-            what = "no such folder" if missing else os.strerror(error.errno or 0)
+            what = os.strerror(error.errno or 0)
             raise InputError(f"{path}: cannot be written ({what}); choose another place") from None
+
+
+def check_new_folder(path: Path) -> None:
+    """The same for a folder that is to be: it stays locked, and is not there or empty."""
+    folder = real(path)
+    locks.hold(folder, path)
+    try:
+        taken = folder.exists() and any(folder.iterdir())
+    except OSError:  # it is a file, or nobody may look into it
+        taken = True
+    if taken:
+        raise ConfigError(f"{path}: this is there and not empty; name a new folder")
 
 
 def open_special(path: Path) -> BinaryIO:
@@ -132,7 +143,7 @@ def _check(path: Path, read: set[tuple[int, int]], seen: set[Path]) -> None:
     seen.add(file)
     if found is not None and (found.st_dev, found.st_ino) in read:
         raise ConfigError(f"{path}: this is an input; give the output another name")
-    locks.hold(file)
+    locks.hold(file, path)
 
 
 def _open_special(path: Path) -> int:

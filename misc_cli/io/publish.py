@@ -12,6 +12,7 @@ file of a set tells: run.json has the SHA-256 of the others.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Sequence
@@ -20,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from misc_cli import signals
+from misc_cli import leavings, signals
 from misc_cli.errors import InputError
-from misc_cli.io.locks import beside
+from misc_cli.io.locks import beside, remove
 
 
 @dataclass
@@ -34,6 +35,9 @@ class Staged:
     earlier: Path | None = None
     replaced: bool = False
 
+    def __post_init__(self) -> None:
+        self._entry = leavings.enter(self._remove)
+
     def keep_earlier(self) -> None:
         """A second name, so that there is no moment without the first; not everywhere possible."""
         if self.final.exists():
@@ -43,6 +47,8 @@ class Staged:
                 self.earlier = name
 
     def rename(self) -> None:
+        if self.final.is_dir():  # made meanwhile: it is somebody's, not ours to move
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if self.earlier is None and self.final.exists():
             aside = _temporary_name(self.final)
             os.rename(self.final, aside)
@@ -63,17 +69,55 @@ class Staged:
         self.replaced = False
 
     def forget(self) -> None:
+        """Remove the second names; if a signal comes first, the end of the process does it."""
+        leavings.clear(self._entry)
+
+    def _remove(self) -> None:
         for path in (self.waiting, self.earlier):
             if path is not None:
-                with suppress(OSError):
-                    path.unlink(missing_ok=True)
+                remove(path)
+
+
+class StagedFolder(Staged):
+    """A folder on its way; where it goes there is nothing, or an empty one."""
+
+    emptied = False
+
+    def keep_earlier(self) -> None:
+        self.emptied = self.final.exists()
+
+    def rename(self) -> None:
+        os.rename(self.waiting, self.final)
+        self.replaced = True
+
+    def undo(self) -> None:
+        os.rename(self.final, self.waiting)
+        if self.emptied:
+            os.mkdir(self.final)
+        self.replaced = False
+
+
+def new_folder(final: Path) -> StagedFolder:
+    """A folder that waits beside its final place."""
+    prefix = beside(final, "").name
+    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=final.parent))
+    staged = StagedFolder(folder, final)
+    with suppress(OSError):  # not every file system has permissions
+        folder.chmod(0o777 & ~_umask())
+    return staged
 
 
 def new_file(final: Path) -> tuple[BinaryIO, Staged]:
     """An open file that waits beside its final place, in the same folder for an atomic rename."""
     prefix = beside(final, "").name
     handle, name = tempfile.mkstemp(prefix=prefix, suffix=".part", dir=final.parent)
-    return os.fdopen(handle, "w+b"), Staged(Path(name), final)
+    staged = Staged(Path(name), final)
+    try:
+        return os.fdopen(handle, "w+b"), staged
+    except OSError:
+        os.close(handle)
+        staged.forget()
+        raise
 
 
 def settle(stream: BinaryIO, final: Path) -> None:
@@ -157,6 +201,10 @@ def _mode(path: Path) -> int:
     """The permissions of the file that is replaced, else those of any new file."""
     if path.exists():
         return path.stat().st_mode & 0o777
+    return 0o666 & ~_umask()
+
+
+def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
-    return 0o666 & ~umask
+    return umask

@@ -17,7 +17,7 @@ from misc_cli.io import locks
 from misc_cli.io.places import check_writable as check_writable
 from misc_cli.io.places import is_special as is_special
 from misc_cli.io.places import open_special, real
-from misc_cli.io.publish import Staged, new_file, publish, settle
+from misc_cli.io.publish import Staged, new_file, new_folder, publish, settle
 
 # What a table may be called; no suffix at all is CSV.
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
@@ -47,12 +47,13 @@ def write_all(
     *,
     stdout: Write | None = None,
     digests: MutableMapping[Path, str] | None = None,
+    folder: Staged | None = None,
 ) -> None:
     """Write every output under a temporary name, then rename them all.
 
     Pipes and stdout come when all files are there and none is renamed: a full disk at either costs
     no earlier file. `digests` receives the SHA-256 of each file, by path, before the next is
-    written.
+    written. `folder` gets its name after all files.
     """
     chosen = list(outputs)
     files = [output for output in chosen if not is_special(output.path)]
@@ -69,11 +70,24 @@ def write_all(
             if stdout is not None:
                 to_stdout(stdout)
             signals.check()
-            publish(staged)
+            publish(staged if folder is None else [*staged, folder])
         finally:
-            with signals.held():
-                for piece in staged:
-                    piece.forget()
+            for piece in staged:
+                piece.forget()
+
+
+@contextmanager
+def folder_to_be(path: Path) -> Iterator[Staged]:
+    """A folder under a temporary name, to be filled and given to `write_all`; else it goes."""
+    final = real(path)
+    with locks.holding([final]):
+        with _said_where(path), signals.held():
+            staged = new_folder(final)
+        try:
+            with _said_where(path):
+                yield staged
+        finally:
+            staged.forget()
 
 
 def to_stdout(write: Write) -> None:

@@ -7,7 +7,6 @@ batches of answers → split by a hash of the item → one file per part → eac
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from misc_cli import leavings
 from misc_cli.core.engines.parts import (
     Counts,
     EncodedPart,
@@ -80,23 +80,23 @@ class MappedVotes:
 @contextmanager
 def spill_folder(parent: str | None) -> Iterator[Path]:
     """A folder of our own below `parent` (the system's temporary one if None), gone afterwards."""
-    try:
-        own = Path(tempfile.mkdtemp(prefix="misc-spill-", dir=parent))
-    except OSError as error:
-        raise ConfigError(
-            f"--spill {parent}: cannot be written ({error.strerror}); name another folder"
-        ) from None
-    try:
-        yield own
-    except OSError as error:
-        if error.filename is None or str(error.filename).startswith(str(own)):
-            raise InputError(
-                f"--spill {own.parent}: {error.strerror or error}; name a folder with more space "
-                "(about 16 bytes an answer)"
+    with ExitStack() as stack:
+        try:
+            own = stack.enter_context(leavings.folder("misc-spill-", parent))
+        except OSError as error:
+            where = tempfile.gettempdir() if parent is None else parent
+            raise ConfigError(
+                f"--spill {where}: cannot be written ({error.strerror}); name another folder"
             ) from None
-        raise
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
+        try:
+            yield own
+        except OSError as error:
+            if error.filename is None or str(error.filename).startswith(str(own)):
+                raise InputError(
+                    f"--spill {own.parent}: {error.strerror or error}; name a folder with more "
+                    "space (about 16 bytes an answer)"
+                ) from None
+            raise
 
 
 def build(
