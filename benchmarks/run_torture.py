@@ -1,8 +1,9 @@
 """`make torture`: what a hostile day does to the tool, as a table of tries and failures.
 
 quick   seconds: the part that runs in `make test`
-minutes about eight minutes of two quiet cores (the default)
-full    ten thousand mutants, a thousand kills at the renames, three hundred budgets
+minutes about fifteen minutes of two quiet cores (the default)
+full    every step and every call; ten thousand mutants, a thousand kills at the renames, three
+        hundred budgets: hours
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from torture import moments, mutants, option_tries, places
+from torture import every, moments, mutants, option_tries, places
 from torture.harness import Tally, load
 
 from misc_cli.core.parallel import thread_limit
@@ -36,6 +37,8 @@ def sections(size: str) -> dict[str, Section]:
         "mutants": lambda: mutants.mutants(of(200, 10_000, 20_000)),
         "runs": lambda: mutants.mutant_runs(of(10, 300, 2_000)),
         "options": lambda: option_tries.option_tries((0.02, 0.15, 1.0)[at]),
+        "steps": lambda: every.steps(of(3, 60, 100_000)),
+        "calls": lambda: every.calls(of(3, 40, 100_000)),
         "renames": lambda: moments.renames(of(12, 300, 1_000)),
         "random": lambda: moments.at_random(of(4, 100, 400)),
         "budgets": lambda: moments.budgets(of(2, 40, 300)),
@@ -51,6 +54,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="minutes")
     parser.add_argument("--only", nargs="*", help="sections by name")
     given = parser.parse_args()
+    every.preload()
     load()
     chosen = sections(given.size)
     names = [name for name in chosen if not given.only or name in given.only]

@@ -98,7 +98,7 @@ def _remembered(request: Request, state: Path) -> Outcome:
     folder = FilePath(state)
     with night_of(folder) as night:
         outcome = pipeline.run(replace(request, fitter=night.fit))
-        leave(folder, night, outcome.aggregation, {"run": None, "answers_read": None}, {})
+        leave(folder, night, outcome.aggregation)
     return outcome
 
 

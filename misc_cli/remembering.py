@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from misc_cli.core.types import Aggregation
 from misc_cli.errors import MiscWarning
 from misc_cli.io import locks, state
 from misc_cli.io.state import Stored
+from misc_cli.io.write import Output, write_all
 from misc_cli.run.left import Left
 from misc_cli.run.night import Night
 
@@ -21,7 +22,7 @@ RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
 def opened(folder: Path) -> Stored | None:
     """The state, checked; None with a warning if it cannot be used: it is set aside, not lost."""
     try:
-        return state.load(folder)
+        found = state.load(folder)
     except state.UnusableState as why:
         aside = state.set_aside(folder)
         warnings.warn(
@@ -30,6 +31,9 @@ def opened(folder: Path) -> Stored | None:
             stacklevel=3,
         )
         return None
+    if found is not None:
+        state.tidy(folder)
+    return found
 
 
 def left_of(stored: Stored | None) -> Left | None:
@@ -39,18 +43,35 @@ def left_of(stored: Stored | None) -> Left | None:
     return Left(stored.about, stored.tables["workers"], stored.tables.get("items"))
 
 
-def leave(
+def outputs(
     folder: Path,
     night: Night,
     aggregation: Aggregation,
-    more: Mapping[str, Any],
+    more: Callable[[], Mapping[str, Any]],
     tables: Mapping[str, Any],
-) -> None:
-    """Keep what the next run needs; `more` and `tables` are what the caller adds to it."""
+) -> list[Output]:
+    """What the next run needs; `more` and `tables` are what the caller adds to it.
+
+    `more` is asked when all other files are written.
+    """
     about, own = night.leave(aggregation)
+    return state.outputs(
+        folder, lambda: {**about, **more()}, {**own, **tables}, keep_aside=night.of_other_data
+    )
+
+
+def leave(folder: Path, night: Night, aggregation: Aggregation) -> None:
+    """Keep what the next run needs, after a run from Python."""
+    more = {"run": None, "answers_read": None}
+    write_all(outputs(folder, night, aggregation, lambda: more, {}))
+    kept(folder, night)
+
+
+def kept(folder: Path, night: Night) -> None:
+    """The new state is there: what only older ones need can go."""
+    state.tidy(folder)
     if night.of_other_data:
-        state.set_aside(folder)
-    state.save(folder, {**about, **more}, {**own, **tables})
+        state.tidy(folder / state.ASIDE)
 
 
 @contextmanager

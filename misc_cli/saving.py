@@ -16,6 +16,7 @@ from misc_cli.run.tables import label_columns, worker_columns
 
 Write = Callable[[BinaryIO], None]
 Facts = Callable[[Mapping[str, str]], dict[str, Any]]
+After = Callable[[Callable[[], Mapping[Path, str]]], Sequence[Output]]
 
 
 def beside(labels: Path) -> dict[str, Path]:
@@ -38,11 +39,14 @@ def write_set(
     more: Mapping[str, Write] | None = None,
     written: Mapping[Path, str] | None = None,
     folder: Staged | None = None,
-) -> dict[Path, str]:
-    """All files at once; labels go to stdout where they have no place. The SHA-256 of each file.
+    after: After | None = None,
+) -> None:
+    """All files at once; labels go to stdout where they have no place.
 
     `facts` makes the manifest, given the names of the outputs; `more` writes outputs by name.
     `written` are labels that are there already, in parts: SHA-256 by file; they wait in `folder`.
+    `after` names files that appear together with the set but are not of it; it is given a function
+    that tells the SHA-256 of the set's files, once they are written.
     """
     started = time.perf_counter()
     digests: dict[Path, str] = dict(written or {})
@@ -63,13 +67,17 @@ def write_set(
     elsewhere = "labels" in places or written is not None
     # The manifest comes last: it records the checksums of the others and the time they took.
     order = [name for name in writers if name in places]
+    files = [Output(places[name], writers[name]) for name in order]
+
+    def of_these() -> dict[Path, str]:
+        return {file.path: digests[file.path] for file in files if file.path in digests}
+
     write_all(
-        [Output(places[name], writers[name]) for name in order],
+        [*files, *(after(of_these) if after is not None else [])],
         stdout=None if elsewhere else writers["labels"],
         digests=digests,
         folder=folder,
     )
-    return digests
 
 
 def writers_of(

@@ -30,6 +30,7 @@ from misc_cli.errors import ConfigError
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.evaluate.changes import Changes
+    from misc_cli.saving import After
 
 _output = partial(options.option, section="Output")
 _judging = partial(options.option, section="Known labels and gates")
@@ -211,11 +212,14 @@ def _run(
     tripped = holding(gates, outcome.figures)
     outcome.figures["gates-tripped"] = len(tripped)
     again = {"asked": asked, "state": None if tonight is None else tonight.record}
-    digests = _write(done, parameters, places, console.warnings, changes, again)
+    after = None
+    if tonight is not None:
+        after = partial(tonight.outputs, outcome, materials.files)
+    _write(done, parameters, places, console.warnings, changes, again, after)
     at_terminal = console.terminal and not console.quiet
     rows = summary(outcome, places, materials.read.set_aside, closely=at_terminal)
     if tonight is not None:
-        tonight.leave(outcome, materials.files, digests)
+        tonight.written_down()
         rows.insert(-1, tonight.summary())
     console.summary(rows)
     refuse(tripped, outcome.figures, "done and written")
@@ -228,10 +232,11 @@ def _write(
     warnings: list[str],
     changes: Changes | None,
     again: Mapping[str, Any],
-) -> dict[Path, str]:
+    after: After | None,
+) -> None:
     """All files at once, and stdout: a reader who leaves early costs no file.
 
-    `again` is what `misc rerun` needs besides the inputs.
+    `again` is what `misc rerun` needs besides the inputs; `after` are the files of a state.
     """
     from misc_cli.io.address import redact
     from misc_cli.saving import write_set
@@ -244,11 +249,12 @@ def _write(
         return {**done.manifest(command, outputs, warnings), "repeat": repeat, **again}
 
     hidden = parameters["anonymize_workers"]
-    return write_set(
+    write_set(
         outcome,
         places,
         facts,
         probabilities=parameters["probabilities"],
         item_details=parameters["item_details"],
         more=companions(done, places, facts, changes, anonymize=hidden),
+        after=after,
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from misc_cli.io.options import ReadOptions
     from misc_cli.io.remembered import Memory
     from misc_cli.io.state import Stored
+    from misc_cli.io.write import Output
     from misc_cli.run.night import Night
     from misc_cli.run.outcome import Figure, Outcome
     from misc_cli.run.request import Fitter
@@ -149,22 +150,36 @@ class Tonight:
         assert self.stored is not None
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.stored.about["written"]))
 
-    def leave(self, outcome: Outcome, inputs: Sequence[Any], digests: Mapping[Path, str]) -> None:
-        """Keep what the next night needs; the outputs are written by now."""
-        from misc_cli.remembering import leave
+    def outputs(
+        self, outcome: Outcome, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
+    ) -> list[Output]:
+        """What the next night needs, to be written with the run's own files.
+
+        `set_of` tells the SHA-256 of those, once they are written.
+        """
+        from misc_cli.remembering import outputs
         from misc_cli.run.exposition import method_of
 
         read, segments = (None, {}) if self.memory is None else self.memory.leave()
-        run = {
-            "misc": __version__,
-            "options": self.options,
-            "inputs": _inputs(inputs),
-            "outputs": {str(p): digest for p, digest in digests.items() if p != self.metrics},
-            "figures": json.loads(json.dumps(outcome.figures, default=float)),
-            "method": method_of(outcome),
-        }
-        more = {"run": run, "answers_read": read}
-        leave(self.folder, self.night, outcome.aggregation, more, segments)
+
+        def more() -> dict[str, Any]:
+            run = {
+                "misc": __version__,
+                "options": self.options,
+                "inputs": _inputs(inputs),
+                "outputs": {str(p): digest for p, digest in set_of().items() if p != self.metrics},
+                "figures": json.loads(json.dumps(outcome.figures, default=float)),
+                "method": method_of(outcome),
+            }
+            return {"run": run, "answers_read": read}
+
+        return outputs(self.folder, self.night, outcome.aggregation, more, segments)
+
+    def written_down(self) -> None:
+        """The new state is there with the outputs."""
+        from misc_cli.remembering import kept
+
+        kept(self.folder, self.night)
 
     def summary(self) -> tuple[str, str]:
         """A line for those who read the summary."""

@@ -58,8 +58,8 @@ def hold(final: Path, called: object = None) -> None:
         if holder and time.monotonic() > give_up:
             who = f" (process {holder})" if holder.isdigit() else ""
             raise InputError(
-                f"{final}: another run{who} is at work on it; wait for that one, or name another "
-                "output"
+                f"{called or final}: another run{who} is at work on it; wait for that one, or "
+                "name another output"
             )
         time.sleep(0.05 if holder else 0.0)
 

@@ -1,9 +1,9 @@
 """A folder that one run leaves to the next: tables as Parquet, the rest as JSON, nothing pickled.
 
 state.json names the files that belong to it and their SHA-256; files are named after their content,
-so a new one never replaces one that the old state needs. They are written first, then state.json is
-renamed into place, then what nobody names is removed: whenever the power fails, the folder holds
-the old state or the new one.
+so a new one never replaces one that the old state needs. They get their names first, together with
+the run's outputs, then state.json, then what nobody names is removed: whenever the power fails, the
+folder holds the old state or the new one.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from misc_cli.errors import ConfigError
-from misc_cli.io.write import Output, content, write_all
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.io import locks
+from misc_cli.io.write import Output, content
 
 FORMAT = 2
 POINTER = "state.json"
@@ -30,6 +31,7 @@ PREVIOUS = "previous.json"  # the state before this one, so that the last run ca
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
 TABLE = ".parquet"
 OURS = re.compile(r"[a-z]+\d*-[0-9a-f]{16}\.parquet")
+LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.(lock|[a-z0-9_]{{8}}\.part)")
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,13 @@ def check_folder(folder: Path) -> None:
 
 
 def load(folder: Path) -> Stored | None:
-    """The state in a folder, every byte checked; None if there is none."""
-    try:
-        text = (folder / POINTER).read_bytes()
-    except FileNotFoundError:
+    """The state in a folder, every byte checked; None if there is none.
+
+    Only what is damaged is unusable: a disk or a system that fails now may have it tomorrow.
+    """
+    text = _read(folder / POINTER)
+    if text is None:
         return None
-    except OSError as error:
-        raise UnusableState(f"it cannot be read ({error.strerror})") from None
     try:
         whole = json.loads(text)
         form, digest, about, files = (whole[key] for key in ("format", "sha256", "about", "files"))
@@ -74,10 +76,9 @@ def load(folder: Path) -> Stored | None:
         raise UnusableState("it is damaged (state.json was changed)")
     tables, raw = {}, {}
     for name, file in files.items():
-        try:
-            data = (folder / file["file"]).read_bytes()
-        except OSError as error:
-            raise UnusableState(f"it is damaged ({file['file']}: {error.strerror})") from None
+        data = _read(folder / file["file"])
+        if data is None:
+            raise UnusableState(f"it is damaged ({file['file']} is gone)")
         if _digest(data) != file["sha256"]:
             raise UnusableState(f"it is damaged ({file['file']} was changed)")
         raw[name] = data
@@ -85,30 +86,55 @@ def load(folder: Path) -> Stored | None:
     return Stored(about, tables, raw)
 
 
-def save(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
-    """Replace the state in a folder; a table may also be given as the bytes of its Parquet file."""
-    files, outputs = {}, []
+def outputs(
+    folder: Path,
+    about: Callable[[], Mapping[str, Any]],
+    tables: Mapping[str, Any],
+    *,
+    keep_aside: bool = False,
+) -> list[Output]:
+    """The files of a new state, for `write_all`; state.json is the last.
+
+    A table may also be given as the bytes of its Parquet file. `about` is asked when all other
+    files are written. `keep_aside` is for a state that this one does not go on from.
+    """
+    before = _bytes(folder / POINTER)
+    files, found = {}, []
+    if keep_aside:
+        (folder / ASIDE).mkdir(exist_ok=True)
+        for name in [*_tables_of(before), POINTER]:
+            data = _bytes(folder / name)
+            if data is not None:
+                found.append(Output(folder / ASIDE / name, content(data)))
     for name, table in tables.items():
         data = table if isinstance(table, bytes) else packed(table)
         digest = _digest(data)
         file = f"{name}-{digest[:16]}{TABLE}"
         files[name] = {"file": file, "sha256": digest}
         if not (folder / file).exists():  # its name is its content: the state before has it, too
-            outputs.append(Output(folder / file, content(data)))
-    whole = {
-        "format": FORMAT,
-        "sha256": _digest(_plain([dict(about), files])),
-        "about": dict(about),
-        "files": files,
-    }
-    write_all(outputs)
-    before = _bytes(folder / POINTER)
-    pointers = [Output(folder / POINTER, content(_plain(whole, indent=1)))]
+            found.append(Output(folder / file, content(data)))
     if before is not None:
-        pointers.insert(0, Output(folder / PREVIOUS, content(before)))
-    for pointer in pointers:  # one after the other: each is whole by itself
-        write_all([pointer])
-    _sweep(folder, [file["file"] for file in files.values()] + _tables_of(before))
+        found.append(Output(folder / PREVIOUS, content(before)))
+
+    def write_pointer(stream: BinaryIO) -> None:
+        told = dict(about())
+        digest = _digest(_plain([told, files]))
+        whole = {"format": FORMAT, "sha256": digest, "about": told, "files": files}
+        stream.write(_plain(whole, indent=1))
+
+    return [*found, Output(folder / POINTER, write_pointer)]
+
+
+def tidy(folder: Path) -> None:
+    """Remove tables that only earlier states named, and what runs that were killed left.
+
+    Only for the holder of the folder's lock, and where state.json is whole. What cannot be removed
+    does no harm.
+    """
+    named = {table for name in (POINTER, PREVIOUS) for table in _tables_of(_bytes(folder / name))}
+    for path in folder.iterdir():
+        if LEFT.fullmatch(path.name) or (OURS.fullmatch(path.name) and path.name not in named):
+            locks.remove(path)
 
 
 def packed(table: Any, **options: Any) -> bytes:
@@ -157,16 +183,22 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
-def _sweep(folder: Path, named: Collection[str]) -> None:
-    """Remove tables of earlier states, and of runs that were killed before theirs was whole."""
-    for path in _tables_in(folder):
-        if path.name not in named:
-            path.unlink(missing_ok=True)
-
-
 def _tables_in(folder: Path) -> list[Path]:
     """The tables of states. Whatever else lies in the folder is somebody's and is left alone."""
     return [path for path in folder.glob(f"*{TABLE}") if OURS.fullmatch(path.name)]
+
+
+def _read(path: Path) -> bytes | None:
+    """None if it is not there."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(
+            f"--state {path.parent}: {path.name} cannot be read ({error.strerror}); mend that, or "
+            "name another folder"
+        ) from None
 
 
 def _bytes(path: Path) -> bytes | None:

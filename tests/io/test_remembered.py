@@ -13,7 +13,8 @@ from misc_cli.io.read import read_answer_columns
 from misc_cli.io.remembered import Memory
 from misc_cli.io.results import ReadResult
 from misc_cli.io.source import Source
-from misc_cli.io.state import load, save
+from misc_cli.io.state import load, outputs, tidy
+from misc_cli.io.write import write_all
 
 HEADER = "worker,item,label\n"
 
@@ -44,7 +45,8 @@ class Nights:
         self.parsed.clear()
         found = read_answer_columns([str(self.exports)], options, memory=memory)
         about, tables = memory.leave()
-        save(self.state, {"read": about}, tables)
+        write_all(outputs(self.state, lambda: {"read": about}, tables))
+        tidy(self.state)
         parsed = list(self.parsed)
         plain = read_answer_columns([str(self.exports)], options)
         self.parsed = parsed
