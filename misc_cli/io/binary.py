@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from misc_cli.errors import InputError
 from misc_cli.io.address import Access, is_address, redact
-from misc_cli.io.source import STDIN, Source
+from misc_cli.io.source import ARROW, ARROW_STARTS, STDIN, Source, starts_with
 
 
 def open_query(address: str, access: Access) -> Source:
@@ -25,6 +25,8 @@ def open_binary(path: str, source: Source, access: Access) -> Source:
     start = bytes(memoryview(data)[:16])
     if start.startswith(b"PK"):
         return _with_content(source, _workbook(name, bytes(memoryview(data)), access))
+    if start.startswith(ARROW_STARTS):
+        return _with_content(source, _arrow_as_parquet(name, data))
     if start.startswith(b"\x93NUMPY"):
         from misc_cli.io.matrix import matrix_as_parquet
 
@@ -39,12 +41,21 @@ def _with_content(source: Source, content: bytes | pa.Buffer) -> Source:
     return Source(source.name, source.stored, source.raw, pa.py_buffer(content))
 
 
-def _workbook(name: str, data: bytes, access: Access) -> bytes:
-    from misc_cli.io.excel import is_workbook, sheet_as_csv
+def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
+    """A file or a stream of Arrow, as pandas' Feather and Hugging Face's datasets are."""
+    import pyarrow.parquet as parquet
 
-    if not is_workbook(data):
-        raise InputError(
-            f"{name}: a zip archive or a spreadsheet that is no .xlsx; unpack it and name the "
-            "files (--worker-from filename if each is one worker's), or save it as CSV"
-        )
+    try:
+        opened = pa.ipc.open_file(data) if starts_with(data, ARROW) else pa.ipc.open_stream(data)
+        sink = pa.BufferOutputStream()
+        parquet.write_table(opened.read_all(), sink)
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{name}: not a whole Arrow file ({reason}); write it again") from None
+    return sink.getvalue()
+
+
+def _workbook(name: str, data: bytes, access: Access) -> bytes:
+    from misc_cli.io.excel import sheet_as_csv
+
     return sheet_as_csv(name, data, access)

@@ -94,7 +94,7 @@ def missing_columns(
     """All that is missing at once, and all that is there."""
     pronoun = "it" if len(missing) == 1 else "them"
     return InputError(
-        f"{where}: no {_and(missing)} column among {listing(names, 30)}; "
+        f"{where}: no {_and(missing)} column among {listing(names, 20)}; "
         f"name {pronoun} with {_and([flag(role) for role in missing])}{hint}"
     )
 

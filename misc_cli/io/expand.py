@@ -13,7 +13,7 @@ from misc_cli.io.source import STDIN
 
 SUFFIXES = (
     *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
-    *(".xlsx", ".manifest"),
+    *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
 )
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 _OURS = (".run.json", ".diagnostics.jsonl")

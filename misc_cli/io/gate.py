@@ -48,7 +48,8 @@ _WHAT = {
 }
 _WEAK_WORKERS = {
     *("user", "userid", "username", "createdby", "sessionid", "name", *EMAILS),
-    *("model", "modelname", "modelid", "observer", "assignee"),
+    *("model", "modelname", "modelid", "observer", "assignee", "submittedby", "submitter"),
+    *("submittername", "submitterid", "subject", "subjectid"),
 }
 
 

@@ -215,7 +215,9 @@ def _keyed(name: str, records: Sequence[Record]) -> Found:
     """An object whose keys are workers."""
     for field in _fields(records, lambda value: isinstance(value, dict)):
         inner = [record[field] for record in records[:LOOKED_AT] if record.get(field)]
-        if any(isinstance(value, dict | list) for one in inner for value in one.values()):
+        values = [value for one in inner for value in one.values()]
+        objects = all(isinstance(value, dict) and _names_label(value) for value in values)
+        if not objects and any(isinstance(value, dict | list) for value in values):
             continue
         keys = list(dict.fromkeys(key for one in inner for key in one))
         is_workers = normalise(field) in _WORKER_KEYS
@@ -225,11 +227,17 @@ def _keyed(name: str, records: Sequence[Record]) -> Found:
         flat_records, rows = [], []
         for row, record in enumerate(records):
             outer = {key: value for key, value in record.items() if key != field}
-            for who, label in (record.get(field) or {}).items():
-                flat_records.append(_merged(outer, {"worker": who, "label": label}))
+            for who, said in (record.get(field) or {}).items():
+                answer = said if isinstance(said, dict) else {"label": said}
+                flat_records.append(_merged(outer, {**answer, "worker": who}))
                 rows.append(row)
         return flat_records, rows, f"a worker for each key of {field!r}"
     return None
+
+
+def _names_label(value: Record) -> bool:
+    roles = find_roles(list(value))
+    return bool(roles["label"]) and not roles["worker"]
 
 
 def _votes(name: str, records: Sequence[Record]) -> Found:

@@ -74,7 +74,7 @@ def unpack(name: str, raw: Any, limit: int) -> Any:
     for magic, kind, opened in _UNPACKERS:
         if re.match(magic, start):
             try:
-                return pa.py_buffer(_limited(name, opened(pa.BufferReader(raw)), limit))
+                return pa.py_buffer(limited(name, opened(pa.BufferReader(raw)), limit))
             except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
                 raise InputError(
                     f"{name}: damaged {kind} file ({error}); fetch or pack it again"
@@ -89,7 +89,7 @@ def _read(name: str, file: io.FileIO, limit: int) -> bytes | mmap.mmap:
         start = file.tell()
     size = before.st_size - start
     if not stat.S_ISREG(before.st_mode) or size <= 0:  # a size of 0 says nothing, as in /proc
-        return _limited(name, file, limit)
+        return limited(name, file, limit)
     if size > available_bytes() // 2 and not start:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     memory = mmap.mmap(-1, size)
@@ -115,7 +115,7 @@ def _stamp(file: io.FileIO) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _limited(name: str, stream: Any, limit: int) -> bytes:
+def limited(name: str, stream: Any, limit: int) -> bytes:
     pieces, total = [], 0
     while piece := stream.read(PIECE):
         pieces.append(piece)

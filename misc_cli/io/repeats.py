@@ -29,14 +29,20 @@ def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
     return len(counts), int((counts > 1).sum())
 
 
-def tells_apart(document: Document, key: Sequence[str], column: str) -> bool:
-    """Whether rows with the same key differ in `column`, in the sample: it is then part of it."""
+def tells_apart(
+    document: Document, key: Sequence[str], column: str, said: Sequence[str] = ()
+) -> bool:
+    """Whether rows with the same key differ in `column`, in the sample: it is then part of it.
+
+    Rows that are blank in one of the columns `said` are no answers.
+    """
     at = [document.position(name) for name in key]
     place = document.position(column)
+    filled = [document.names.index(name) for name in said]
     seen: dict[tuple[str, ...], set[str]] = {}
     n_rows: dict[tuple[str, ...], int] = {}
     for row in document.table.sample:
-        if len(row) > max([*at, place]):
+        if len(row) > max([*at, place, *filled]) and all(row[n].strip() for n in filled):
             values = tuple(row[position] for position in at)
             seen.setdefault(values, set()).add(row[place])
             n_rows[values] = n_rows.get(values, 0) + 1

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from shlex import quote
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import listing, missing_columns, rivals
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import kind_of_values
+from misc_cli.io.melt import is_unique
 from misc_cli.io.options import ReadOptions
 from misc_cli.io.readers.base import user_column
 from misc_cli.io.repeats import always_same, tells_apart
 from misc_cli.io.standing import is_standing
 from misc_cli.io.vocabulary import ABOUT, SYNONYMS, find_roles, normalise, words_of
+from misc_cli.io.wide import item_column
 
 CHANCE = 8  # items whose workers all agree; fewer prove nothing
 NOBODY = "none"  # --worker-col none: nobody knows who answered
@@ -71,7 +74,9 @@ def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], 
     if missing == ["worker"] and (nobody or _surely_nobody(document, found)):
         missing = []
     if missing:
-        raise missing_columns(document.name, names, missing, _hint(document, options, missing))
+        raise missing_columns(
+            document.name, names, missing, _hint(document, options, found, missing)
+        )
     roles = {role: columns[0] for role, columns in found.items() if columns and role != "label"}
     for role in roles:
         if len(found[role]) > 1:
@@ -86,12 +91,23 @@ def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], 
     return roles, found["label"]
 
 
-def _hint(document: Document, options: ReadOptions, missing: Sequence[str]) -> str:
+def _hint(
+    document: Document, options: ReadOptions, found: Mapping[str, list[str]], missing: Sequence[str]
+) -> str:
     hint = ""
-    if "worker" in missing and len(_alike(document)) > 1:
-        hint = f"; if {listing(_alike(document), 4)} are a worker's each, say --wide"
-    elif "item" in missing and "worker" not in missing and len(_alike(document)) > 1:
-        hint = f"; if {listing(_alike(document), 4)} are an item each, say --item-cols"
+    alike = _alike(document, [*found["worker"], *found["item"]])
+    names = quote(",".join(alike))
+    is_plain = not any(character in names for character in "[*?") and "," not in "".join(alike)
+    if len(alike) < 2 or not is_plain:
+        alike = []
+    if "worker" in missing and alike and _is_row_each(document, found["item"]):
+        item = _item_beside(document, options, alike)
+        also = "" if not item else f" --item-col {quote(item)}"
+        hint = f"; if {listing(alike, 4)} are a worker's each, say --worker-cols {names}{also}"
+    elif (
+        "item" in missing and found["worker"] and alike and _is_row_each(document, found["worker"])
+    ):
+        hint = f"; if {listing(alike, 4)} are an item each, say --item-cols {names}"
     elif missing == ["worker"]:
         hint = " (none if nobody knows who answered), or --worker-from filename"
     if document.table.header and options.header is None and not any(options.columns.values()):
@@ -99,11 +115,33 @@ def _hint(document: Document, options: ReadOptions, missing: Sequence[str]) -> s
     return hint
 
 
-def _alike(document: Document) -> list[str]:
+def _is_row_each(document: Document, names: Sequence[str]) -> bool:
+    """Whether each row has a worker, or an item, of its own, as far as anybody knows."""
+    return not names or is_unique(document, names[0])
+
+
+def _item_beside(document: Document, options: ReadOptions, workers: Sequence[str]) -> str | None:
+    """The item's column in a table with these columns of workers; None if nothing names it."""
+    with suppress(InputError):
+        return item_column(document, options, workers)
+    return None
+
+
+def _alike(document: Document, taken: Sequence[str]) -> list[str]:
     """Columns that choose from the same few values, as those of several workers do."""
-    values = {name: set(document.sampled(name)) for name in dict.fromkeys(document.names)}
-    few = [n for n, own in values.items() if 1 < len(own) <= len(document.table.sample) / 2 + 1]
-    return [n for n in few if any(values[n] & values[other] for other in few if other != n)]
+    names = [n for n in dict.fromkeys(document.names) if n not in taken and not is_standing(n)]
+    values = {n: set(document.sampled(n)) for n in names if not words_of(n) & ABOUT}
+    few = {n: own for n, own in values.items() if _is_few(own, len(document.table.sample))}
+    return [n for n in few if any(_overlap(few[n], few[other]) for other in few if other != n)]
+
+
+def _is_few(values: set[str], n_rows: int) -> bool:
+    return 1 < len(values) <= n_rows / 2 + 1
+
+
+def _overlap(some: set[str], others: set[str]) -> bool:
+    """Whether half the values of the smaller set, or more, are in the other."""
+    return 2 * len(some & others) >= min(len(some), len(others))
 
 
 def _bare_id(document: Document) -> list[str]:
@@ -148,7 +186,7 @@ def _not_the_question(document: Document, found: dict[str, list[str]]) -> list[s
     others = [n for n in document.names if normalise(n) in every and normalise(n) not in QUESTIONS]
     for question in (name for name in items if normalise(name) in QUESTIONS):
         for other in others:
-            if tells_apart(document, (found["worker"][0], question), other):
+            if tells_apart(document, (found["worker"][0], question), other, found["label"][:1]):
                 return [other]
     plain = [name for name in items if normalise(name) not in QUESTIONS]
     return plain if len(items) > 1 and plain else items
@@ -180,10 +218,20 @@ def _said(document: Document, found: Mapping[str, list[str]], names: Sequence[st
     worker is about the worker, for an item about the item. Several are for the user to tell apart.
     """
     names = [name for name in names if not is_standing(name)] or names
+    names = [name for name in names if not _is_content(document, found, name)] or names
     if len(names) > 1:
         return list(names)
     owners = [*found["worker"], *found["item"]]
     return [n for n in names if not any(always_same(document, owner, n) for owner in owners)]
+
+
+def _is_content(document: Document, found: Mapping[str, list[str]], name: str) -> bool:
+    """Whether a column says what was judged: always the same for an item, and nearly its own."""
+    item = found["item"][0]
+    if document.names.count(name) > 1 or document.names.count(item) > 1:
+        return False
+    n_items, n_values = (len(set(document.sampled(n))) for n in (item, name))
+    return 2 * n_values > n_items and always_same(document, item, name)
 
 
 def _refuse_consensus(

@@ -204,6 +204,8 @@ def _fit(
 
 
 def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]) -> bool:
+    if _is_nameless_index(first, below):
+        return True
     points = sum(map(bool, find_roles(first, synonyms).values()))
     if points < 2 and below and _looks_like_names(first, below):
         for at in range(len(first)):
@@ -215,6 +217,15 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
     if points < 2:
         points += min(2, names_of_tools(first))
     return points >= 2 or (len(below) >= 5 and _is_new(first, below))
+
+
+def _is_nameless_index(first: Row, below: list[Row]) -> bool:
+    """Names but for the first column, which counts the rows or names each: a data frame's index."""
+    names = [cell.strip() for cell in first]
+    if len(names) < 3 or names[0] or not all(names[1:]) or len(set(names)) < len(names):
+        return False
+    index = [row[0].strip() for row in below if row]
+    return len(index) > 1 and all(index) and len(set(index)) == len(index)
 
 
 def _is_new(first: Row, below: list[Row]) -> bool:

@@ -22,6 +22,21 @@ Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 STDIN = "-"
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 
+ARROW = b"ARROW1"
+ARROW_STARTS = (ARROW, b"\xff\xff\xff\xff")  # a file, and a stream
+# What is no text and nothing that is read here, by its first bytes.
+_KNOWN = {
+    b"\x80\x04": "a pickle of Python, which may run anything",
+    b"\x80\x05": "a pickle of Python, which may run anything",
+    b"\x89HDF": "an HDF5 file",
+    b"$FL2": "a file of SPSS",
+    b"RDX": "a file of R",
+    b"X\n\0\0": "a file of R",
+    b"<stata_dta>": "a file of Stata",
+    b"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
+    b"MATLAB": "a file of MATLAB",
+    b"%PDF": "a PDF",
+}
 _PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -40,6 +55,7 @@ class Source:
     content  unpacked, and UTF-8 without a mark, unless binary
     digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
     quotes_span_lines  the user knows of cells with many lines
+    inner    the name of the file within the archive that this is, if it is one
     """
 
     name: str
@@ -48,11 +64,12 @@ class Source:
     content: Buffer
     digest: str | None = None
     quotes_span_lines: bool = False
+    inner: str = ""
 
     @property
     def suffix(self) -> str:
         """The extension that tells the format, `.gz` and the like set aside."""
-        name = self.name.lower()
+        name = (self.inner or self.name).lower()
         if is_address(name):
             name = re.split(r"[?#]", name)[0]
         for packed in _PACKED_SUFFIXES:
@@ -79,19 +96,24 @@ def open_source(path: str, encoding: str | None = None, access: Access | None = 
     name = "<stdin>" if path == STDIN else redact(path)
     stored = read_stdin(access.max_input) if path == STDIN else _fetch(path, access)
     raw = pa.py_buffer(stored)
-    content = unpack(name, raw, access.max_input)
+    content, inner = unpack(name, raw, access.max_input), ""
+    if bytes(memoryview(content)[:4]) in (b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
+        from misc_cli.io.archive import only_member
+
+        inner, content = only_member(name, content, access.max_input)
+        content = unpack(name, content, access.max_input)
     if is_binary(content):
         from misc_cli.io.binary import open_binary
 
         return open_binary(path, Source(name, stored, raw, content), access)
-    source = Source(name, stored, raw, content)
+    source = Source(name, stored, raw, content, inner=inner)
     if source.is_parquet:
         return source
     content = _to_utf8(name, content, encoding)
     if not content.size or not any(chunk.strip() for chunk in chunks(content)):
         raise empty(name)
     spanning = access.quotes_span_lines
-    return Source(name, stored, raw, content, quotes_span_lines=spanning)
+    return Source(name, stored, raw, content, quotes_span_lines=spanning, inner=inner)
 
 
 def empty(name: str) -> EmptyFile:
@@ -121,12 +143,23 @@ def refuse_nul(source: Source) -> None:
     for chunk in chunks(source.content):
         at = chunk.find(b"\0")
         if at >= 0:
+            _refuse_known(source)
             line = line_at(source.content, start + at)
             raise InputError(
                 f"{source.name}, line {line}: a NUL byte, so this is no plain text; "
                 "if it is UTF-16, say --encoding utf-16, else export it anew"
             )
         start += len(chunk)
+
+
+def _refuse_known(source: Source) -> None:
+    """Raise with what the file is, where its first bytes say so and it is nothing to be read."""
+    from misc_cli.io.archive import refuse_tar
+
+    refuse_tar(source.name, source.content)
+    for start, what in _KNOWN.items():
+        if starts_with(source.content, start):
+            raise InputError(f"{source.name}: {what}; write it as CSV or Parquet")
 
 
 def refuse_undecodable(source: Source) -> None:
@@ -142,11 +175,10 @@ def refuse_undecodable(source: Source) -> None:
 
 
 def is_binary(content: Buffer) -> bool:
-    """Whether this is a workbook, a matrix or a database, by its first bytes."""
+    """Whether this is a workbook, a matrix, a database or Arrow's, by its first bytes."""
     start = bytes(memoryview(content)[:16])
-    return start.startswith((b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0")) or (
-        start[8:12] == b"DUCK"
-    )
+    known = (b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0", *ARROW_STARTS)
+    return start.startswith(known) or (start[8:12] == b"DUCK")
 
 
 def _fetch(path: str, access: Access) -> bytes | mmap.mmap:

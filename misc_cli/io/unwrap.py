@@ -4,6 +4,7 @@
 {"worker": {"0": "a"}, "label": {"0": "x"}}      a data frame, column by column
 {"post 1": {"annotators": […]}, "post 2": …}     an object per item
 {"post 1": {"ann": "x", "bob": "y"}, …}          a label per item and worker
+{"_id": 7, "_source": {"worker": "a", …}}        each answer within an object of its store
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from misc_cli.io.document import Record, text
+from misc_cli.io.document import Record, flat, text
 from misc_cli.io.kinds import is_number
 from misc_cli.io.vocabulary import SYNONYMS, find_roles, normalise, singular
 from misc_cli.io.wide import looks_like_items, looks_like_workers
@@ -33,15 +34,16 @@ def unwrapped(records: list[Record]) -> list[Record]:
     """The list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
     for _ in range(5):
         if len(records) != 1:
-            break
+            return _without_store(records)
         (outer,) = records
         table = _as_table(outer) or _by_key(outer) or _lists_by_key(outer) or _by_two_keys(outer)
         if table is not None:
             return table
         lists = [value for value in outer.values() if is_objects(value) and len(value) > 1]
         maps = [value for value in outer.values() if _is_map(value)]
-        if len(outer) == len(maps) == 1:  # {"annotations": {…}}
-            records = maps
+        only = next(iter(outer.values())) if len(outer) == 1 else None
+        if isinstance(only, dict) and (maps or not find_roles(list(only))["label"]):
+            records = [only]  # {"annotations": {…}}, {"data": {"answers": …}}
             continue
         if len(lists) != 1 or find_roles(list(outer), {"item": SYNONYMS["item"]})["item"]:
             break
@@ -49,6 +51,38 @@ def unwrapped(records: list[Record]) -> list[Record]:
             break
         records = lists[0]
     return records
+
+
+# How stores write what kind a value is: DynamoDB's and MongoDB's.
+_TYPED = ("S", "N", "BOOL", "$oid", "$numberLong", "$numberInt", "$date")
+
+
+def _without_store(records: list[Record]) -> list[Record]:
+    """Answers that a store wraps one by one: Elasticsearch's _source, Django's fields, a node.
+
+    It is the only object of each record that itself names a worker, an item and a label.
+    """
+    wraps = [key for key, value in records[0].items() if isinstance(value, dict)]
+    wraps = [key for key in wraps if _is_answer(records[0][key])]
+    if len(wraps) != 1:
+        return records
+    (key,) = wraps
+    inner = [record.get(key) for record in records]
+    if not all(isinstance(one, dict) and _is_answer(one) for one in inner):
+        return records
+    return [{name: _untyped(value) for name, value in one.items()} for one in inner if one]
+
+
+def _is_answer(value: Record) -> bool:
+    names = list(flat({name: _untyped(inner) for name, inner in value.items()}))
+    return all(find_roles(names).values())
+
+
+def _untyped(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, inner),) = value.items()
+        return inner if kind in _TYPED else value
+    return value
 
 
 def _is_map(value: Any) -> bool:
@@ -123,16 +157,18 @@ def _by_two_keys(outer: Record) -> list[Record] | None:
     values = list(outer.values())
     if len(values) < 2 or not all(isinstance(value, dict) and value for value in values):
         return None
-    if any(isinstance(label, dict | list) for value in values for label in value.values()):
+    said = [one for value in values for one in value.values()]
+    objects = all(isinstance(one, dict) and find_roles(list(one))["label"] for one in said)
+    if not objects and any(isinstance(one, dict | list) for one in said):
         return None
     inner = Counter(key for value in values for key in value)
     if max(inner.values()) < 2 or any(map(bool, find_roles(list(inner)).values())):
         return None
     first, second = _told_apart(outer, inner)
     return [
-        {first: key, second: within, "label": label}
+        {first: key, second: within, **(said if isinstance(said, dict) else {"label": said})}
         for key, value in outer.items()
-        for within, label in value.items()
+        for within, said in value.items()
     ]
 
 

@@ -21,19 +21,24 @@ annotatorid performerid raterid labelerid labellerid coderid judgeid contributor
 annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
 annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
 userid user username createdby participant participantid respondent respondentid prolificpid
-annotatorname workername annotatoremail workeremail sessionid
+annotatorname workername annotatoremail workeremail ratername codername labelername judgename
+sessionid
 email emailaddress
-observer assignee observerid
-model modelname modelid llm llmname labelingfunction labellingfunction
+observer assignee observerid enumerator enumeratorid enumeratorname
+submitterid
+submittedby submitter submittername
+model modelname modelid llm llmname judgemodel labelingfunction labellingfunction
+subject subjectid
 """
 _ITEMS = """
 item
 itemid
 taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
-textid tweetid postid commentid reviewid pairid queryid
+textid tweetid postid commentid reviewid pairid queryid photoid pictureid imgid mediaid assetid
 task question example object document doc image unit instance sample picture photo
 inputhash hitid assignmenttaskid origid hit
-text sentence tweet comment url file filename imagename imageurl imagefile
+text sentence tweet comment url file filename imagename imageurl imagefile imagefilename imagepath
+filepath photourl audiofile videofile
 stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
 stimulus utterance clip video audio passage paragraph snippet article abstract
 patientid frameid caseid patient frame case specimen slide

@@ -7,7 +7,7 @@ or a letter, addresses) and the columns share their values; else --wide or --wor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from misc_cli.io.columns import listing, truth_synonyms
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
 from misc_cli.io.options import ReadOptions
+from misc_cli.io.people import is_given_name
 from misc_cli.io.readers.base import (
     CERTAIN,
     Match,
@@ -66,18 +67,30 @@ _NO_NAMES = {
 
 def worker_columns(document: Document) -> Columns:
     """The columns that are surely workers', by question; empty if there are none."""
-    for find in (_by_number, _by_address, _by_model, _by_name):
+    for find in (_by_number, _by_address, _by_model, _by_name, _by_given_name):
         found = find(document.names)
         workers = {worker for columns in found.values() for worker in columns}
         if len(workers) >= 2:
             shared = {q: names for q, names in found.items() if share_values(document, names)}
+            if find is _by_given_name and any(_has_others(document, c) for c in shared.values()):
+                return {}
             return {q: names for q, names in shared.items() if not words_of(q) & ABOUT} or shared
     return {}
 
 
+def _has_others(document: Document, columns: Mapping[str, str]) -> bool:
+    """Whether other columns are answered in the same words: unknown names, or questions."""
+    said = {cell for column in columns.values() for cell in document.sampled(column)}
+    known = [*columns.values(), *_gold_columns(document)]
+    others = [name for name in document.names if name not in known and not words_of(name) & ABOUT]
+    return any(2 * len(said & set(document.sampled(name))) >= len(said) for name in others)
+
+
 def looks_like_workers(names: Sequence[str]) -> bool:
-    """Whether names are surely those of who answers: w1, annotator_b, ann@example.org, gpt-4o."""
+    """Whether names are surely those of who answers: w1, ann@example.org, gpt-4o, alice."""
     patterns = (NUMBERED_WORKER, _ADDRESS, MODEL, _WALLET)
+    if all(map(is_given_name, names)):
+        return True
     return all(any(pattern.fullmatch(name) for pattern in patterns) for name in names)
 
 
@@ -114,6 +127,11 @@ def _by_name(names: Sequence[str]) -> Columns:
             found.setdefault(match["word"].lower(), {})[match["name"]] = name
     columns = max(found.values(), key=len, default={})
     return {LABEL: columns} if len(columns) >= 2 else {}
+
+
+def _by_given_name(names: Sequence[str]) -> Columns:
+    found = {name.strip(): name for name in names if is_given_name(name)}
+    return {LABEL: found} if len(found) >= 2 else {}
 
 
 def asked_for(document: Document, options: ReadOptions) -> Columns:

@@ -29,9 +29,12 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         ("photo,rater,answer\na,cat,dog\nb,dog,cat\nc,cat,cat\n", "workers and labels at once"),
         (
             "image,anna,bob,eve\na,x,y,y\nb,y,x,x\nc,x,x,y\nd,y,y,x\ne,x,x,x\n",
-            "anna, bob, eve.*--wide",
+            "--worker-cols anna,bob,eve --item-col image",
         ),
-        ("id,label_1,label_2\na,x,y\nb,y,x\nc,x,x\nd,y,y\ne,x,y\n", "label_1, label_2.*--wide"),
+        (
+            "id,label_1,label_2\na,x,y\nb,y,x\nc,x,x\nd,y,y\ne,x,y\n",
+            "--worker-cols label_1,label_2 --item-col id",
+        ),
         (
             "tekijä,kuva,vastaus\nw1,i1,ja\nw2,i1,ei\n",
             "no worker, item and label column among",

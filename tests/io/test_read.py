@@ -102,8 +102,8 @@ def test_a_headerless_file_loses_no_row(tmp_path: Path, text: str) -> None:
 
 
 def test_a_first_row_that_may_be_a_header_is_asked_about(tmp_path: Path) -> None:
-    text = "rater name,picture,mood\nann,alpha,good\nbob,alpha,bad\n"
-    with pytest.raises(InputError, match=r"a.csv: is the first row \(rater name, picture, mood"):
+    text = "scorer name,picture,mood\nann,alpha,good\nbob,alpha,bad\n"
+    with pytest.raises(InputError, match=r"a.csv: is the first row \(scorer name, picture, mood"):
         read_text(tmp_path, text)
     named = {"worker_col": "1", "item_col": "2", "label_col": "3"}
     assert len(read_text(tmp_path, text, header=True, **named).answers) == 2  # type: ignore[arg-type]
@@ -205,7 +205,7 @@ def test_parquet(tmp_path: Path) -> None:
         (gzip.compress(PLAIN.encode(), mtime=0)[:-9], "damaged gzip"),
         (bz2.compress(PLAIN.encode())[:-9], "damaged bzip2"),
         (lzma.compress(PLAIN.encode())[:-9], "damaged xz"),
-        (b"PK\x03\x04", "zip archive or a spreadsheet"),
+        (b"PK\x03\x04", "damaged zip file"),
         (b"PAR1 is not enough", "not a whole Parquet file"),
     ],
 )

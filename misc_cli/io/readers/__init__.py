@@ -35,10 +35,13 @@ READERS: dict[str, Entry] = {
     "label-studio-table": Entry("label_studio_table", ("annotation_id", "annotator")),
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
+    "toloka-api": Entry("toloka_api", ("solutions", "items", "data")),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
     "mturk-api": Entry("mturk_api", ("Assignments", "AssignmentId")),
     "surge": Entry("surge", ("responses",)),
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
+    "appen-json": Entry("appen_json", ("results",)),
+    "dataloop": Entry("dataloop", ("annotations",)),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry(
         "argilla", ("responses", "annotation_agent", "fields", "external_id", "status")

@@ -22,7 +22,9 @@ from misc_cli.io.vocabulary import SYNONYMS, find_roles, normalise
 
 _PEOPLE = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
-_OWN = {"score", "punkte", "punktzahl"}
+_OWN = {"score", "totalscore", "punkte", "punktzahl"}
+# A quiz has two more columns for each question.
+_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*")
 
 
 def detect(document: Document) -> Match | None:
@@ -30,7 +32,10 @@ def detect(document: Document) -> Match | None:
     if document.table.header is False or normalise(names[0]) not in TIMES:
         return None
     times = document.sampled(names[0])
-    if not times or not all(map(_WHEN.fullmatch, times)) or forms.item_columns(document):
+    is_quiz = any(map(_QUIZ.fullmatch, names))
+    if not times or not all(map(_WHEN.fullmatch, times)):
+        return None
+    if not is_quiz and forms.item_columns(document):
         return None
     if find_roles(names, {"item": SYNONYMS["item"]})["item"] or not _groups(document):
         return None
@@ -39,7 +44,7 @@ def detect(document: Document) -> Match | None:
 
 def _groups(document: Document) -> list[list[str]]:
     names = [n for n in document.names[1:] if not _is_people(n) and normalise(n) not in _OWN]
-    return groups(document, names)
+    return groups(document, [name for name in names if not _QUIZ.fullmatch(name)])
 
 
 def read(document: Document, options: ReadOptions) -> Reading:

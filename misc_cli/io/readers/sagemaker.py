@@ -4,7 +4,8 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/sms-custom-templates-step3-lambd
 a post-annotation function gets, for each data object, `annotations` with workerId and
 annotationData.content, JSON within JSON. Worker-response files hold `answers` (A2I:
 humanAnswers) with workerId and answerContent. An output manifest has x and x-metadata: one
-consolidated label, nobody's answer.
+consolidated label, nobody's answer, but for custom jobs whose function passes all answers on as
+annotationsFromAllWorkers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from misc_cli.io.readers.common import (
 )
 
 LOOKED_AT = 20
+_ALL = "annotationsFromAllWorkers"
 _RESPONSES = ("answers", "humanAnswers")
 
 
@@ -48,10 +50,15 @@ def _consolidated(record: Record) -> bool:
     return any("human-annotated" in one or "job-name" in one for one in metadata)
 
 
+def _passed_on(record: Record) -> list[Record]:
+    """All workers' answers, where a custom job's function writes them into its output."""
+    return [one for value in record.values() for one in objects(mapping(value).get(_ALL))]
+
+
 def read(document: Document, options: ReadOptions) -> Reading:
     found = Answers(document.name)
     for row, record in enumerate(document.records or []):
-        if _consolidated(record):
+        if _consolidated(record) and not _passed_on(record):
             raise InputError(
                 f"{document.name}: Ground Truth's output manifest holds consolidated labels and no "
                 "workers; read the job's annotations/worker-response files"
@@ -71,7 +78,8 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any, Any]]:
     """Worker and content of each answer."""
-    for one in objects_at(document, row, record.get("annotations"), "annotations"):
+    annotations = objects_at(document, row, record.get("annotations"), "annotations")
+    for one in [*annotations, *_passed_on(record)]:
         content = mapping(one.get("annotationData")).get("content", one.get("content"))
         content = loads(content) if isinstance(content, str) else content
         if not isinstance(content, dict):
@@ -86,7 +94,7 @@ def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any
 
 def _item(document: Document, record: Record) -> str:
     """A worker-response file is about one object; the folder it is in bears its number."""
-    for key in ("datasetObjectId", "humanLoopName"):
+    for key in ("datasetObjectId", "humanLoopName", "source-ref", "source"):
         if record.get(key) is not None:
             return text(record[key])
     path = PurePath(document.name)
@@ -97,7 +105,7 @@ READER = Reader(
     name="sagemaker",
     title="SageMaker Ground Truth, workers' answers",
     explain="worker is workerId, item datasetObjectId, a question a field of the worker's page; an "
-    "output manifest is refused, since it names no workers",
+    "output manifest without annotationsFromAllWorkers is refused, since it names no workers",
     detect=detect,
     read=read,
     page="https://docs.aws.amazon.com/sagemaker/latest/dg/"
