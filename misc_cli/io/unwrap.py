@@ -34,7 +34,7 @@ def unwrapped(records: list[Record]) -> list[Record]:
     """The list of objects that a single outer object wraps, as in {"data": [{…}, {…}]}."""
     for _ in range(5):
         if len(records) != 1:
-            return _without_store(records)
+            return _without_store(records) if records else records
         (outer,) = records
         table = _as_table(outer) or _by_key(outer) or _lists_by_key(outer) or _by_two_keys(outer)
         if table is not None:

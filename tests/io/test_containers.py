@@ -163,6 +163,12 @@ def test_trials_of_an_experiment(tmp_path: Path) -> None:
     assert [answer for answer in triplets(path) if answer[2]] == RIGHT
 
 
+@pytest.mark.parametrize("name", ["data", "items", "solutions", "results"])
+def test_a_table_with_a_column_as_interfaces_call_it(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, f"worker,item,label,{name}", [(*answer, "x") for answer in ANSWERS])
+    assert triplets(path) == RIGHT
+
+
 def test_what_was_judged_is_no_question(tmp_path: Path) -> None:
     rows = [(w, i, f"what is in {i}", label) for w, i, label in ANSWERS]
     assert triplets(written(tmp_path, "model,id,prompt,parsed", rows)) == RIGHT
