@@ -155,7 +155,10 @@ class Judging:
             said = _said(counts, MANY_SHRINKAGE, forecasts[0].hidden)
             surfaces.append(surface_of_many(of_items, said))
         votes = gathered_votes(self.engine, Sample(self.engine.n_votes, self.seed))
-        weight = together(votes.pointers, votes.columns, self.forecasts[0][0].counts, self.seed)
+        pairs = zip(places, methods, strict=True)
+        telling = next((at for at, method in pairs if method.describes), 0)
+        counts = self.forecasts[telling][0].counts
+        weight = together(votes.pointers, votes.columns, counts, self.seed)
         by_hidden = replace(best_calibration(surfaces), weight=weight)
         if self.engine.sweep(CountKnown()) == 0:
             return by_hidden

@@ -193,16 +193,18 @@ class Judging:
     ) -> Calibration:
         """The calibration of the weighted mean of these candidates.
 
-        The `first` method's fits tell whether workers err together. Where items are known, fits
-        that did not know them are judged by them.
+        The first of them that describes workers tells whether these err together (`first`, if none
+        does): a model that counts for nothing fails that check for reasons of its own. Where items
+        are known, fits that did not know them are judged by them.
         """
+        telling = next((score for score in scores if score.candidate.method.describes), first)
         many = self.labels.votes.n_votes >= MANY_ANSWERS
         means = self.mean_posteriors(scores, shares)
         surfaces = []
         for fold, (kept, hidden) in enumerate(self.folds):
             pooled = pool([score.posteriors[fold] for score in scores], shares)
             surfaces.append(calibration_surface(kept, means[fold], hidden, pooled, many=many))
-        counts = expected_counts(self.folds[0][0], first.posteriors[0])
+        counts = expected_counts(self.folds[0][0], telling.posteriors[0])
         by_hidden = replace(best_calibration(surfaces), weight=self._together(counts))
         return self.by_gold([score.candidate for score in scores], shares, by_hidden)
 

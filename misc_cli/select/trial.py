@@ -75,6 +75,11 @@ class Method:
             return getattr(self.aggregator, "calibratable", True)
         return self.loop.final != "completed"
 
+    @property
+    def describes(self) -> bool:
+        """Whether its fit says what workers answer, so that it may say if they err together."""
+        return self.calibratable and not self.brief
+
 
 @dataclass(frozen=True)
 class Candidate:

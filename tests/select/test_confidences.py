@@ -170,3 +170,13 @@ def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
     written = calibration(raw, labels)
     assert (decide(written).label == decide(raw).label).all()
     assert sureness(written, truth) < 0.6 * sureness(raw, truth)
+
+
+def test_the_model_that_is_asked_is_one_that_counts() -> None:
+    """In thirty classes ds-em finds little, and would call its own failure workers' agreement."""
+    labels, truth = simulated(classes=30, items=600, workers=40, answers_per_item=5, seed=4)
+    found = search(labels, [method("ds-em"), method("one-coin")])
+    assert found.selection["chosen"] == ["one-coin"]
+    assert found.calibration is not None
+    assert found.calibration.weight < 0.5
+    assert sureness(found.aggregation.posteriors, truth) < 0.1
