@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from misc_cli.cli import (
 )
 from misc_cli.cli.companions import companions
 from misc_cli.cli.gates import METRICS, Gate, holding, parse_gates, refuse
-from misc_cli.cli.job import Job, Performed
+from misc_cli.cli.job import Job, Performed, command_line
 from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
 
@@ -238,15 +237,13 @@ def _write(
 
     `again` is what `misc rerun` needs besides the inputs; `after` are the files of a state.
     """
-    from misc_cli.io.address import redact
     from misc_cli.saving import write_set
 
     outcome = done.outcome
 
     def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
-        command = [redact(word) for word in sys.argv[1:]]
-        repeat = chosen.repeating(command, outcome.members, places)
-        return {**done.manifest(command, outputs, warnings), "repeat": repeat, **again}
+        repeat = chosen.repeating(command_line(), outcome.members, places)
+        return {**done.manifest(outputs, warnings), "repeat": repeat, **again}
 
     hidden = parameters["anonymize_workers"]
     write_set(

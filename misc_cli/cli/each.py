@@ -6,7 +6,6 @@ Outputs are called as asked, with the question before the suffix: labels.mood.cs
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from misc_cli.cli import since
 from misc_cli.cli.companions import companions
 from misc_cli.cli.gates import Gate, holding
+from misc_cli.cli.job import command_line
+from misc_cli.core.parameters import flag
 from misc_cli.errors import ConfigError, GateTripped
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ PER_QUESTION = (*("labels", "workers", "diagnostics", "changes", "rejects", "met
 def check(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> None:
     for name in ONE_ONLY:
         if parameters.get(name):
-            flag = name.replace("_", "-")
             raise ConfigError(
-                f"--{flag} is for one question; pick it with --question, one run for each"
+                f"{flag(name)} is for one question; pick it with --question, one run for each"
             )
     if "labels" not in places or "run" not in places:
         raise ConfigError("--each-question writes a file for each question; name one with -o")
@@ -93,8 +93,10 @@ def run(
             changed[one.read.question] = found
         held = holding([gate for gate in gates if gate.metric in figures], figures)
         figures["gates-tripped"] = len(held)
-        named = [f"{gate.text} ({gate.metric} is {figures[gate.metric]})" for gate in held]
-        tripped += [f"{one.read.question}: {text}" for text in named]
+        tripped += [f"{one.read.question}: {gate.told(figures)}" for gate in held]
+    for gate in gates:
+        if not any(gate.metric in done.outcome.figures for done in runs.values()):
+            gate.trips({})  # no question can be judged by it: an error
     _write(runs, parameters, own, places["run"], console.warnings, changed)
     for question, done in runs.items():
         rows = summary(done.outcome, own[question], done.materials.read.set_aside)
@@ -111,19 +113,17 @@ def _write(
     warnings: list[str],
     changed: Mapping[str, Changes | None],
 ) -> None:
-    from misc_cli.io.address import redact
     from misc_cli.io.write import Output, write_all
     from misc_cli.run.manifest import members, write_manifest
     from misc_cli.saving import writers_of
     from misc_cli.version import SCHEMA, __version__
 
     digests: dict[Path, str] = {}
-    command = [redact(word) for word in sys.argv[1:]]
     details = {name: parameters[name] for name in ("probabilities", "item_details")}
 
     def facts(question: str) -> dict[str, Any]:
         named = {kind: str(path) for kind, path in own[question].items()}
-        return runs[question].manifest(command, named, warnings)
+        return runs[question].manifest(named, warnings)
 
     def writers(question: str) -> dict[str, Write]:
         done, where = runs[question], own[question]
@@ -140,7 +140,7 @@ def _write(
         questions = {question: facts(question) for question in runs}
         names = {path: f"{kind}.{q}" for q, where in own.items() for kind, path in where.items()}
         outputs = {name: str(path) for path, name in names.items()}
-        content = {"schema": SCHEMA, "misc": __version__, "command": command}
+        content = {"schema": SCHEMA, "misc": __version__, "command": command_line()}
         content |= {"questions": questions, "outputs": outputs}
         write_manifest({**content, "files": members(run_file, names, digests)}, stream)
 

@@ -92,6 +92,10 @@ class Gate:
             )
         return _OPERATORS[self.symbol](float(figure), self.value)
 
+    def told(self, figures: Mapping[str, Figure]) -> str:
+        """The condition and what it met."""
+        return f"{self.text} ({self.metric} is {figures[self.metric]})"
+
 
 def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
     """Those that can be judged, `truth` being the file of true labels."""
@@ -135,5 +139,5 @@ def holding(gates: Iterable[Gate], figures: Mapping[str, Figure]) -> list[Gate]:
 def refuse(tripped: Sequence[Gate], figures: Mapping[str, Figure], done: str) -> None:
     """Raise if a condition held; `done` says what the user has all the same."""
     if tripped:
-        said = "; ".join(f"{g.text} ({g.metric} is {figures[g.metric]})" for g in tripped)
+        said = "; ".join(gate.told(figures) for gate in tripped)
         raise GateTripped(f"{done}, but --fail-if {said}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -146,6 +147,13 @@ def _knowing_nobody(methods: Methods) -> Methods:
     return build(replace(settings, aggregator="mv", completer="none"))
 
 
+def command_line() -> list[str]:
+    """The words after `misc`; secrets of an address are left out."""
+    from misc_cli.io.address import redact
+
+    return [redact(word) for word in sys.argv[1:]]
+
+
 @dataclass(frozen=True)
 class Materials:
     """What was read: answers, known labels by role, and how long that took."""
@@ -167,15 +175,13 @@ class Performed:
     outcome: Outcome
     materials: Materials
 
-    def manifest(
-        self, command: list[str], outputs: Mapping[str, str], warnings: list[str]
-    ) -> dict[str, Any]:
+    def manifest(self, outputs: Mapping[str, str], warnings: list[str]) -> dict[str, Any]:
         """run.json."""
         from misc_cli.run.manifest import manifest
 
         return manifest(
             self.outcome,
-            command=command,
+            command=command_line(),
             inputs=self.materials.read.files,
             known={name: found.file for name, found in self.materials.known.items()},
             outputs=outputs,

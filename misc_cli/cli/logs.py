@@ -155,17 +155,13 @@ def _word(value: Any) -> str:
 @contextmanager
 def writing(command: Sequence[str], style: str | None, file: str | None) -> Iterator[None]:
     """Log what happens inside; without a style and a file there is no log."""
-    from misc_cli.io.address import redact
-
     global current
     current = None
     if style is None and file is None:
         yield
         return
-    descriptor = _open(file)
-    current = log = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
+    current = log = _begun(command, style, file)
     try:
-        log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
         log.heart.start()
         yield
         current = None  # after an error the log still hears what the error is
@@ -175,17 +171,20 @@ def writing(command: Sequence[str], style: str | None, file: str | None) -> Iter
 
 def begin_with_an_error(command: Sequence[str], style: str | None, file: str | None) -> None:
     """For an error that comes before the command does: the log hears of it all the same."""
-    from misc_cli.io.address import redact
-
     global current
     if style is None and file is None:
         return
-    try:
-        descriptor = _open(file)
-    except ConfigError:
-        return  # stderr hears of the first error only
-    current = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
-    current.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
+    with suppress(ConfigError):  # stderr hears of the first error only
+        current = _begun(command, style, file)
+
+
+def _begun(command: Sequence[str], style: str | None, file: str | None) -> Log:
+    """A log with its first line: the command, secrets of an address left out."""
+    from misc_cli.io.address import redact
+
+    log = Log(_open(file), style or FORMATS[0], is_stderr=file is None)
+    log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
+    return log
 
 
 def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:

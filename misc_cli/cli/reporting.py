@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -81,12 +80,9 @@ def report_from(
 
 
 def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
-    from misc_cli.io.address import redact
-
     job = Job.of(sources, parameters)
     done = job.run(console, job.read(with_times=True))
-    command = [redact(word) for word in sys.argv[1:]]
-    facts = done.manifest(command, {}, console.warnings)
+    facts = done.manifest({}, console.warnings)
     return report_of(
         done.outcome, facts, done.materials.read, anonymize=parameters["anonymize_workers"]
     )

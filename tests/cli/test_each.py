@@ -93,6 +93,16 @@ def test_known_labels_of_some_questions(capsys: pytest.CaptureFixture[str]) -> N
     assert "no column for any of is spam?, mood among doc_id, label" in capsys.readouterr().err
 
 
+def test_a_gate_that_no_question_can_be_judged_by_is_no_pass(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("known.csv").write_text("doc_id,mood,is spam?\n9,x,no\n")  # of items that nobody saw
+    words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
+    assert run([*words, "--truth", "known.csv", "--fail-if", "error>40"]) == 2
+    assert "there is no error to judge" in capsys.readouterr().err
+    assert not Path("o.run.json").exists()
+
+
 def test_every_question_has_its_report_metrics_changes_and_rejects() -> None:
     words = ["aggregate", "two.csv", "--each-question", "--aggregator", "mv", "-o", "o.csv", "-q"]
     more = ["--report", "r.html", "--metrics", "m.prom", "--changes", "c.csv", "--rejects", "j.csv"]
