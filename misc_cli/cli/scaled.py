@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from misc_cli.cli import options, reading_options, since
 from misc_cli.cli.companions import of_any_engine
 from misc_cli.cli.gates import holding, parse_gates, refuse
+from misc_cli.cli.job import command_line
 from misc_cli.cli.method_options import method_options
 from misc_cli.core.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError
@@ -151,12 +151,11 @@ def _changes(earlier: since.Earlier, outcome: Outcome, engine: SpreadEngine) -> 
 def _record(
     outcome: Outcome, outputs: Mapping[str, str], known: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
-    from misc_cli.io.address import redact
     from misc_cli.run.manifest import manifest
 
     return manifest(
         outcome,
-        command=[redact(word) for word in sys.argv[1:]],
+        command=command_line(),
         inputs=[],
         known={name: found.file for name, found in known.items()},
         outputs=outputs,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion.counts import confusions_of
+from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS
 from misc_cli.core.draw import Positions, without
 from misc_cli.core.types import Aggregation, Labels
 from misc_cli.core.votes import SparseVotes
@@ -24,7 +25,6 @@ from misc_cli.errors import MiscWarning
 from misc_cli.evaluate.alike import Pairs
 
 NAMES_SHOWN = 3
-SHRINKAGE = 0.5  # as in ds-em
 # Of all answers; fewer change no label for the better, and can tip a choice that hangs by a thread
 # (zencrowd_us, where one pair gave the same 95 answers of 11,000).
 LEAST_SHARE = 0.05
@@ -69,7 +69,7 @@ def judged_by_all_answers(aggregation: Aggregation, labels: Labels, pairs: Pairs
     """Confusions of the copies from all of their answers, which the fit did not see."""
     members = np.flatnonzero(groups(pairs) >= 0)
     confusions = aggregation.confusions.copy()
-    own = confusions_of(labels, aggregation.posteriors, SHRINKAGE)
+    own = confusions_of(labels, aggregation.posteriors, PSEUDO_ANSWERS)
     confusions[members] = own[members]
     return replace(aggregation, confusions=confusions)
 

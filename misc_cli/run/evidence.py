@@ -20,13 +20,13 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion.counts import shrunk_rows
 from misc_cli.aggregators.confusion.kernels import ExpectedCounts
+from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
 from misc_cli.core.engines.sums import Summed
 from misc_cli.core.logdomain import normalise_scores
 from misc_cli.core.types import Codes, Floats
 from misc_cli.core.votes import Rows, totals_by_class
 
-SHRINKAGE = 0.5  # as in ds-em
 MOST_CELLS = 20_000_000  # of workers × classes × classes
 CELLS_AT_ONCE = 1 << 21
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
@@ -176,7 +176,7 @@ class ByConfusions:
 def _by_confusions(engine: Engine) -> ByConfusions:
     n_classes = engine.n_classes
     counted = engine.sweep(ExpectedCounts())
-    confusions = shrunk_rows(counted.by_worker, SHRINKAGE)
+    confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
     table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
     prior = np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
     return ByConfusions(table, prior)

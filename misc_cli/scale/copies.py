@@ -13,6 +13,7 @@ import numpy as np
 
 from misc_cli.aggregators.confusion.counts import shrunk_rows
 from misc_cli.aggregators.confusion.kernels import ExpectedCounts
+from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS
 from misc_cli.core.draw import Positions
 from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
 from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums
@@ -20,7 +21,7 @@ from misc_cli.core.engines.sums import Summed
 from misc_cli.core.types import Labels
 from misc_cli.evaluate.alike import Pairs, pairs_of
 from misc_cli.evaluate.meetings import active_enough, activity_in, keys_of, pairs_in
-from misc_cli.run.copies import LEAST_SHARE, SHRINKAGE, groups, superfluous, warn
+from misc_cli.run.copies import LEAST_SHARE, groups, superfluous, warn
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def judged_by_all_answers(fitted: Fitted, counted: Engine) -> Fitted:
     if not isinstance(counted, OncePerCopy):
         return fitted
     members = np.flatnonzero(counted.group >= 0)
-    own = shrunk_rows(counted.engine.sweep(ExpectedCounts()).by_worker, SHRINKAGE)
+    own = shrunk_rows(counted.engine.sweep(ExpectedCounts()).by_worker, PSEUDO_ANSWERS)
     confusions = fitted.confusions.copy()
     confusions[members] = own[members]
     return replace(fitted, confusions=confusions)
