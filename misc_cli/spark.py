@@ -1,4 +1,4 @@
-"""Spark DataFrames in and out: `aggregate(df, aggregator="ds-em")` (extra `spark`).
+"""Spark DataFrames in and out: `aggregate(df, aggregator="ds-em")`, `fit(df)` (extra `spark`).
 
 Answers are grouped once by item into blocks, one binary row per partition, which Spark caches. A
 sweep is one `mapInArrow` over them: the kernel goes out with the task, the sums come back. Blocks
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from misc_cli.core.engines.parts import (
+    Counts,
     Part,
     Vocabulary,
     encode_part,
@@ -26,10 +29,13 @@ from misc_cli.core.engines.parts import (
 from misc_cli.core.engines.protocol import Kernel, Sums, add_up
 from misc_cli.core.types import KnownLabels, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.run.settings import Settings, build
-from misc_cli.scale import choice
+from misc_cli.run.outcome import Figure, Outcome
+from misc_cli.run.settings import Methods, Settings, build
+from misc_cli.run.tables import worker_columns
+from misc_cli.scale import choice, job
+from misc_cli.scale.copies import compare_pairs
 from misc_cli.scale.job import METHODS
-from misc_cli.scale.labels import PartLabels, Wanted
+from misc_cli.scale.labels import PartLabels, Wanted, prepare, without_items
 from misc_cli.scale.log import KernelLog
 
 Batches = Iterator[Any]
@@ -38,10 +44,27 @@ TOO_LONG = ("mmce-c", "mmce-o")
 # Several answers of a worker to an item: a DataFrame has no order, so there is no last one.
 RULES = ("error", "all")
 BLOB = pa.schema([("blob", pa.binary())])
+TYPES = {
+    "string": "string",
+    "double": "double",
+    "int8": "tinyint",
+    "int32": "int",
+    "int64": "bigint",
+}
+# Figures of reading, which Spark does.
+UNSEEN = ("empty", "repeats", "conflicts")
 VOCABULARY = pa.schema([("workers", pa.binary()), ("classes", pa.binary())])
 
 
-def aggregate(
+def aggregate(df: Any, *, probabilities: bool = False, **options: Any) -> Any:
+    """A DataFrame of item, label, confidence (and p_<class>), from one of worker, item, label.
+
+    `options` are those of `fit`.
+    """
+    return fit(df, **options).labels(probabilities=probabilities)
+
+
+def fit(
     df: Any,
     *,
     aggregator: str = "ds-em",
@@ -55,11 +78,10 @@ def aggregate(
     duplicates: str = "error",
     class_order: list[str] | None = None,
     partitions: int | None = None,
-    probabilities: bool = False,
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
-) -> Any:
-    """A DataFrame of item, label, confidence (and p_<class>), from one of worker, item, label.
+) -> Fit:
+    """One label per item, from a DataFrame of answers, and what there is to know of the run.
 
     `worker`, `item` and `label` name columns; `partitions` is the number of blocks [default: the
     DataFrame's]; `gold` has the known labels of some items; `options` are the method's parameters.
@@ -77,8 +99,43 @@ def aggregate(
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     answers = _answers(df, worker, item, label)
     engine = SparkEngine(answers, duplicates, class_order, partitions, known)
-    choice.named(engine, engine.vocabulary, methods, on_iteration)
-    return engine.labels(probabilities)
+    found = choice.named(engine, engine.vocabulary, methods, on_iteration)
+    return Fit(engine, methods, found)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A method that has run; its labels are made where the blocks are, when somebody asks."""
+
+    engine: SparkEngine
+    methods: Methods
+    found: choice.Chosen
+
+    def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
+        """A DataFrame of item, label, confidence; p_<class>, and what --item-details adds."""
+        return self.engine.labels(Wanted(probabilities, item_details))
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """The run in numbers, as run.json has them; warns of what looks wrong. Some sweeps."""
+        return {
+            name: self._outcome.figures[name]
+            for name in self._outcome.figures
+            if name not in UNSEEN
+        }
+
+    def workers(self) -> Any:
+        """A DataFrame with a row per worker: the table of --workers. Some sweeps more."""
+        return self.engine.session.createDataFrame(
+            pa.table(worker_columns(self._outcome)).to_pandas()
+        )
+
+    @cached_property
+    def _outcome(self) -> Outcome:
+        engine = self.engine
+        encoding = job.counted(engine, engine.vocabulary, Counts())
+        compared = compare_pairs(engine)
+        return job.concluded(engine, encoding, self.methods, self.found, compared)
 
 
 def _answers(df: Any, worker: str, item: str, label: str) -> Any:
@@ -114,7 +171,7 @@ class SparkEngine:
         partitions: int | None,
         gold: KnownLabels | None = None,
     ) -> None:
-        self.gold = gold
+        self.gold, self.session = gold, answers.sparkSession
         n_blocks = partitions or answers.rdd.getNumPartitions()
         grouped = answers.repartition(n_blocks, "item")
         encoded = grouped.mapInArrow(_encoder(duplicates), "blob binary").cache()
@@ -158,24 +215,19 @@ class SparkEngine:
         self.log.add(kernel, payload)
         return sums
 
-    def labels(self, probabilities: bool) -> Any:
-        """item, label, confidence: decided where the blocks are, when somebody asks for them."""
+    def labels(self, wanted: Wanted) -> Any:
+        """Decided where the blocks are, when somebody asks for them."""
+        prepare(self, self.vocabulary, wanted)
         before, vocabulary, gold = self.log.payloads, self.vocabulary, self.gold
-        wanted = Wanted(probabilities)
 
         def decided(batches: Batches) -> Batches:
             for part in _parts(batches, gold):
                 _replay(part, before)
-                table = PartLabels(part, vocabulary, wanted).table(slice(0, len(part.items)))
-                label = table["label"].cast(pa.string())
-                at = table.column_names.index("label")
-                yield from table.set_column(at, "label", label).to_batches()
+                rows = slice(0, len(part.items))
+                yield from _plain(PartLabels(part, vocabulary, wanted).table(rows)).to_batches()
 
-        schema = "item string, label string, confidence double"
-        if probabilities:
-            names = self.vocabulary.classes.to_pylist()
-            schema += "".join(f", `p_{name.replace('`', '``')}` double" for name in names)
-        return self.blocks.mapInArrow(decided, schema)
+        nothing = _plain(without_items(vocabulary, wanted))
+        return self.blocks.mapInArrow(decided, _schema(nothing.schema))
 
     def _collect(self, one: Callable[[Part], Any]) -> Any:
         """The sum of `one` over all blocks, in an order that does not depend on who was first."""
@@ -190,6 +242,23 @@ class SparkEngine:
         rows = self.blocks.mapInArrow(task, "blob binary").collect()
         results = sorted((pickle.loads(row.blob) for row in rows), key=lambda result: result[0])
         return add_up(result for _, result in results)
+
+
+def _plain(table: Any) -> Any:
+    """The same table, text as text."""
+    columns = {
+        name: table[name].cast(pa.string())
+        if pa.types.is_dictionary(table[name].type)
+        else table[name]
+        for name in table.column_names
+    }
+    return pa.table(columns)
+
+
+def _schema(schema: Any) -> str:
+    """In Spark's words."""
+    columns = [f"`{field.name.replace('`', '``')}` {TYPES[str(field.type)]}" for field in schema]
+    return ", ".join(columns)
 
 
 def _encoder(duplicates: str) -> Callable[[Batches], Batches]:

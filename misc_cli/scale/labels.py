@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from misc_cli.core.decide import decide
 from misc_cli.core.engines.parts import Part, Vocabulary
 from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays
-from misc_cli.core.types import Names
+from misc_cli.core.types import Floats, Names
 from misc_cli.evaluate.ballots import ballots_of
 from misc_cli.run.tables import MOST_CONFUSED, ItemDetails, columns_of_labels
 
@@ -92,24 +92,42 @@ class PartLabels:
         return self.part.items
 
     def table(self, rows: slice) -> Any:
-        whole = self.part.engine.whole
-        posteriors = np.array(whole(POSTERIORS)[rows])
-        items = self.items.slice(rows.start, rows.stop - rows.start)
-        details = None
+        whole, details = self.part.engine.whole, None
         if self.wanted.item_details:
             own = {name: np.array(whole(name)[rows]) for name in self.wanted.own}
             totals = np.array(whole(TOTALS)[rows]) if has_totals(self.vocabulary) else None
             answers, agreement = np.array(whole(BALLOTS)[rows]).T
             details = ItemDetails(answers, agreement, totals, own)
-        columns = columns_of_labels(
-            items,
-            self.vocabulary.classes,
-            posteriors,
-            decide(posteriors),
-            details=details,
-            probabilities=self.wanted.probabilities,
-        )
-        return pa.table(columns)
+        items = self.items.slice(rows.start, rows.stop - rows.start)
+        posteriors = np.array(whole(POSTERIORS)[rows])
+        return _table(items, self.vocabulary, posteriors, details, self.wanted)
+
+
+def without_items(vocabulary: Vocabulary, wanted: Wanted) -> Any:
+    """The table of no items, for its columns."""
+    by_class, none = np.zeros((0, len(vocabulary.classes))), np.zeros(0)
+    details = None
+    if wanted.item_details:
+        details = ItemDetails(none, none, by_class if has_totals(vocabulary) else None, {})
+    return _table(vocabulary.workers[:0], vocabulary, by_class, details, wanted)
+
+
+def _table(
+    items: Names,
+    vocabulary: Vocabulary,
+    posteriors: Floats,
+    details: ItemDetails | None,
+    wanted: Wanted,
+) -> Any:
+    columns = columns_of_labels(
+        items,
+        vocabulary.classes,
+        posteriors,
+        decide(posteriors),
+        details=details,
+        probabilities=wanted.probabilities,
+    )
+    return pa.table(columns)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 
 import misc_cli
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.spark import aggregate
+from misc_cli.spark import aggregate, fit
 from tests.scale.crowds import METHODS, crowd
 
 pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -93,6 +93,28 @@ def test_gold_and_calibration_are_those_of_memory(session: Any, answers: pd.Data
     there = there.sort_values("item", ignore_index=True)
     assert there["label"].tolist() == here.labels["label"].tolist()
     np.testing.assert_allclose(there["confidence"], here.labels["confidence"], atol=1e-8)
+
+
+def test_figures_workers_and_details_are_those_of_memory(
+    session: Any, answers: pd.DataFrame
+) -> None:
+    named = answers.set_axis(["worker", "item", "label"], axis=1)
+    again = named[named["worker"] == named["worker"][0]].assign(worker="a copy")
+    named = pd.concat([named, again], ignore_index=True)
+    few: dict[str, Any] = {"max_iter": 4, "tol": 0.0, "calibrate": False}
+    here = misc_cli.aggregate(named, aggregator="ds-em", **few)
+    there = fit(session.createDataFrame(named), aggregator="ds-em", partitions=2, **few)
+    of_memory = {name: here.figures[name] for name in there.figures}
+    assert there.figures == pytest.approx(of_memory, abs=2e-6)
+    assert there.figures["alike-pairs"] == 1
+    workers = there.workers().toPandas().sort_values("worker", ignore_index=True)
+    columns = ["worker", "answers", "accuracy", "verdict"]
+    pd.testing.assert_frame_equal(workers[columns], here.workers[columns], check_dtype=False)
+    details = there.labels(probabilities=True, item_details=True).toPandas()
+    details = details.sort_values("item", ignore_index=True)
+    for name in ("answers", "agreement", "votes_a"):
+        np.testing.assert_allclose(details[name], here.labels[name], atol=1e-8)
+    assert list(details.columns)[-3:] == ["p_a", "p_b", "p_c"]
 
 
 def test_a_worker_who_contradicts_itself_is_named(session: Any) -> None:
