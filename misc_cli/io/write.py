@@ -58,7 +58,10 @@ def write_all(
     chosen = list(outputs)
     files = [output for output in chosen if not is_special(output.path)]
     staged: list[Staged] = []
-    with locks.holding([real(output.path) for output in files]):
+    places = [real(output.path) for output in files]
+    if folder is not None:  # nobody else knows of what is in it, and it would take locks along
+        places = [place for place in places if folder.waiting not in place.parents]
+    with locks.holding(places):
         try:
             for output in files:
                 with _said_where(output.path):
