@@ -55,7 +55,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     reading = reading_options.read_options_from(parameters)
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
     methods = build(settings)
-    job.check(engine_name, settings, methods, item_details=parameters["item_details"])
+    job.check(engine_name, settings, methods)
     files = {name: parameters[name] for name in ("gold", "truth") if parameters[name] is not None}
     carried = files.get("gold") == AUTO
     if carried:

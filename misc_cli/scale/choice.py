@@ -61,6 +61,8 @@ def named(
     if calibrate and not after:
         calibration = _calibration(*given)
     fitted: Fitted = methods.aggregator.solve(engine, on_iteration)
+    if fitted.item_details is not None:  # before trials change the rows that it needs
+        engine.sweep(fitted.item_details)
     if after:
         completion.keep(engine)
         calibration = _calibration(*given, whole=fitted)

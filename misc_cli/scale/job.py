@@ -42,8 +42,6 @@ from misc_cli.scale.truth import judged
 
 # What runs on every engine; the rest is for one machine's memory.
 METHODS = ("mv", "one-coin", "ds-em", "ds-mf", "ebcc", "mmce-c", "mmce-o")
-# What they know of items besides, no engine brings back.
-DIFFICULT = ("mmce-c", "mmce-o")
 
 
 class SpreadEngine(Engine, Protocol):
@@ -100,11 +98,6 @@ def check(engine: str, settings: Settings, methods: Methods, *, item_details: bo
         raise ConfigError(
             f"{where} does not run {name}, which is for --engine local; "
             f"it runs {', '.join(METHODS)}: ds-em comes closest"
-        )
-    if item_details and name in DIFFICULT:
-        raise ConfigError(
-            f"--item-details of {name} have each item's difficulty, which is for --engine local; "
-            f"{where} has the details of the other methods"
         )
 
 
@@ -171,7 +164,7 @@ def concluded(
     engine: Engine, encoding: Encoding, methods: Methods, found: choice.Chosen, compared: Compared
 ) -> Outcome:
     """What a run on an engine found out; the posteriors are there."""
-    fitted = found.fitted
+    fitted, details = found.fitted, found.fitted.item_details
     aggregation = Aggregation(
         posteriors=np.zeros((0, engine.n_classes)),
         confusions=fitted.confusions,
@@ -179,6 +172,7 @@ def concluded(
         iterations=fitted.iterations,
         stopped=fitted.stopped,
         objective=fitted.objective,
+        item_details={} if details is None else dict.fromkeys(details.writes, np.zeros(0)),
     )
     return Outcome(
         encoding=encoding,

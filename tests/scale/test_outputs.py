@@ -35,7 +35,19 @@ def record(path: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("words", [NAMED, ("--completer", "none"), ("--aggregator", "mv")])
+TUCKER = ("--completer", "tucker", "--ranks", "4,8,3", "--passes", "2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        NAMED,
+        ("--completer", "none"),
+        ("--aggregator", "mv"),
+        ("--aggregator", "mmce-c"),
+        (*TUCKER, "--aggregator", "mmce-c"),
+    ],
+)
 @pytest.mark.parametrize("name", ["labels.csv", "labels.parquet"])
 def test_details_of_items_are_those_of_memory(name: str, words: tuple[str, ...]) -> None:
     with Path("answers.csv").open("a") as stream:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from misc_cli.aggregators.minimax.steps import ITEMS
 from misc_cli.aggregators.minimax.structure import Slots, Structure
+from misc_cli.core.engines.protocol import POSTERIORS, Block, RowArrays
 from misc_cli.core.types import Codes, Floats
 
 
@@ -28,17 +31,30 @@ class Forecast:
             forecast += self.posteriors[items, c, None] * _softmax(logits).T
         return forecast
 
-    def difficulty(self) -> Floats:
-        """The chance that the mean worker answers an item wrong, (n_items,)."""
-        n_items, n_classes = self.posteriors.shape
-        crowd = self.workers.mean(axis=1, keepdims=True)
+
+@dataclass(frozen=True)
+class Difficulty:
+    """The chance that the mean worker answers an item wrong, (n_items,): rows for item details.
+
+    crowd  the mean worker's parameters, as those of one worker
+    """
+
+    structure: Structure
+    crowd: Floats
+
+    needs: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
+    writes: ClassVar[tuple[str, ...]] = ("difficulty",)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        posteriors, items = np.asarray(rows[POSTERIORS]), np.moveaxis(rows[ITEMS], 0, 1)
+        n_items, n_classes = posteriors.shape
         everywhere = np.arange(n_items, dtype=np.int32)
         right = np.zeros(n_items)
         for c in range(n_classes):
-            logits = _logits(self.structure, self.items, everywhere, c)
-            logits += _logits(self.structure, crowd, np.zeros(1, dtype=np.int32), c)
-            right += self.posteriors[:, c] * _softmax(logits)[c]
-        return 1.0 - right
+            logits = _logits(self.structure, items, everywhere, c)
+            logits += _logits(self.structure, self.crowd, np.zeros(1, dtype=np.int32), c)
+            right += posteriors[:, c] * _softmax(logits)[c]
+        return {"difficulty": 1.0 - right}, 0
 
 
 def confusions_of(structure: Structure, workers: Floats) -> Floats:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregators.confusion.em import EstimatePrior, first_step, prior_rule
-from misc_cli.aggregators.minimax.forecast import Forecast, confusions_of
+from misc_cli.aggregators.minimax.forecast import Difficulty, Forecast, confusions_of
 from misc_cli.aggregators.minimax.method import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
@@ -175,12 +175,14 @@ def _first(
 
 def _fitted(method: MinimaxEntropy, structure: Structure, solution: Solution[State]) -> Fitted:
     end = solution.state
+    workers = end.workers + end.crowd
     return Fitted(
-        confusions=confusions_of(structure, end.workers + end.crowd),
+        confusions=confusions_of(structure, workers),
         class_prior=end.class_prior,
         iterations=solution.iterations,
         stopped={method.name: solution.stopped},
         objective=solution.objective,
+        item_details=Difficulty(structure, workers.mean(axis=1, keepdims=True)),
     )
 
 
@@ -190,11 +192,9 @@ def _aggregation(
     """With the model's own forecast, the items' difficulty and what a later fit starts from."""
     found = gathered(engine, _fitted(method, structure, solution))
     end, items = solution.state, np.moveaxis(engine.whole(ITEMS), 0, 1)
-    forecast = Forecast(structure, found.posteriors, end.workers + end.crowd, items)
     return replace(
         found,
-        predictor=forecast,
-        item_details={"difficulty": forecast.difficulty()},
+        predictor=Forecast(structure, found.posteriors, end.workers + end.crowd, items),
         own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},
         own_shared={"crowd": end.crowd},
     )

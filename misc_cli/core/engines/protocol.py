@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import iadd
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +156,12 @@ def add_up(partials: Iterable[Sums]) -> Sums:
     return reduce(iadd, partials)
 
 
+class DetailKernel(Kernel[int], Protocol):
+    """One that says what it writes."""
+
+    writes: ClassVar[tuple[str, ...]]
+
+
 @dataclass(frozen=True)
 class Fitted:
     """What a method found out on an engine. The posteriors stay there (`POSTERIORS`).
@@ -163,6 +169,8 @@ class Fitted:
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
     stopped, own_workers, own_shared  as in `Aggregation`
+    item_details makes rows of what the method knows of items, (n_block_items,) by each name that it
+                 writes, as long as its own rows are there
     """
 
     confusions: Floats
@@ -172,6 +180,7 @@ class Fitted:
     objective: float | None = None
     own_workers: Mapping[str, Floats] = field(default_factory=dict)
     own_shared: Mapping[str, Floats] = field(default_factory=dict)
+    item_details: DetailKernel | None = None
 
 
 class EngineMethod(Protocol):
@@ -187,8 +196,13 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
     posteriors = engine.whole(POSTERIORS)
     if posteriors is None:
         raise MiscError("the posteriors are spread over files or machines: read them part by part")
+    details: dict[str, Floats] = {}
+    if fitted.item_details is not None:
+        engine.sweep(fitted.item_details)
+        details = {name: np.asarray(engine.whole(name)) for name in fitted.item_details.writes}
     return Aggregation(
         posteriors=np.asarray(posteriors, dtype=np.float64),
+        item_details=details,
         confusions=fitted.confusions,
         class_prior=fitted.class_prior,
         iterations=fitted.iterations,
