@@ -64,7 +64,7 @@ def command(
     An item is flipped if it is in both and its label is another. A worker fell if the interval of
     its accuracy (95 %) now lies below the old one, and rose if it lies above.
     """
-    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.cli.console import Console
     from misc_cli.evaluate.changes import change_columns, compare
     from misc_cli.io.labels import read_labels
     from misc_cli.io.source import check_stdin_once
@@ -82,16 +82,16 @@ def command(
     if changes == "-":
         raise ConfigError("--changes -: stdout is for the summary; name a file")
     place = outputs.output_file(changes) if changes is not None else None
-    check_writable([] if place is None else [place], inputs)
+    check_writable([] if place is None else [place], inputs, stdout=True)
     with Console().watching():
         tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
         found = compare(read_labels(old), read_labels(new), tables)
-    if place is not None:
-        outputs.write_columns(change_columns(found), place)
     if as_json:
         outputs.write_bytes(outputs.json_bytes(**found.to_json()))
     else:
-        print_tables(summary(found))
+        outputs.show(summary(found))
+    if place is not None:
+        outputs.write_columns(change_columns(found), place)
     refuse(holding(gates, found.figures), found.figures, "compared")
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from misc_cli.errors import ConfigError
 from misc_cli.version import SCHEMA
+
+if TYPE_CHECKING:
+    from misc_cli.cli.text_table import Table
 
 
 def output_file(given: str | None, *known: str) -> Path | None:
@@ -75,6 +78,15 @@ def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
 
     name = "" if place is None else place.name
     _write(lambda stream: write_table(columns, stream, name), place)
+
+
+def show(tables: Sequence[Table]) -> None:
+    """What a person reads, on stdout; before the files, which a full stdout must not cost."""
+    from misc_cli.cli.console import print_tables
+    from misc_cli.io.write import to_stdout
+
+    if sys.stdout is not None:  # else closed by the caller, who wants only the file
+        to_stdout(lambda _: print_tables(tables))
 
 
 def _write(write: Callable[[BinaryIO], None], place: Path | None) -> None:

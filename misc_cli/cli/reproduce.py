@@ -195,12 +195,11 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
 
 
 def _finish(parameters: dict[str, Any], tables: list[Table], columns: dict[str, Any]) -> None:
-    from misc_cli.cli.console import print_tables
     from misc_cli.cli.text_table import markdown
 
+    if parameters["markdown"]:
+        outputs.write_bytes(markdown(tables).encode())
+    else:
+        outputs.show(tables)
     if parameters["output"] is not None:
         outputs.write_columns(columns, parameters["output"])
-    if parameters["markdown"]:
-        click.echo(markdown(tables), nl=False)
-    else:
-        print_tables(tables)

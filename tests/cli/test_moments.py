@@ -180,6 +180,22 @@ def test_a_state_that_cannot_be_read_just_now_is_not_set_aside() -> None:
     assert not Path("st/set-aside").exists()
 
 
+def test_a_full_stdout_costs_no_file_and_a_reader_who_leaves_none_either() -> None:
+    assert ran(WORDS, "") == (0, "")
+    words = [sys.executable, "-m", "misc_cli", "diff", "labels.csv", "labels.csv"]
+    words += ["--changes", "changes.csv"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert here() == OUTPUTS
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert here() == {*OUTPUTS, "changes.csv"}
+
+
 def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
