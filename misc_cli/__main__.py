@@ -91,6 +91,8 @@ def _outcome(words: list[str]) -> int:
         _abandon_stdout()
         if closed:
             return EXIT_DONE  # whoever read it has all it wanted
+        if _is_nowhere(error):
+            return _complain("the current folder is gone; change to another", EXIT_USAGE)
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
     except (MemoryError, ImportError) as error:
         if isinstance(error, ImportError) and not _is_want_of_memory(error):
@@ -119,6 +121,17 @@ def _defect(defect: Exception, words: list[str]) -> int:
 def _is_want_of_memory(error: ImportError) -> bool:
     """A library that finds no room (`ulimit -v`) is not one that is missing."""
     return any(words in str(error) for words in ("failed to map segment", "cannot allocate"))
+
+
+def _is_nowhere(error: OSError) -> bool:
+    """Whether what is missing is the folder that this process was started in."""
+    if not isinstance(error, FileNotFoundError) or error.filename is not None:
+        return False
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _flushed(code: int) -> int:

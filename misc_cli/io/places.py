@@ -86,7 +86,12 @@ def check_writable(
 def check_new_folder(path: Path) -> None:
     """The same for a folder that is to be: it stays locked, and is not there or empty."""
     folder = real(path)
+    _refuse_taken(folder, path)
     locks.hold(folder, path)
+    _refuse_taken(folder, path)  # by the run that had the lock before us
+
+
+def _refuse_taken(folder: Path, path: Path) -> None:
     try:
         taken = folder.exists() and any(folder.iterdir())
     except OSError:  # it is a file, or nobody may look into it

@@ -200,3 +200,17 @@ def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+def test_a_current_folder_that_is_gone_is_said() -> None:
+    Path("gone").mkdir()
+    gone = "os.chdir('gone'); os.rmdir('../gone')"
+    assert ran(["aggregate", "../answers.csv", "-o", "labels.csv"], gone) == (
+        2,
+        "misc: error: the current folder is gone; change to another\n",
+    )
+
+
+def test_the_root_is_no_folder_for_labels() -> None:
+    code, said = ran([*FOLDER[:-3], "-o", "/"], "")
+    assert (code, said) == (2, "misc: error: /: this is there and not empty; name a new folder\n")
