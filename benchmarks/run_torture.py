@@ -33,12 +33,13 @@ def sections(size: str) -> dict[str, Section]:
     def of(*counts: int) -> int:
         return counts[at]
 
+    sets = ("set", "state", "folder") if size == "quick" else None
     return {
         "mutants": lambda: mutants.mutants(of(200, 10_000, 20_000)),
         "runs": lambda: mutants.mutant_runs(of(10, 300, 2_000)),
         "options": lambda: option_tries.option_tries((0.02, 0.15, 1.0)[at]),
-        "steps": lambda: every.steps(of(3, 60, 100_000)),
-        "calls": lambda: every.calls(of(3, 40, 100_000)),
+        "steps": lambda: every.steps(of(6, 60, 100_000), sets),
+        "calls": lambda: every.calls(of(4, 40, 100_000), sets),
         "renames": lambda: moments.renames(of(12, 300, 1_000)),
         "random": lambda: moments.at_random(of(4, 100, 400)),
         "budgets": lambda: moments.budgets(of(2, 40, 300)),

@@ -265,13 +265,11 @@ def spread(wanted: list[int], most: int, rng: random.Random) -> list[int]:
     return wanted if len(wanted) <= most else sorted(rng.sample(wanted, most))
 
 
-def steps(most: int, only: str | None = None) -> Tally:
+def steps(most: int, names: Sequence[str] | None = None) -> Tally:
     """A signal at every step; of two, the second at every step after the first."""
     tally = Tally("signals at every step of the writing")
     rng = random.Random(7)
-    for case in CASES:
-        if only not in (None, case.name):
-            continue
+    for case in [case for case in CASES if names is None or case.name in names]:
         with beginning(case) as again:
             all_steps = steps_of(case)
             again()
@@ -325,31 +323,29 @@ FAILURES = {
 TIDIES = {"unlink", "unlinkat", "rmdir", "rename", "renameat"}
 
 
-def calls(most: int, only: str | None = None) -> Tally:
+def calls(most: int, names: Sequence[str] | None = None) -> Tally:
     """Every call that changes or reads a file fails once, or from then on; or the machine stops."""
     tally = Tally("failures at every system call")
     if not hasattr(ctypes.CDLL(None), "faults_arm"):
         warnings.warn("no failing calls: they need a C compiler", stacklevel=1)
         return tally
     rng = random.Random(8)
-    for case in CASES:
-        if only not in (None, case.name):
-            continue
+    for case in [case for case in CASES if names is None or case.name in names]:
         with beginning(case) as again:
             for kind, failures in FAILURES.items():
                 again()
-                names = calls_of(case, kind)
+                called = calls_of(case, kind)
                 again()
                 judge = Judge.of(case)
-                for at in spread([*range(1, len(names) + 1)], most, rng):
+                for at in spread([*range(1, len(called) + 1)], most, rng):
                     error, for_good = failures[rng.randrange(len(failures))]
                     again()
                     judge.before = found()
                     prepare = partial(_arm, kind, at, for_good, error, 0)
                     ended = attempt(case.words, prepare)
-                    tidy = names[at - 1] not in TIDIES
+                    tidy = called[at - 1] not in TIDIES
                     wrong = [*judge.complaints(ended, None, tidy=tidy)]
                     wrong += judge.after_another() if not tidy else []
-                    what = f"{case.name}: {errno.errorcode[error]} at {at} {names[at - 1]}"
+                    what = f"{case.name}: {errno.errorcode[error]} at {at} {called[at - 1]}"
                     tally.check(not wrong, f"{what}: {'; '.join(wrong)}; {ended}")
     return tally
