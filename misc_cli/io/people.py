@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _TEXT = """
 aaron abdul abigail adam adrian agnes ahmed aisha akira alan albert alejandro alessandro
@@ -51,11 +52,66 @@ viktoria vincent vladimir walter wei wendy werner wilhelm william wolfgang xavie
 yasmin yasmine yuki yulia yusuf yvonne zoe zofia
 """
 _NAMES = frozenset(_TEXT.split())
+# Names that are also words: they are people's only beside two that are nothing else.
+_ALSO_WORDS = frozenset(
+    (
+        *(
+            "amber",
+            "april",
+            "art",
+            "bill",
+            "charlie",
+            "chase",
+            "dale",
+            "dawn",
+            "dean",
+            "drew",
+            "eve",
+        ),
+        *(
+            "faith",
+            "frank",
+            "gene",
+            "grace",
+            "grant",
+            "guy",
+            "hope",
+            "hunter",
+            "ivy",
+            "jack",
+            "jade",
+        ),
+        *("jay", "jordan", "joy", "judy", "june", "kai", "kelly", "kim", "lee", "lily", "mallory"),
+        *("mark", "mason", "max", "may", "maya", "milan", "niaj", "pat", "ray", "rich", "robin"),
+        *(
+            "roman",
+            "rosa",
+            "rose",
+            "ruby",
+            "rupert",
+            "sandy",
+            "sky",
+            "sue",
+            "sybil",
+            "taylor",
+            "ted",
+        ),
+        *("trudy", "victor", "will", "xin"),
+    )
+)
 _NAME = re.compile(r"(?P<given>[^\W\d_]+)(?:[ _.\-]+[^\W\d_]+\.?)?")
 
 
-def is_given_name(text: str) -> bool:
-    """Whether this is a person's name: a given name alone, or with one more name behind it."""
-    plain = unicodedata.normalize("NFKD", text.strip()).encode("ascii", "ignore").decode()
+def given_names(names: Iterable[str]) -> list[str]:
+    """Those that are people's: a given name alone, or with one more name behind it."""
+    given = {name: _given(name) for name in names}
+    sure = [name for name, plain in given.items() if plain in _NAMES]
+    if len(sure) < 2:
+        return sure
+    return [name for name, plain in given.items() if plain in _NAMES or plain in _ALSO_WORDS]
+
+
+def _given(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name.strip()).encode("ascii", "ignore").decode()
     match = _NAME.fullmatch(plain)
-    return match is not None and match["given"].lower() in _NAMES
+    return "" if match is None else match["given"].lower()

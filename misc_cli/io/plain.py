@@ -31,7 +31,8 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
     """The questions of a table with one row per answer."""
     if document.table.header is False:
         return _headerless(document, options)
-    roles, answers = roles_of(document, options)
+    notes: list[str] = []
+    roles, answers = roles_of(document, options, notes)
     asked = replace(options, worker_col=None, item_col=None, label_col=None)
     worker = roles.get("worker")
     reading = from_columns(
@@ -43,6 +44,7 @@ def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -
         aside=_aside(document, roles, answers, options),
         gold=gold_of(document, roles, answers),
     )
+    reading = replace(reading, notes=[*reading.notes, *notes])
     refuse_nameless(document, reading.questions, roles)
     if worker is not None and len(answers) == 1 and options.group_by is None:
         reading = replace(reading, questions=_by_question(document, roles, reading.questions[0]))

@@ -12,6 +12,7 @@ from shlex import quote
 
 from misc_cli.errors import InputError
 from misc_cli.io.columns import listing, missing_columns, rivals
+from misc_cli.io.deduce import deduced
 from misc_cli.io.document import Document
 from misc_cli.io.kinds import kind_of_values
 from misc_cli.io.melt import is_unique
@@ -49,8 +50,10 @@ _NOT_ITEMS = {
 }
 
 
-def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], list[str]]:
-    """The worker's and the item's column, and those of the questions."""
+def roles_of(
+    document: Document, options: ReadOptions, notes: list[str]
+) -> tuple[dict[str, str], list[str]]:
+    """The worker's and the item's column, and those of the questions; what to say goes to notes."""
     names = document.names
     found = {role: [names[at] for at in places] for role, places in find_roles(names).items()}
     for role, asked in options.columns.items():
@@ -64,6 +67,14 @@ def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], 
     if options.item_col is None:
         found["item"] = _not_the_question(document, found)
         found["item"] = _id_of_text(document, found["item"])
+    for role in _only_missing(found, options, nobody):
+        name = deduced(document, found, role)
+        if name is not None:
+            found[role] = [name]
+            notes.append(
+                f"{document.name}: {name!r} is taken as the {role}, because no other column can "
+                f"be; --{role}-col {quote(name)} says so, another name says otherwise"
+            )
     rest = [n for n in names if n not in found["worker"] and n not in found["item"]]
     knows_rest = found["item"] and (found["worker"] or nobody)
     if not found["label"] and knows_rest:
@@ -89,6 +100,13 @@ def roles_of(document: Document, options: ReadOptions) -> tuple[dict[str, str], 
             "set --worker-col, --item-col and --label-col"
         )
     return roles, found["label"]
+
+
+def _only_missing(found: Mapping[str, list[str]], options: ReadOptions, nobody: bool) -> list[str]:
+    """The one of worker and item that no name tells and nobody has asked for."""
+    missing = [role for role in ("worker", "item") if not found[role]]
+    is_open = len(missing) == 1 and not nobody and options.columns[missing[0]] is None
+    return missing if is_open else []
 
 
 def _hint(

@@ -168,9 +168,12 @@ def refuse_undecodable(source: Source) -> None:
         bytes(memoryview(source.content)).decode("utf-8")
     except UnicodeDecodeError as error:
         line = line_at(source.content, error.start)
+        # latin-1 has no characters there; Windows and old Macs have
+        windows = any(re.search(rb"[\x80-\x9f]", chunk) for chunk in chunks(source.content))
+        which = "cp1252 (Windows) or mac-roman (old Macs)" if windows else "latin-1"
         raise InputError(
             f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
-            "give its encoding, for example --encoding latin-1"
+            f"give its encoding, for example --encoding {which}"
         ) from None
 
 

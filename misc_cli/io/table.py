@@ -16,6 +16,7 @@ import pyarrow.csv as arrow_csv
 from misc_cli.errors import InputError
 from misc_cli.io.columns import Parsed, is_position
 from misc_cli.io.document import Table
+from misc_cli.io.drawn import is_border, undrawn
 from misc_cli.io.long import from_table
 from misc_cli.io.quotes import check_quotes
 from misc_cli.io.sniff import SPACE, Dialect, Row, delimiter_of, sniff
@@ -60,7 +61,9 @@ def open_table(
     if any(map(_is_name, given.values())):
         header = True  # a column was named, so there are names
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
-    _refuse_drawn(source, dialect)
+    if any(is_border(row) for row in [dialect.first_row, *dialect.sample[:2]]):
+        source = undrawn(source)
+        dialect = sniff(source.content, synonyms, ",", header)
     names = [name.strip() for name in dialect.first_row]
     if not dialect.header:
         names = [str(at + 1) for at in range(len(names))]
@@ -90,17 +93,6 @@ def open_table(
         doubtful=dialect.doubtful,
         lines=lines,
     )
-
-
-def _refuse_drawn(source: Source, dialect: Dialect) -> None:
-    """A table as a terminal or a page shows it, with lines drawn between header and rows."""
-    for row in [dialect.first_row, *dialect.sample[:2]]:
-        cells = [cell.strip() for cell in row]
-        if any("--" in cell for cell in cells) and all(set(c) <= set("-+=|: ") for c in cells):
-            raise InputError(
-                f"{source.name}: a table drawn with lines, as a terminal or Markdown shows it; "
-                "export it as CSV"
-            )
 
 
 def _is_name(given: str | None) -> bool:

@@ -16,7 +16,7 @@ from misc_cli.io.columns import listing, truth_synonyms
 from misc_cli.io.document import Document, text_array
 from misc_cli.io.melt import LABEL, Columns, is_unique, matching, melt, share_values
 from misc_cli.io.options import ReadOptions
-from misc_cli.io.people import is_given_name
+from misc_cli.io.people import given_names
 from misc_cli.io.readers.base import (
     CERTAIN,
     Match,
@@ -89,7 +89,7 @@ def _has_others(document: Document, columns: Mapping[str, str]) -> bool:
 def looks_like_workers(names: Sequence[str]) -> bool:
     """Whether names are surely those of who answers: w1, ann@example.org, gpt-4o, alice."""
     patterns = (NUMBERED_WORKER, _ADDRESS, MODEL, _WALLET)
-    if all(map(is_given_name, names)):
+    if len(given_names(names)) == len(names) > 1:
         return True
     return all(any(pattern.fullmatch(name) for pattern in patterns) for name in names)
 
@@ -130,7 +130,7 @@ def _by_name(names: Sequence[str]) -> Columns:
 
 
 def _by_given_name(names: Sequence[str]) -> Columns:
-    found = {name.strip(): name for name in names if is_given_name(name)}
+    found = {name.strip(): name for name in given_names(names)}
     return {LABEL: found} if len(found) >= 2 else {}
 
 

@@ -172,3 +172,44 @@ def test_a_table_with_a_column_as_interfaces_call_it(tmp_path: Path, name: str) 
 def test_what_was_judged_is_no_question(tmp_path: Path) -> None:
     rows = [(w, i, f"what is in {i}", label) for w, i, label in ANSWERS]
     assert triplets(written(tmp_path, "model,id,prompt,parsed", rows)) == RIGHT
+
+
+@pytest.mark.parametrize("beside", ["", ",created_at,notes"])
+def test_the_only_column_that_can_be_the_worker_or_the_item(tmp_path: Path, beside: str) -> None:
+    more = (",2026-11-16T10:00:00,ok" if beside else "").split(",")[1:]
+    rows = [(*answer, *more) for answer in ANSWERS]
+    path = written(tmp_path, f"radiologist,image_id,label{beside}", rows)
+    with pytest.warns(match=r"'radiologist' is taken as the worker.*--worker-col radiologist"):
+        assert triplets(path) == RIGHT
+    path = written(tmp_path, f"annotator,headline,label{beside}", rows)
+    with pytest.warns(match="'headline' is taken as the item"):
+        assert triplets(path) == RIGHT
+
+
+def test_what_may_be_two_things_is_asked_about(tmp_path: Path) -> None:
+    rows = [(*answer, f"desk of {answer[0]}") for answer in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):
+        triplets(written(tmp_path, "radiologist,image_id,label,desk", rows))
+    nth = [(WORKERS.index(w) + 1, i, label) for w, i, label in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):  # the first, second, third answer
+        triplets(written(tmp_path, "slot,image_id,label", nth))
+    sites = [("north" if w == "anna" else "south", i, label) for w, i, label in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):
+        triplets(written(tmp_path, "site,image_id,label", sites))
+
+
+def test_a_name_that_is_a_word_is_a_person_beside_others(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,image,anna,ben,frank,notes", wide(list(WORKERS)))
+    assert {worker for worker, _, _ in triplets(path)} == {"anna", "ben", "frank"}
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("latin-1", "latin-1"), ("cp1252", "cp1252")])
+def test_the_encoding_that_is_named_reads_the_file(
+    tmp_path: Path, encoding: str, said: str
+) -> None:
+    text = TEXT.decode().replace("cat", "Kätzchen" if encoding == "latin-1" else "5 €")
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(InputError, match=f"not UTF-8 .*--encoding {said}"):
+        triplets(path)
+    assert len(triplets(path, encoding=encoding)) == len(ANSWERS)

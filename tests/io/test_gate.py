@@ -28,8 +28,8 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         (answers_with("thing{n}"), "12 classes in 12 answers.*--allow-odd"),
         ("photo,rater,answer\na,cat,dog\nb,dog,cat\nc,cat,cat\n", "workers and labels at once"),
         (
-            "image,anna,bob,eve\na,x,y,y\nb,y,x,x\nc,x,x,y\nd,y,y,x\ne,x,x,x\n",
-            "--worker-cols anna,bob,eve --item-col image",
+            "image,anna,bob,xyz\na,x,y,y\nb,y,x,x\nc,x,x,y\nd,y,y,x\ne,x,x,x\n",
+            "--worker-cols anna,bob,xyz --item-col image",
         ),
         (
             "id,label_1,label_2\na,x,y\nb,y,x\nc,x,x\nd,y,y\ne,x,y\n",
