@@ -73,7 +73,7 @@ def roles_of(
             found[role] = [name]
             notes.append(
                 f"{document.name}: {name!r} is taken as the {role}, because no other column can "
-                f"be; --{role}-col {quote(name)} says so, another name says otherwise"
+                f"be; --{role}-col {quote(name)} confirms it, or name another"
             )
     rest = [n for n in names if n not in found["worker"] and n not in found["item"]]
     knows_rest = found["item"] and (found["worker"] or nobody)
