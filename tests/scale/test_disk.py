@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.core.draw import name_hashes
+from misc_cli.core.engines import disk
 from misc_cli.core.engines.parts import split
 from misc_cli.core.types import Answers, Iteration
 from misc_cli.io import pieces as cutting
@@ -219,6 +221,23 @@ def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
     chunks = list(merged(parts, chunk_rows=300))
     assert len(chunks) > 5
     assert [name for chunk in chunks for name in chunk["item"].to_pylist()] == sorted(names)
+
+
+def test_a_part_that_somebody_removed_is_no_part_without_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spill = disk._spill
+
+    def spoilt(batches: Any, folder: Path, n_parts: int) -> Any:
+        numbers = spill(batches, folder, n_parts)
+        (folder / "00001.pieces").unlink()
+        return numbers
+
+    monkeypatch.setattr(disk, "_spill", spoilt)
+    write_csv(crowd(), Path("local.csv"))
+    assert aggregate("local.csv", "--aggregator", "mv", "--engine", "disk", "--spill", ".") == 2
+    assert "00001.pieces" in capsys.readouterr().err
+    assert not Path("labels.csv").exists()
 
 
 def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:

@@ -110,9 +110,8 @@ def build(
     name: str,
 ) -> tuple[PartsEngine, Counts]:
     """Parts on disk from a stream of answers that have a worker, an item and a label each."""
-    _spill(batches, folder, n_parts)
     stored, counts = [], Counts()
-    for number in range(n_parts):
+    for number in _spill(batches, folder, n_parts):
         encoded = encode_part(_read_pieces(_pieces(folder, number)), duplicates, name)
         if encoded is not None:
             counts += encoded.counts
@@ -125,8 +124,8 @@ def build(
     return PartsEngine([part.opened(vocabulary, gold) for part in stored], vocabulary), counts
 
 
-def _spill(batches: Iterable[Answers], folder: Path, n_parts: int) -> None:
-    """One file of pieces per part."""
+def _spill(batches: Iterable[Answers], folder: Path, n_parts: int) -> list[int]:
+    """One file of pieces per part that has some; their numbers."""
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in batches:
@@ -138,6 +137,7 @@ def _spill(batches: Iterable[Answers], folder: Path, n_parts: int) -> None:
                     writer = pa.ipc.new_stream(sink, piece.schema)
                     writers[number] = stack.enter_context(writer)
                 writers[number].write_table(piece)
+    return sorted(writers)
 
 
 def _pieces(folder: Path, number: int) -> Path:
@@ -146,8 +146,6 @@ def _pieces(folder: Path, number: int) -> Path:
 
 def _read_pieces(path: Path) -> Any:
     """The pieces as one table; the file is no longer needed and goes."""
-    if not path.exists():
-        return joined([])
     with pa.OSFile(str(path), "rb") as file:
         reader = pa.ipc.open_stream(file)
         table = joined([pa.Table.from_batches([batch]) for batch in reader])
