@@ -140,7 +140,9 @@ def automatic(
     if work.n_folds == 0:
         return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
     scores = work.scores(pure)
-    kept, shares, reasons = weighed(scores, work.null, work.workers, work.n_folds, work.one_label)
+    kept, shares, reasons = weighed(
+        scores, work.null, work.workers, work.n_folds, work.one_label, work.blind
+    )
     by_votes = not reasons["null"]["beaten"] and len(pure) > 1
     calibration = None
     if by_votes:

@@ -33,7 +33,7 @@ from misc_cli.select.calibrate import (
     pool,
     surface_of_many,
 )
-from misc_cli.select.choose import null_score_of, one_label_share
+from misc_cli.select.choose import crowd_score_of, null_score_of, one_label_share
 from misc_cli.select.leaderboard import Score
 from misc_cli.select.together import looked_at, together
 from misc_cli.select.trial import SHRINKAGE, Candidate, Method, tempered_scores
@@ -125,6 +125,8 @@ class Judging:
             nulls.append((said, self.forecasts[0][-1].hidden))
         self.one_label = one_label_share(_all_said(*nulls[0])) if nulls else 0.0
         self.null = np.concatenate([np.zeros(0), *(null_score_of(*fold) for fold in nulls)])
+        crowd = np.concatenate([np.zeros(0), *(crowd_score_of(*fold) for fold in nulls)])
+        self.blind = max(float(self.null.mean()), float(crowd.mean())) if nulls else 0.0
         none: Codes = np.zeros(0, dtype=np.int32)
         self.workers: Codes = np.concatenate([none, *(hidden.workers for _, hidden in nulls)])
         self.n_folds = len(nulls)

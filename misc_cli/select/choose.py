@@ -25,7 +25,8 @@ SIGNIFICANT = 3.0
 FULL_SHARE = 0.97
 NO_SHARE = 0.93
 # Where more of the answers than this are by workers who only ever say one label, hidden answers say
-# nothing of items. Of 19 public crowds 12 % at most are; of labelling functions all, or most.
+# nothing of items; half as many will do where no lead is above luck either. Of 19 public crowds at
+# most 12 % are; of labelling functions all, or most.
 ONE_LABEL_SHARE = 0.5
 # −log of the chance, a thousandth, that who answers as the crowd does says one label only.
 ODD = 7.0
@@ -79,11 +80,29 @@ def one_label_share(counts: npt.NDArray[Any]) -> float:
     return float(answers[alone].sum() / max(crowd.sum(), 1))
 
 
+def crowd_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """Log score of each hidden answer by the label shares of all workers together, (n_hidden,)."""
+    shares: Floats = counts.sum(axis=0) / counts.sum()
+    return log_score(np.broadcast_to(shares, (len(hidden), len(shares))), hidden)
+
+
 def null_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
     """The same, given how often each worker said each class, (n_workers, n_classes)."""
     said = counts[hidden.workers].astype(np.float64)
     said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
     return log_score(said / said.sum(axis=1, keepdims=True), hidden)
+
+
+def unheard(mean_lead: float, errors: float, one_label: float) -> bool:
+    """Whether hidden answers say nothing of items, so that the votes decide.
+
+    Given the best mean lead over what forecasts best without the item (a worker's label shares, or
+    the crowd's), that over the null in standard errors, and the share of answers by workers who
+    only ever say one label. A lead that may be luck is not enough: where few workers
+    give most of the answers it never is above that, and methods still serve better than votes.
+    """
+    lucky = errors < SIGNIFICANT and one_label > ONE_LABEL_SHARE / 2.0
+    return mean_lead <= 0.0 or one_label > ONE_LABEL_SHARE or lucky
 
 
 def weights(leads: Sequence[float]) -> list[float]:

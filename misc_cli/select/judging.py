@@ -32,7 +32,7 @@ from misc_cli.select.calibrate import (
     vote_totals,
     voted,
 )
-from misc_cli.select.choose import null_score, one_label_share, said_by_workers
+from misc_cli.select.choose import crowd_score_of, null_score, one_label_share, said_by_workers
 from misc_cli.select.leaderboard import Score, joined
 from misc_cli.select.processes import NO_DEADLINE, Deadline, run_all
 from misc_cli.select.together import looked_at, together
@@ -51,6 +51,7 @@ class Judging:
     """The answers, their folds, the clock and the observer that all stages share.
 
     null      (n_hidden,) log scores of the null forecaster, fold by fold
+    blind     the mean log score of the null or of the crowd's label shares, whichever is better
     workers   (n_hidden,) who gave the hidden answers
     deadline  when trials on folds must end; `last`, when fits on all answers must
     one_label the share of answers by workers who only ever say one label
@@ -90,6 +91,8 @@ class Judging:
         self.big = labels.votes.n_votes >= WORTH_A_PROCESS
         if self.folds:
             self.null = np.concatenate([null_score(*fold) for fold in self.folds])
+            crowd = [crowd_score_of(said_by_workers(kept), hidden) for kept, hidden in self.folds]
+            self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
             self.workers: Codes = np.concatenate([hidden.workers for _, hidden in self.folds])
 
     def score(

@@ -119,9 +119,9 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     return resolved
 
 
-def unheard(one_label: float) -> str:
+def why_votes(one_label: float) -> str:
     """Why hidden answers say nothing of items, given the share of one-label workers' answers."""
-    if one_label > ONE_LABEL_SHARE:
+    if one_label > ONE_LABEL_SHARE / 2.0:
         return (
             f"{100 * one_label:.0f} % of the answers are by workers who only ever say one label, "
             "so what they say does not tell items apart"
@@ -152,7 +152,7 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
     if reasons["fallback"]:
-        cause = unheard(reasons["null"]["one_label_share"])
+        cause = why_votes(reasons["null"]["one_label_share"])
         pure = f"{cause}: the votes decide, and {reasons['fallback']} where they are tied"
     elif len(kept) == 1:
         pure = f"{kept[0]} forecasts hidden answers best"

@@ -165,11 +165,10 @@ def _chosen_pure(work: Judging, scores: Sequence[Score], incumbent: Mapping[str,
 
     A slow one that was given up before the last fold is clearly behind.
     """
-    n_folds = len(work.folds)
-    found = _Pure(scores, *weighed(scores, work.null, work.workers, n_folds, work.one_label))
+    found = _Pure(scores, *_weighed(work, scores))
     if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
         return found
-    whole = [score for score in scores if score.n_folds == n_folds]
+    whole = [score for score in scores if score.n_folds == len(work.folds)]
     rival = np.average([score.best for score in found.kept], axis=0, weights=found.shares)
     stays = staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
     if stays is not None:
@@ -178,6 +177,13 @@ def _chosen_pure(work: Judging, scores: Sequence[Score], incumbent: Mapping[str,
         weight = dict(zip(names, stays.shares, strict=True))
         found.reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
     return found
+
+
+def _weighed(
+    work: Judging, scores: Sequence[Score]
+) -> tuple[list[Score], list[float], dict[str, Any]]:
+    n_folds = len(work.folds)
+    return weighed(scores, work.null, work.workers, n_folds, work.one_label, work.blind)
 
 
 def _of_voters(work: Judging, base: Score, completion: Completed, calibrate: bool) -> _Result:
@@ -229,7 +235,6 @@ def _fitted_in_time(work: Judging, choice: _Pure) -> list[Trial]:
         scores = [score for score in scores if score.candidate.name not in late]
         choice.kept, choice.shares = [], []
         if any(score.n_folds == len(work.folds) for score in scores):
-            weighed_anew = weighed(scores, work.null, work.workers, len(work.folds), work.one_label)
-            choice.kept, choice.shares, again = weighed_anew
+            choice.kept, choice.shares, again = _weighed(work, scores)
             choice.reasons.update({key: again[key] for key in ("null", "pure")})
     return []

@@ -10,8 +10,8 @@ import numpy as np
 
 from misc_cli.core.types import Codes, Floats
 from misc_cli.errors import MiscWarning
-from misc_cli.select.choose import ONE_LABEL_SHARE, SIGNIFICANT, lead, weights
-from misc_cli.select.leaderboard import Score, pure_table, unheard, why
+from misc_cli.select.choose import SIGNIFICANT, lead, unheard, weights
+from misc_cli.select.leaderboard import Score, pure_table, why, why_votes
 from misc_cli.select.trial import Candidate, Method
 
 
@@ -21,17 +21,20 @@ def weighed(
     workers: Codes,
     n_folds: int,
     one_label: float,
+    blind: float,
 ) -> tuple[list[Score], list[float], dict[str, Any]]:
     """The pure methods that count, their weights, and the reasons so far.
 
-    If the null is unbeaten, the best has all the weight. `null`, `workers` and `one_label`
-    as in `Judging`.
+    If the null is unbeaten, the best has all the weight. `null`, `workers`, `one_label` and
+    `blind` as in `Judging`.
     """
     whole = [score for score in scores if score.n_folds == n_folds]
     leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
     ahead = lead(best.best, null, workers)
-    beaten = ahead >= SIGNIFICANT and one_label <= ONE_LABEL_SHARE
+    beaten = not unheard(float(best.best.mean()) - blind, ahead, one_label)
+    if beaten and ahead < SIGNIFICANT:
+        warn_of_luck(ahead)
     found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
     chosen = {score.candidate.name: weight for score, weight in found}
     kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
@@ -71,10 +74,20 @@ def warn_of_time(left_out: Sequence[str]) -> None:
         warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
 
 
+def warn_of_luck(ahead: float) -> None:
+    warnings.warn(
+        "what methods know of items beyond each worker's own label shares may be luck "
+        f"({ahead:.1f} standard errors; {SIGNIFICANT:.0f} would not be): few workers give most of "
+        "the answers, or they hardly look at the items",
+        MiscWarning,
+        stacklevel=4,
+    )
+
+
 def warn_of_the_null(fallback: Method, one_label: float) -> None:
     """Say why the votes decide; `one_label` is the share of workers who only ever say one label."""
     warnings.warn(
-        f"{unheard(one_label)}: the votes decide, and {fallback.name} where they are tied; "
+        f"{why_votes(one_label)}: the votes decide, and {fallback.name} where they are tied; "
         "if workers abstain on purpose, as labelling functions do, try --missing informative",
         MiscWarning,
         stacklevel=4,

@@ -7,7 +7,7 @@ import pytest
 
 from misc_cli.core.holdout import answers_of, fold_plan, folds
 from misc_cli.core.votes import SparseVotes
-from misc_cli.select.choose import lead, null_score, one_label_share, weights
+from misc_cli.select.choose import lead, null_score, one_label_share, unheard, weights
 from tests.select.crowds import simulated
 
 
@@ -70,3 +70,20 @@ def test_one_label_workers_are_those_whom_chance_does_not_explain() -> None:
     assert one_label_share(said) == pytest.approx(70 / 130)
     rare = np.array([[200, 0], [190, 10], [195, 5]])  # nearly all items are of the first class
     assert one_label_share(rare) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mean_lead", "errors", "one_label", "votes_decide"),
+    [
+        (0.14, 3.4, 0.0, False),  # a crowd
+        (0.71, 2.7, 0.0, False),  # one whose largest worker gives half of the answers
+        (0.14, 4.0, 0.4, False),  # one with many who never look
+        (-0.01, -4.0, 0.0, True),  # answers at random
+        (0.02, 1.9, 0.4, True),  # labelling functions, some of which say every label
+        (0.002, 4.6, 1.0, True),  # labelling functions
+    ],
+)
+def test_votes_decide_where_hidden_answers_say_nothing_of_items(
+    mean_lead: float, errors: float, one_label: float, votes_decide: bool
+) -> None:
+    assert unheard(mean_lead, errors, one_label) == votes_decide
