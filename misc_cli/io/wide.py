@@ -7,6 +7,7 @@ or a letter, addresses) and the columns share their values; else --wide or --wor
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -39,6 +40,7 @@ from misc_cli.io.vocabulary import (
 )
 
 _NAMED = re.compile(rf"(?P<word>{WORKER_WORDS}){BETWEEN}+(?P<name>[^\W\d]\w*)", re.IGNORECASE)
+_QUESTION = re.compile(r"(?P<who>.+?)[\s_.:]+(?P<what>[A-Za-z]+)")  # alice_mood
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.[a-z]+", re.IGNORECASE)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{3,}")
 # Language models that answer as workers do, with whoever serves them before the name.
@@ -115,8 +117,24 @@ def _by_address(names: Sequence[str]) -> Columns:
 
 
 def _by_model(names: Sequence[str]) -> Columns:
-    found = {name.strip(): name for name in names if MODEL.fullmatch(name.strip())}
-    return {LABEL: found} if len(found) >= 2 else {}
+    return _by_question([name for name in names if MODEL.fullmatch(name.strip())])
+
+
+def _by_question(names: Sequence[str]) -> Columns:
+    """Columns of these people: alice and bob, or alice_mood, alice_spam, bob_mood, bob_spam.
+
+    The last word is a question where each of several people has it, or one person several.
+    """
+    parts = {name: _QUESTION.fullmatch(name.strip()) for name in names}
+    who = Counter(part["who"] for part in parts.values() if part)
+    what = Counter(part["what"] for part in parts.values() if part)
+    if not who or (max(who.values()) == 1 and max(what.values()) < len(names)):
+        return {LABEL: {name.strip(): name for name in names}} if len(names) >= 2 else {}
+    found: Columns = {}
+    for name, part in parts.items():
+        if part is not None:
+            found.setdefault(part["what"], {})[part["who"]] = name
+    return {question: columns for question, columns in found.items() if len(columns) >= 2}
 
 
 def _by_name(names: Sequence[str]) -> Columns:
@@ -130,8 +148,7 @@ def _by_name(names: Sequence[str]) -> Columns:
 
 
 def _by_given_name(names: Sequence[str]) -> Columns:
-    found = {name.strip(): name for name in given_names(names)}
-    return {LABEL: found} if len(found) >= 2 else {}
+    return _by_question(given_names(names))
 
 
 def asked_for(document: Document, options: ReadOptions) -> Columns:
