@@ -22,9 +22,14 @@ _BAD_STATUSES = (
 _BAD_FLAGS = (
     *("rejected", "cancelled", "canceled", "wascancelled", "skipped", "tainted", "deleted"),
     *("isdeleted", "discarded", "isspam", "ignored", "isskipped", "isrejected", "iscancelled"),
-    *("istraining", "ispractice", "isdraft", "superseded"),
+    *("istraining", "ispractice", "isdraft", "superseded", "exclude", "excluded", "isexcluded"),
+    *("isinvalid", "invalid"),
 )
-_GOOD_FLAGS = ("isvalid", "valid", "islatest", "latest", "iscurrent")
+_GOOD_FLAGS = (
+    *("isvalid", "valid", "islatest", "latest", "iscurrent", "approved", "isapproved"),
+    *("accepted", "isaccepted"),
+)
+_YES, _NO = ("true", "1", "yes", "t", "y", "1.0"), ("false", "0", "no", "f", "n", "0.0")
 _BAD_TIMES = ("deletedat", "rejectedat", "cancelledat", "canceledat", "skippedat", "discardedat")
 # What kind of row it is: such words count only where other rows have other ones.
 _KINDS = ("phase", "stage", "type", "kind", "labeltype", "annotationtype", "block", "part", "mode")
@@ -57,9 +62,9 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[An
             continue
         plain, said = normalise(name), name.strip().lower()
         if plain in _BAD_FLAGS:
-            aside[said] = _is(name, "true", "1", "yes", "t", "y", "1.0")
+            aside[said] = _is(name, *_YES)
         elif plain in _GOOD_FLAGS:
-            aside[f"not {said}"] = _is(name, "false", "0", "no", "f", "n", "0.0")
+            aside[f"not {said}"] = _is_not(name)
         elif plain in _BAD_TIMES:
             aside[said] = _is_filled(name)
         elif is_standing(name):
@@ -67,6 +72,17 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[An
         elif plain in _KINDS:
             aside.update({kind: _is_kind(name, kind) for kind in _BAD_KINDS})
     return aside
+
+
+def _is_not(name: str) -> Callable[[Any], Any]:
+    """Cells that say no, if others say yes: where none does, nobody has looked yet."""
+
+    def condition(column: Any) -> Any:
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column(name).dictionary))
+        is_used = pc.any(pc.is_in(words, pa.array(_YES))).as_py()
+        return is_one_of(column(name), *_NO) if is_used else None
+
+    return condition
 
 
 def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:

@@ -32,6 +32,8 @@ def with_late(column: str, good: str, bad: str) -> tuple[str, list[tuple[Any, ..
         ("deleted_at", "", "2026-11-16T10:00:00", "deleted_at"),
         ("is_valid", "1", "0", "not is_valid"),
         ("is_latest", "True", "False", "not is_latest"),
+        ("approved", "yes", "no", "not approved"),
+        ("exclude", "0", "1", "exclude"),
     ],
 )
 def test_rows_that_do_not_count_are_set_aside_wherever_they_stand(
@@ -53,6 +55,11 @@ def test_what_was_asked_is_no_status(tmp_path: Path, column: str) -> None:
 def test_a_kind_that_all_rows_share_takes_none_out(tmp_path: Path) -> None:
     rows = [(*answer, "prediction") for answer in ANSWERS]
     assert triplets(written(tmp_path, "model,item,label,type", rows)) == RIGHT
+
+
+def test_answers_that_nobody_has_approved_yet_count(tmp_path: Path) -> None:
+    rows = [(*answer, "no") for answer in ANSWERS]
+    assert triplets(written(tmp_path, "worker,item,label,approved", rows)) == RIGHT
 
 
 def test_a_status_is_no_second_question(tmp_path: Path) -> None:
