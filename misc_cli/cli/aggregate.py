@@ -71,7 +71,8 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
 @_output(
     "--workers",
     metavar="FILE",
-    help="Per worker: answers, accuracy, agreement, information, confusion matrix.",
+    help="Per worker: answers, accuracy with its interval, a verdict and its reason, whom it errs "
+    "together with, confusion matrix.",
 )
 @_output(
     "--report",
@@ -147,8 +148,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Turn answers into one label per item.
 
     Answers are rows of worker, item and label; the result is item,label,confidence, sorted by
-    item. Files may be CSV, TSV or what crowd platforms
-    export, plain or compressed; several count as one; "-" is stdin.
+    item. Files may be CSV, TSV or what crowd platforms export, plain or compressed; several count
+    as one; "-" is stdin.
     """
     if parameters["engine"] != "local":
         scaled.run(answers, parameters)
