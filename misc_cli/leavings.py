@@ -5,7 +5,7 @@ and strikes it out when it is gone. A signal may come in any `finally` before it
 so the last act of a process, when no signal can end it any more, is to clear the register.
 
 A temporary folder is locked by whoever made it. The system frees the lock when its holder ends,
-however it ends, so the next run can tell what a killed one left, and removes it.
+however it ends, so the next run on this machine can tell what a killed one left, and removes it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def clear_all() -> None:
 @contextmanager
 def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """A folder of our own below `parent` (the system's temporary one if None), gone afterwards."""
+    prefix = f"{prefix}{os.uname().nodename}-"  # locks may not reach from one machine to another
     with signals.held():
         _sweep(prefix, parent)
         path, lock = _made(prefix, parent)
@@ -61,11 +62,12 @@ def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
 def _made(prefix: str, parent: str | None) -> tuple[Path, int | None]:
     while True:
         path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        lock = _locked(path)
-        if path.exists():  # else another run swept it away before it was locked
-            return path, lock
-        if lock is not None:
-            os.close(lock)
+        with suppress(BlockingIOError):  # another run sweeps it away before it is locked
+            lock = _locked(path)
+            if path.exists():
+                return path, lock
+            if lock is not None:
+                os.close(lock)
 
 
 def _remove(path: Path, lock: int | None) -> None:
@@ -76,16 +78,18 @@ def _remove(path: Path, lock: int | None) -> None:
 
 
 def _locked(path: Path) -> int | None:
-    """The folder, open and locked; None if somebody else has it, or where there are no locks."""
+    """The folder, open and locked; None where there are no locks."""
     import fcntl
 
     handle = None
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         if handle is not None:
             os.close(handle)
+        if isinstance(error, BlockingIOError):
+            raise
         return None
     return handle
 
@@ -95,9 +99,10 @@ def _sweep(prefix: str, parent: str | None) -> None:
     with suppress(OSError), os.scandir(parent or tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
-                lock = _locked(Path(entry.path))
-                if lock is not None:
-                    _remove(Path(entry.path), lock)
+                with suppress(BlockingIOError):  # its run is at work
+                    lock = _locked(Path(entry.path))
+                    if lock is not None:
+                        _remove(Path(entry.path), lock)
 
 
 def _forget() -> None:

@@ -43,6 +43,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.cli.summary import summary
     from misc_cli.io.carried import carried_gold
     from misc_cli.io.known import read_known
+    from misc_cli.io.local import refuse_changed, stamps
     from misc_cli.io.pieces import pieces_of
     from misc_cli.run.request import Stopwatch
     from misc_cli.run.settings import build
@@ -67,6 +68,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
         pieces = pieces_of(answers, reading)
         if not pieces:
             raise InputError(f"{answers[0]}: no rows; give files with answers in them")
+        read = stamps(piece.path for piece in pieces)
         known = {name: read_known(file, reading) for name, file in files.items()}
         if carried:
             known["gold"] = carried_gold(pieces)
@@ -82,10 +84,12 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
             with watch.stage("read"):
                 opening = _engine(engine_name, pieces, parameters, common, console)
                 engine = stack.enter_context(opening)
+            refuse_changed(read)
             target.check(engine)
             outcome, holder = job.run(
                 engine, settings, methods, console.on_iteration, watch, job.Given(**labels)
             )
+            refuse_changed(read)  # what a cluster's worker lost was read once more
             console.settle()
             outcome.figures["warnings"] = len(console.warnings)
             changes = None

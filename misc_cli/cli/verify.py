@@ -13,6 +13,7 @@ EXAMPLES = """
 misc verify labels.run.json
 misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && cp labels.csv loaded/
 misc verify labels.run.json --json
+misc verify labels/
 """
 
 
@@ -22,6 +23,7 @@ misc verify labels.run.json --json
 def command(run_files: tuple[str, ...], as_json: bool) -> None:
     """Check that the files of a run are the ones that its run.json describes.
 
+    Of labels in a folder (-o labels/), name the folder.
     Exits with 0 if every file is there and has the SHA-256 that run.json says, else with 4: a
     machine that stopped between two renames, or a hand that changed a file.
     """

@@ -19,7 +19,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,6 +27,8 @@ import pyarrow as pa
 
 from misc_cli.core.memory import available_bytes
 from misc_cli.errors import InputError
+
+Stamp = tuple[int, int, int, int]
 
 PIECE = 1 << 20
 STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
@@ -100,19 +102,43 @@ def _read(name: str, file: io.FileIO, limit: int) -> bytes | mmap.mmap:
     with memoryview(memory) as view:
         while at < size and (n_read := file.readinto(view[at : at + (PIECE << 3)])):
             at += n_read
-    if at < size or file.read(1) or _stamp(file) != (before.st_size, before.st_mtime_ns):
-        raise InputError(f"{name}: the file changed while it was read; wait until it is written")
+    if at < size or file.read(1) or _stamp(file.fileno()) != _stamp_of(before):
+        raise _changed(name)
     return memory
 
 
-def _stamp(file: io.FileIO) -> tuple[int, int]:
-    """Size and time of the last change, when the clock has moved on from it."""
-    now = os.fstat(file.fileno())
+def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    """How files on this machine are now; for `refuse_changed` when they have been read."""
+    return {path: _stamp(path) for path in paths if os.path.isfile(path)}
+
+
+def refuse_changed(before: Mapping[str, Stamp]) -> None:
+    for path, stamp in before.items():
+        try:
+            now = _stamp(path)
+        except OSError:
+            raise _changed(path) from None
+        if now != stamp:
+            raise _changed(path)
+
+
+def _changed(name: str) -> InputError:
+    return InputError(f"{name}: the file changed while it was read; wait until it is written")
+
+
+def _stamp(file: str | int) -> Stamp:
+    """What tells a file from itself after a change, when the clock has moved on from the last."""
+    now = os.stat(file)
     young = STALE_SECONDS - (time.time() - now.st_mtime)
     if 0 < young <= STALE_SECONDS:
         time.sleep(young)
-        now = os.fstat(file.fileno())
-    return now.st_size, now.st_mtime_ns
+        now = os.stat(file)
+    return _stamp_of(now)
+
+
+def _stamp_of(found: os.stat_result) -> Stamp:
+    """Which file, its size, and the time of its last change."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def limited(name: str, stream: Any, limit: int) -> bytes:

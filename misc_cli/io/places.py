@@ -87,6 +87,11 @@ def check_new_folder(path: Path) -> None:
     """The same for a folder that is to be: it stays locked, and is not there or empty."""
     folder = real(path)
     _refuse_taken(folder, path)
+    if os.path.ismount(folder):
+        raise ConfigError(
+            f"{path}: something is mounted here, so it cannot appear at once; name a folder in it, "
+            f"{path}/labels/"
+        )
     locks.hold(folder, path)
     _refuse_taken(folder, path)  # by the run that had the lock before us
 

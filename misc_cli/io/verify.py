@@ -23,7 +23,12 @@ class Member:
 
 
 def verify(run_file: Path) -> list[Member]:
-    """Every file of the set and run.json itself, which comes first."""
+    """Every file of the set and run.json itself, which comes first.
+
+    A folder of labels is one that has its run.json in it.
+    """
+    if (run_file / "run.json").is_file():
+        run_file = run_file / "run.json"
     try:
         manifest = json.loads(run_file.read_bytes())
         listed = [(str(one["name"]), str(one["file"]), one["sha256"]) for one in manifest["files"]]

@@ -104,7 +104,7 @@ def test_a_folder_of_labels_appears_with_the_table_of_workers_or_not_at_all(kept
         if moment == "os:replace":
             assert here() == ({"parts"} if kept else set())
     assert here() == {"parts", "w.csv"}
-    assert {member.state for member in verify(Path("parts/run.json"))} == {WHOLE}
+    assert {member.state for member in verify(Path("parts"))} == {WHOLE}
     mode = Path("parts").stat().st_mode & 0o777
     assert mode == 0o777 & ~_umask()
 
@@ -214,3 +214,29 @@ def test_a_current_folder_that_is_gone_is_said() -> None:
 def test_the_root_is_no_folder_for_labels() -> None:
     code, said = ran([*FOLDER[:-3], "-o", "/"], "")
     assert (code, said) == (2, "misc: error: /: this is there and not empty; name a new folder\n")
+
+
+def test_something_mounted_is_no_place_for_a_folder() -> None:
+    """As a container has it: the rename would fail, after all the work."""
+    Path("parts").mkdir()
+    code, said = ran(FOLDER, "os.path.ismount = lambda path: True")
+    assert code == 2
+    assert "parts: something is mounted here" in said
+    assert here() == {"parts"}
+
+
+@pytest.mark.parametrize("change", ["grown", "replaced"])
+def test_a_file_that_changes_while_an_engine_reads_it_is_refused(change: str) -> None:
+    after = {
+        "grown": "open('answers.csv', 'a').write('w1,late,a\\n')",
+        "replaced": "open('new', 'w').close(); os.rename('new', 'answers.csv')",
+    }
+    before = "import misc_cli.core.engines.disk as disk; genuine = disk._spill\n"
+    before += f"def spill(*given):\n    found = genuine(*given); {after[change]}; return found\n"
+    before += "disk._spill = spill"
+    code, said = ran(FOLDER, before)
+    assert (code, said) == (
+        2,
+        "misc: error: answers.csv: the file changed while it was read; wait until it is written\n",
+    )
+    assert here() == set()
