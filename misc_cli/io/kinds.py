@@ -67,11 +67,14 @@ def kind_of(column: Any) -> Kind:
     return kind_of_values([value for value in values if value], len(column))
 
 
+_VERDICT = re.compile(r"\[\[[\w ]+\]\]")  # [[A]], as language models that judge are told to write
+
+
 def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     """`values` are distinct; `n_answers` is how many there are with repeats."""
     if not values:
         return Kind(CHOICE)
-    structured = [value for value in values if value[:1] in ("[", "{")]
+    structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
     if len(structured) > MOST * len(values) or (structured and len(structured) > len(values) / 4):
         kind = _structured(structured)
         if kind is not None:

@@ -231,3 +231,8 @@ def test_the_encoding_that_is_named_reads_the_file(
     with pytest.raises(InputError, match=f"not UTF-8 .*--encoding {said}"):
         triplets(path)
     assert len(triplets(path, encoding=encoding)) == len(ANSWERS)
+
+
+def test_verdicts_in_double_brackets_are_classes(tmp_path: Path) -> None:
+    rows = [(w, i, f"[[{'A' if label == 'cat' else 'B'}]]") for w, i, label in ANSWERS]
+    assert triplets(written(tmp_path, "judge,id,verdict", rows)) == sorted(rows)

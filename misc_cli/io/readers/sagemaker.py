@@ -71,8 +71,9 @@ def read(document: Document, options: ReadOptions) -> Reading:
             if not fields:
                 found.aside("empty", row)
             for question, kind, label in fields:
-                columns = {"worker": "workerId", "item": "datasetObjectId", "label": question}
-                found.answer(question, who, _item(document, record), label, row, kind, columns)
+                key, item = _item(document, record)
+                columns = {"worker": "workerId", "item": key, "label": question}
+                found.answer(question, who, item, label, row, kind, columns)
     return with_inferred_kinds(found.reading())
 
 
@@ -92,20 +93,26 @@ def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any
             yield one.get("workerId"), one.get("answerContent")
 
 
-def _item(document: Document, record: Record) -> str:
-    """A worker-response file is about one object; the folder it is in bears its number."""
+def _item(document: Document, record: Record) -> tuple[str, str]:
+    """What names the item, and its name.
+
+    A worker-response file is about one object; the folder it is in bears its number.
+    """
     for key in ("datasetObjectId", "humanLoopName", "source-ref", "source"):
         if record.get(key) is not None:
-            return text(record[key])
+            return key, text(record[key])
     path = PurePath(document.name)
-    return path.parent.name if path.parent.name.isdigit() else path.stem
+    if path.parent.name.isdigit():
+        return "the folder's number", path.parent.name
+    return "the file's name", path.stem
 
 
 READER = Reader(
     name="sagemaker",
     title="SageMaker Ground Truth, workers' answers",
-    explain="worker is workerId, item datasetObjectId, a question a field of the worker's page; an "
-    "output manifest without annotationsFromAllWorkers is refused, since it names no workers",
+    explain="worker is workerId, item datasetObjectId (or the source, or the folder's number), a "
+    "question a field of the worker's page; an output manifest without "
+    "annotationsFromAllWorkers is refused, since it names no workers",
     detect=detect,
     read=read,
     page="https://docs.aws.amazon.com/sagemaker/latest/dg/"
