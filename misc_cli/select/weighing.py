@@ -77,7 +77,7 @@ def warn_of_time(left_out: Sequence[str]) -> None:
 def warn_of_luck(ahead: float) -> None:
     warnings.warn(
         "what methods know of items beyond each worker's own label shares may be luck "
-        f"({ahead:.1f} standard errors; {SIGNIFICANT:.0f} would not be): few workers give most of "
+        f"({ahead:.2f} standard errors; {SIGNIFICANT:.0f} would not be): few workers give most of "
         "the answers, or they hardly look at the items",
         MiscWarning,
         stacklevel=4,
