@@ -123,24 +123,19 @@ def _look_at(outcome: Outcome) -> str:
     return ", ".join(names) + more
 
 
-# In the words of a reader; `core.solver` says when each is the case.
-_STOPS = {"limit": "its limit came first", "fixed": "its number of iterations was set"}
-
-
 def _ending(outcome: Outcome) -> str:
-    """Whether the run converged, and if not, which loops did not and why."""
+    """Whether the run converged; if not, which loops met their limit or ran as often as was set."""
     aggregation = outcome.aggregation
     if not aggregation.stopped:
         return "nothing to iterate"
     after = f"after {_count(aggregation.iterations, 'iteration')}"
     if aggregation.converged:
         return f"converged {after}"
-    open_ends = [
-        f"{stage}: {_STOPS[reason]}"
-        for stage, reason in aggregation.stopped.items()
-        if reason in _STOPS
-    ]
-    return f"NOT converged {after} ({'; '.join(open_ends)})"
+    met = [stage for stage, reason in aggregation.stopped.items() if reason == "limit"]
+    if met:
+        return f"NOT converged {after} ({', '.join(met)}: its limit came first)"
+    asked = [stage for stage, reason in aggregation.stopped.items() if reason == "fixed"]
+    return f"ended {after} ({', '.join(asked)}: as often as was set)"
 
 
 def _count(number: float, noun: str) -> str:

@@ -15,6 +15,7 @@ from misc_cli.__main__ import run
 from misc_cli.core.solver import FIXED, Step, iterate, joined_stops
 from misc_cli.core.types import ignore_iteration
 from misc_cli.errors import ConvergenceWarning
+from tests.conftest import REPO
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +99,27 @@ def test_a_gate_trips_when_the_outer_loop_did_not_converge(
     said = capfd.readouterr().err
     assert "NOT converged" in said
     assert "pass: its limit came first" in said
+
+
+def test_as_many_passes_as_were_chosen_are_no_failure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Hidden answers choose among results after so many passes: no tolerance ends them."""
+    method = ["--completer", "tucker", "--aggregator", "mv", "--ranks", "2,3,3", "--passes", "1,2"]
+    labels = str(tmp_path / "labels.csv")
+    assert (
+        run(
+            [
+                "aggregate",
+                str(REPO / "sample_data" / "answers.csv"),
+                *method,
+                "--verbose",
+                "-o",
+                labels,
+            ]
+        )
+        == 0
+    )
+    said = capfd.readouterr().err
+    assert "(pass: as often as was set)" in said
+    assert "NOT converged" not in said
