@@ -15,8 +15,6 @@ import pyarrow.parquet as parquet
 
 from misc_cli.errors import InputError
 
-NPY_MAGIC = b"\x93NUMPY"
-
 
 def matrix_as_parquet(name: str, data: bytes) -> Any:
     """One row per answer: item, worker, label, in the matrix's own order."""

@@ -2,8 +2,9 @@
 
 1. Every pure method forecasts hidden answers: the quick ones all of them; a slow one stops as soon
    as it cannot come near the best of those. The mean of their posteriors, each weighted by its
-   share of the best lead over the null, is the pure result. If no lead is above the null's own
-   luck, hidden answers say nothing of items, and the vote shares count.
+   share of the best lead over the null, is the pure result. Without any lead, or where most answers
+   are by workers who only ever say one label, hidden answers say nothing of items (choose.unheard):
+   the votes decide.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
    by the labels it would write, against those of the pure result. If the best is significantly
    ahead, all candidates that cannot be told apart from it vote.

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Block, RowArrays
-from misc_cli.core.engines.sums import LARGEST, Summed
+from misc_cli.core.engines.sums import LARGEST, Counted
 from misc_cli.core.logdomain import clamp, normalise_scores
 from misc_cli.core.types import Floats
 
@@ -38,27 +38,19 @@ class Model:
 
 
 @dataclass
-class Sums(Summed):
+class Sums(Counted):
     """What a sweep adds up over the blocks.
 
-    counts       (n_workers * n_classes observed, n_classes true)
     class_sizes  (n_classes,): Σ_i T_ic
     """
 
-    counts: Floats
     class_sizes: Floats
     log_likelihood: float = 0.0
     change: float = field(default=0.0, metadata=LARGEST)
 
     @property
-    def by_worker(self) -> Floats:
-        """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
-        n_classes = self.counts.shape[1]
-        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
-
-    @property
     def with_silence(self) -> Floats:
-        """The same with one more column: Σ_i T_ic over the items i that w gave no answer to."""
+        """`by_worker` with one more column: Σ_i T_ic over the items i that w gave no answer to."""
         answered = self.by_worker
         silent = np.maximum(self.class_sizes - answered.sum(axis=2), 0.0)
         return np.concatenate([answered, silent[:, :, None]], axis=2)

@@ -26,7 +26,7 @@ from misc_cli.core.engines.protocol import (
     RowArrays,
     Sums,
 )
-from misc_cli.core.engines.sums import Summed
+from misc_cli.core.engines.sums import Counted, Summed
 from misc_cli.core.holdout import Triplets
 from misc_cli.core.types import Codes, Floats, Names
 from misc_cli.core.votes import totals_by_class
@@ -194,7 +194,7 @@ class Unaware(View):
 
 
 @dataclass
-class Revealed(Summed):
+class Revealed(Counted):
     """What a fit without the hidden answers says of them, in the order of no matter which block.
 
     counts      (n_workers * n_classes observed, n_classes true): expected, of the kept answers
@@ -203,16 +203,9 @@ class Revealed(Summed):
     posteriors  (n_hidden, n_classes) of their items
     """
 
-    counts: Floats
     keys: list[Hashes]
     columns: list[Codes]
     posteriors: list[Floats]
-
-    @property
-    def by_worker(self) -> Floats:
-        """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
-        n_classes = self.counts.shape[1]
-        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
 
     def sorted(self) -> tuple[Triplets, Floats]:
         """The hidden answers, and their items' posteriors: row n is that of answer n."""

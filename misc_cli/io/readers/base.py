@@ -32,7 +32,6 @@ RowNumbers = npt.NDArray[np.int64]
 # How sure a detector is that the file is its own.
 CERTAIN = 3  # marks that only this platform leaves
 LIKELY = 2  # its usual columns, which others might have too
-POSSIBLE = 1
 
 
 @dataclass(frozen=True)
