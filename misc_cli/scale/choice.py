@@ -26,7 +26,8 @@ from misc_cli.select.calibrate import Calibration
 from misc_cli.select.calibrating import calibration_of
 from misc_cli.select.judging import MANY_ANSWERS
 from misc_cli.select.leaderboard import parameters
-from misc_cli.select.trial import SHRINKAGE, Candidate, Method
+from misc_cli.select.together import SHRINKAGE
+from misc_cli.select.trial import Candidate, Method
 from misc_cli.select.unjudged import ONE_ANSWER_EACH
 from misc_cli.select.weighing import conclude, warn_of_the_null, weighed
 

@@ -12,7 +12,7 @@ from misc_cli.core.logdomain import clamp
 from misc_cli.core.solver import joined_stops
 from misc_cli.core.types import Aggregation, Floats, Labels
 from misc_cli.select.calibrate import Calibration, pool, vote_totals, voted
-from misc_cli.select.trial import SHRINKAGE
+from misc_cli.select.together import SHRINKAGE
 
 
 def mean_of(

@@ -26,11 +26,12 @@ from misc_cli.core.draw import SEEDS, Names, item_keys, mixed
 from misc_cli.core.logdomain import normalise_scores
 from misc_cli.core.types import Codes, Floats, Labels
 from misc_cli.core.votes import SparseVotes
-from misc_cli.select.trial import SHRINKAGE
 
 FAKES = 10
 # Items are drawn by their names until they have about so many answers: more prove nothing more.
 MOST_ANSWERS = 100_000
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's.
+SHRINKAGE = 2.0
 # By so many standard errors the crowd may differ from made-up ones and pass; by so many it fails.
 PASSED, FAILED = 1.0, 2.0
 

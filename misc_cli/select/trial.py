@@ -37,10 +37,9 @@ from misc_cli.loop.driver import aggregate_pass, check_memory, harden, start, tr
 from misc_cli.loop.settings import DEFAULT_LOOP, Loop
 from misc_cli.select.calibrate import TEMPERATURES, temper
 from misc_cli.select.processes import NO_DEADLINE, Deadline
+from misc_cli.select.together import SHRINKAGE
 
-# Pseudo-answers per class that pull a re-estimated confusion row towards the crowd's; fewer where
-# the counts are whole.
-SHRINKAGE = 2.0
+# Instead of SHRINKAGE where the counts are whole.
 HARD_SHRINKAGE = 1.0
 
 
