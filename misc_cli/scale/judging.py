@@ -35,8 +35,8 @@ from misc_cli.select.calibrate import (
 )
 from misc_cli.select.choose import crowd_score_of, null_score_of, one_label_share
 from misc_cli.select.leaderboard import Score
-from misc_cli.select.together import looked_at, together
-from misc_cli.select.trial import SHRINKAGE, Candidate, Method, tempered_scores
+from misc_cli.select.together import SHRINKAGE, looked_at, together
+from misc_cli.select.trial import Candidate, Method, tempered_scores
 
 
 @dataclass(frozen=True)
