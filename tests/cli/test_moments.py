@@ -52,8 +52,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ran(words: list[str], before: str) -> tuple[int, str]:
+    # -P: as for the command `misc`, the current folder is no place to import from
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("{before}", before), *words],
+        [sys.executable, "-P", "-c", PROGRAM.replace("{before}", before), *words],
         capture_output=True,
         text=True,
         check=False,
