@@ -63,6 +63,7 @@ cell = st.text(st.sampled_from("ab1 ,;|\t\n\"'é#\\"), max_size=5)
 name = cell.filter(lambda text: text.strip() != "")
 
 
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.MiscWarning")  # labels that are likely one
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(name, cell, name, cell), min_size=1, max_size=8),
