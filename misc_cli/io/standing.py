@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.io.document import Document
-from misc_cli.io.readers.base import is_one_of
+from misc_cli.io.readers.base import is_one_of, plain_words
 from misc_cli.io.vocabulary import normalise
 
 _BAD_STATUSES = (
@@ -56,30 +57,46 @@ def is_standing(name: str) -> bool:
 
 def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
     """Rows that a status or a flag takes out, by reason; what is `taken` says something else."""
-    aside: dict[str, Callable[[Any], Any]] = {}
+    found: dict[str, list[Callable[[Any], Any]]] = {}
     for name in document.names:
         if document.names.count(name) > 1 or name in taken:
             continue
-        plain, said = normalise(name), name.strip().lower()
-        if plain in _BAD_FLAGS:
-            aside[said] = _is(name, *_YES)
-        elif plain in _GOOD_FLAGS:
-            aside[f"not {said}"] = _is_not(name)
-        elif plain in _BAD_TIMES:
-            aside[said] = _is_filled(name)
-        elif is_standing(name):
-            aside.update({status: _is(name, status) for status in _BAD_STATUSES})
-        elif plain in _KINDS:
-            aside.update({kind: _is_kind(name, kind) for kind in _BAD_KINDS})
-    return aside
+        for reason, condition in _of_column(name).items():
+            found.setdefault(reason, []).append(condition)
+    return {reason: _any_of(conditions) for reason, conditions in found.items()}
+
+
+def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
+    """The rows that one column takes out, by reason."""
+    plain, said = normalise(name), name.strip().lower()
+    if plain in _BAD_FLAGS:
+        return {said: _is(name, *_YES)}
+    if plain in _GOOD_FLAGS:
+        return {f"not {said}": _is_not(name)}
+    if plain in _BAD_TIMES:
+        return {said: _is_filled(name)}
+    if is_standing(name):
+        return {status: _is(name, status) for status in _BAD_STATUSES}
+    if plain in _KINDS:
+        return {kind: _is_kind(name, kind) for kind in _BAD_KINDS}
+    return {}
+
+
+def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Rows that one of these takes out: several columns may give the same reason."""
+
+    def condition(column: Any) -> Any:
+        hits = [hit for one in conditions if (hit := one(column)) is not None]
+        return reduce(pc.or_kleene, hits) if hits else None
+
+    return condition
 
 
 def _is_not(name: str) -> Callable[[Any], Any]:
     """Cells that say no, if others say yes: where none does, nobody has looked yet."""
 
     def condition(column: Any) -> Any:
-        words = pc.utf8_lower(pc.utf8_trim_whitespace(column(name).dictionary))
-        is_used = pc.any(pc.is_in(words, pa.array(_YES))).as_py()
+        is_used = pc.any(pc.is_in(plain_words(column(name)), pa.array(_YES))).as_py()
         return is_one_of(column(name), *_NO) if is_used else None
 
     return condition
@@ -87,8 +104,7 @@ def _is_not(name: str) -> Callable[[Any], Any]:
 
 def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
     def condition(column: Any) -> Any:
-        words = pc.utf8_lower(pc.utf8_trim_whitespace(column(name).dictionary))
-        others = pc.invert(pc.is_in(words, pa.array(["", *_BAD_KINDS])))
+        others = pc.invert(pc.is_in(plain_words(column(name)), pa.array(["", *_BAD_KINDS])))
         return is_one_of(column(name), kind) if pc.any(others).as_py() else None
 
     return condition
@@ -102,8 +118,7 @@ def nobodys(document: Document, worker: str) -> dict[str, Callable[[Any], Any]]:
 
     def condition(column: Any) -> Any:
         names = column(worker)
-        words = pc.utf8_lower(pc.utf8_trim_whitespace(names.dictionary))
-        hits = pc.is_in(words, pa.array(_NOBODY))
+        hits = pc.is_in(plain_words(names), pa.array(_NOBODY))
         is_some = pc.any(hits).as_py() and not pc.all(hits).as_py()
         return hits.take(names.indices) if is_some else None
 

@@ -45,6 +45,14 @@ def test_rows_that_do_not_count_are_set_aside_wherever_they_stand(
     assert "zoe" not in result.answers.worker.to_pylist()
 
 
+@pytest.mark.parametrize("columns", ["status,review_status", "phase,type"])
+def test_the_first_of_two_columns_counts_as_the_second_does(tmp_path: Path, columns: str) -> None:
+    bad = "rejected" if "status" in columns else "training"
+    for said in ((bad, "done"), ("done", bad)):
+        rows = [*((*answer, "done", "done") for answer in ANSWERS), ("zoe", "0.jpg", "dog", *said)]
+        assert triplets(written(tmp_path, f"worker,item,label,{columns}", rows)) == RIGHT
+
+
 @pytest.mark.parametrize("column", ["is_spam", "deleted", "is_valid", "type"])
 def test_what_was_asked_is_no_status(tmp_path: Path, column: str) -> None:
     said = {"cat": "true", "dog": "false"} if column != "type" else {"cat": "majority", "dog": "x"}

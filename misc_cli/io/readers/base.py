@@ -309,10 +309,14 @@ def _set_aside(
     return reasons, np.flatnonzero(~left) if left.any() else None
 
 
+def plain_words(column: Any) -> Any:
+    """What a column holds, each once, without case and spaces around it."""
+    return pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
+
+
 def is_one_of(column: Any, *values: str) -> Any:
     """Rows whose text, without case and spaces around it, is one of these; a boolean array."""
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
-    hit = pc.is_in(words, pa.array([value.lower() for value in values]))
+    hit = pc.is_in(plain_words(column), pa.array([value.lower() for value in values]))
     if not pc.any(hit).as_py():  # no row need be looked at
         return pa.array(np.zeros(len(column), dtype=bool))
     return hit.take(column.indices)
