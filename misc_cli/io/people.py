@@ -1,7 +1,7 @@
 """Given names that are nothing else: columns called alice, bob, carol are people's.
 
-Names that are also words, feelings, months or places (Joy, Hope, Mark, June, Paris) are left out: a
-column of that name may be a question.
+Names that are also words, feelings or months (Joy, Hope, Mark, June) count only beside two others:
+a column of that name alone may be a question. Places (Paris) never do.
 """
 
 from __future__ import annotations
@@ -51,54 +51,13 @@ trent uli ulrich ulrike ursula uwe valentina vanessa vera veronica veronika vija
 viktoria vincent vladimir walter wei wendy werner wilhelm william wolfgang xavier xiaoming yan
 yasmin yasmine yuki yulia yusuf yvonne zoe zofia
 """
-_NAMES = frozenset(_TEXT.split())
-# Names that are also words: they are people's only beside two that are nothing else.
-_ALSO_WORDS = frozenset(
-    (
-        *(
-            "amber",
-            "april",
-            "art",
-            "bill",
-            "charlie",
-            "chase",
-            "dale",
-            "dawn",
-            "dean",
-            "drew",
-            "eve",
-        ),
-        *(
-            "faith",
-            "frank",
-            "gene",
-            "grace",
-            "grant",
-            "guy",
-            "hope",
-            "hunter",
-            "ivy",
-            "jack",
-            "jade",
-        ),
-        *("jay", "jordan", "joy", "judy", "june", "kai", "kelly", "kim", "lee", "lily", "mallory"),
-        *("mark", "mason", "max", "may", "maya", "milan", "niaj", "pat", "ray", "rich", "robin"),
-        *(
-            "roman",
-            "rosa",
-            "rose",
-            "ruby",
-            "rupert",
-            "sandy",
-            "sky",
-            "sue",
-            "sybil",
-            "taylor",
-            "ted",
-        ),
-        *("trudy", "victor", "will", "xin"),
-    )
-)
+_ALSO_WORDS_TEXT = """
+amber april art bill chase dale dawn dean drew eve faith frank gene grace grant guy hope hunter
+ivy jack jade jay jordan joy judy june kai kelly kim lee lily mallory mark mason max may maya
+milan niaj pat ray rich robin roman rosa rose ruby rupert sandy sky sue sybil taylor ted trudy
+victor will xin
+"""
+_NAMES, _ALSO_WORDS = frozenset(_TEXT.split()), frozenset(_ALSO_WORDS_TEXT.split())
 _NAME = re.compile(r"(?P<given>[^\W\d_]+)(?:[ _.\-]+[^\W\d_]+\.?)?")
 
 
