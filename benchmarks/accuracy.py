@@ -23,13 +23,13 @@ import numpy as np
 import pandas as pd
 
 import misc_cli
-from misc_cli.core.encode import encode_truth
-from misc_cli.core.types import Aggregation, Codes, Floats, Labels, ignore_iteration
-from misc_cli.evaluate.metrics import calibration_error, expected_error, wrong_among_least_sure
-from misc_cli.io.known import read_known
-from misc_cli.io.options import ReadOptions
-from misc_cli.run.outcome import Outcome
-from misc_cli.select.calibrate import (
+from misc_cli.data.encode import encode_truth
+from misc_cli.data.types import Aggregation, Codes, Floats, Labels, ignore_iteration
+from misc_cli.quality.evaluation import calibration_error, expected_error, wrong_among_least_sure
+from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.options import ReadOptions
+from misc_cli.run.result import Outcome
+from misc_cli.selection.calibration import (
     Calibration,
     calibration_of_known,
     pool,
@@ -37,9 +37,9 @@ from misc_cli.select.calibrate import (
     vote_totals,
     voted,
 )
-from misc_cli.select.mean import mean_of
-from misc_cli.select.trial import Candidate
-from misc_cli.select.trial import fits as fits_of
+from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.candidates import fits as fits_of
+from misc_cli.selection.ensemble import mean_of
 
 TWELVE = (
     *("web", "bm", "rte", "dog", "temp", "bluebirds"),

@@ -29,9 +29,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from misc_cli.__main__ import run
-from misc_cli.cli import nightly
-from misc_cli.io import state
+from misc_cli.cli import state_options
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
+from misc_cli.state import store
 
 DAY = 86400.0
 FIRST_NIGHT = 1_700_000_000.0
@@ -188,7 +188,7 @@ def simulated_year(
     method = [] if aggregator is None else ["--aggregator", aggregator]
     year = Year(nights, total)
     for night in range(1, nights + 1):
-        nightly.clock = partial(float, FIRST_NIGHT + night * DAY)
+        state_options.clock = partial(float, FIRST_NIGHT + night * DAY)
         if night in cold_on:  # the named method's night before
             _named(folder, exports.place, truth, "before")
         exports.arrive(night)
@@ -197,7 +197,7 @@ def simulated_year(
         seconds, record = _aggregate(exports.place, folder / "labels.csv", *warm)
         year.warm_seconds.append(seconds)
         year.flips.append(record["figures"]["flips"])
-        year.state_bytes.append(state.size(state_folder))
+        year.state_bytes.append(store.size(state_folder))
         chosen: list[str] = (record["selection"] or {"chosen": [str(aggregator)]})["chosen"]
         year.methods.append(", ".join(sorted(chosen)))
         year.whys.append(record["state"]["methods"])

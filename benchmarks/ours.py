@@ -13,11 +13,11 @@ import time
 import numpy as np
 
 from misc_cli.completers.tucker.method import Tucker
-from misc_cli.core.encode import encode
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Labels
-from misc_cli.core.votes import SparseVotes
-from misc_cli.io.read import read_answer_columns
+from misc_cli.data.encode import encode
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Labels
+from misc_cli.data.votes import SparseVotes
+from misc_cli.readers.read import read_answer_columns
 
 
 def read(path: str) -> Labels:

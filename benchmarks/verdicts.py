@@ -15,19 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.protocol import POSTERIORS
-from misc_cli.core.types import Codes, Labels
-from misc_cli.core.votes import SparseVotes
-from misc_cli.evaluate.agreement import (
-    agreement_intervals,
-    krippendorff_alpha,
-    pairwise_agreement,
-)
-from misc_cli.evaluate.alike import compare_pairs
-from misc_cli.run import registry
-from misc_cli.run.evidence import gather
-from misc_cli.run.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
+from misc_cli import registry
+from misc_cli.data.types import Codes, Labels
+from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import POSTERIORS
+from misc_cli.quality.agreement import agreement_intervals, krippendorff_alpha, pairwise_agreement
+from misc_cli.quality.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
+from misc_cli.quality.worker_dependence import compare_pairs
+from misc_cli.quality.worker_scores import gather
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 
 USUAL = {

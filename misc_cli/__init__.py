@@ -13,8 +13,7 @@ TYPE_CHECKING = False  # as typing has it, without the time that takes: Ctrl-C m
 if TYPE_CHECKING:
     from typing import Any
 
-    from misc_cli.api import aggregate, compare, read_answers
-    from misc_cli.result import Result
+    from misc_cli.api import Result, aggregate, compare, read_answers
 
 __all__ = ["Result", "__version__", "aggregate", "compare", "read_answers"]
 

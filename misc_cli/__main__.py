@@ -24,21 +24,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit."""
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
-        from misc_cli import signals
+        from misc_cli import cleanup
 
-        signals.install()
+        cleanup.install()
         from misc_cli.cli import startup
 
         startup.own_process = True
         startup.prepare_streams()
         code = run(words)
-        signals.decided()
+        cleanup.ignore_signals()
     except KeyboardInterrupt as error:
         code = _ended(error)
     _let_go()  # once more: a signal may have come when that began
-    from misc_cli import signals
+    from misc_cli import cleanup
 
-    signals.leaving(code)
+    cleanup.exit_immediately(code)
     sys.exit(code)
 
 
@@ -57,7 +57,7 @@ def run(words: list[str]) -> int:
 def _outcome(words: list[str]) -> int:
     import click
 
-    from misc_cli import signals
+    from misc_cli import cleanup
     from misc_cli.cli import misc
     from misc_cli.errors import EXIT_DONE, EXIT_USAGE, MiscError
 
@@ -68,7 +68,7 @@ def _outcome(words: list[str]) -> int:
                 misc.invoke(context)
         except click.exceptions.Exit as ending:
             code = ending.exit_code
-        signals.check()
+        cleanup.check()
         return _flushed(code)
     except KeyboardInterrupt as error:
         return _ended(error)
@@ -158,7 +158,7 @@ def _nobody_reads_stdout() -> bool:
 
 def _abandon_stdout() -> None:
     try:
-        from misc_cli.io.write import abandon_stdout
+        from misc_cli.writers.output_set import abandon_stdout
     except (OSError, ImportError):
         return  # no file can be opened any more, not even a module's
     abandon_stdout()
@@ -166,19 +166,19 @@ def _abandon_stdout() -> None:
 
 def _let_go() -> None:
     """Temporary files, locks and pipes of outputs, if there are any."""
-    leavings = sys.modules.get("misc_cli.leavings")
+    leavings = sys.modules.get("misc_cli.cleanup")
     if leavings is not None:
         leavings.clear_all()
-    places = sys.modules.get("misc_cli.io.places")
+    places = sys.modules.get("misc_cli.writers.output_paths")
     if places is not None:
         places.close_all()
 
 
 def _complain(message: str, code: int) -> int:
-    from misc_cli import signals
+    from misc_cli import cleanup
     from misc_cli.errors import printable
 
-    signals.decided()
+    cleanup.ignore_signals()
     line = printable(" ".join(message.split()))  # one line, whatever the message holds
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.told(line, code):
@@ -187,10 +187,10 @@ def _complain(message: str, code: int) -> int:
 
 
 def _ended(error: BaseException) -> int:
-    from misc_cli import signals
+    from misc_cli import cleanup
 
-    signals.decided()
-    code, word = signals.ending(error)
+    cleanup.ignore_signals()
+    code, word = cleanup.ending(error)
     print(f"misc: {word}", file=sys.stderr)
     return code
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from html import escape
 from inspect import signature
 from os import PathLike, fspath
 from pathlib import Path as FilePath
@@ -14,25 +16,108 @@ from typing import Any
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from misc_cli.core.encode import encode_truth
-from misc_cli.core.parallel import processes as may_use_processes
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.parameters import check, parameters_of, seconds_of
-from misc_cli.core.types import Answers, KnownLabels, OnIteration, ignore_iteration
+from misc_cli import registry
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.encode import encode_truth
+from misc_cli.data.parallel import processes as may_use_processes
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.parameters import check, parameters_of, seconds_of
+from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
-from misc_cli.io.frames import frame_answers, frame_known
-from misc_cli.io.known import read_known
-from misc_cli.io.options import ReadOptions
-from misc_cli.io.read import read_answer_columns
-from misc_cli.loop.settings import Loop
-from misc_cli.remembering import leave, night_of
-from misc_cli.report.statistics import text_frame
-from misc_cli.result import Path, Result
-from misc_cli.run import pipeline, registry
-from misc_cli.run.outcome import Outcome
+from misc_cli.readers.frames import frame_answers, frame_known
+from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.read import read_answer_columns
+from misc_cli.report.frames import frames, text_frame
+from misc_cli.run import pipeline
 from misc_cli.run.pipeline import encoded
 from misc_cli.run.request import Request, Stopwatch
+from misc_cli.run.result import Outcome
 from misc_cli.run.settings import Settings, build
+from misc_cli.run.tables import label_columns, worker_columns
+from misc_cli.state.store import leave, night_of
+from misc_cli.writers.run_outputs import save
+
+Path = str | PathLike[str]
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """A finished run.
+
+    labels       item, label, confidence and item details, one row per item, sorted by item
+    posteriors   items × classes, rows sum to 1
+    workers      one row per worker: answers, accuracy, agreement, information, confusions
+    diagnostics  one row per iteration
+    """
+
+    outcome: Outcome
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def labels(self) -> pd.DataFrame:
+        return text_frame(label_columns(self.outcome, item_details=True))
+
+    @cached_property
+    def posteriors(self) -> pd.DataFrame:
+        labels = self.outcome.labels
+        return pd.DataFrame(
+            self.outcome.aggregation.posteriors,
+            index=pd.Index(labels.items.to_pylist(), name="item"),
+            columns=labels.classes.to_pylist(),
+        )
+
+    @cached_property
+    def workers(self) -> pd.DataFrame:
+        return text_frame(worker_columns(self.outcome))
+
+    @cached_property
+    def diagnostics(self) -> pd.DataFrame:
+        return pd.DataFrame(self.outcome.records)
+
+    def report(self) -> dict[str, pd.DataFrame]:
+        """What `misc report` shows, as frames by name (see `misc_cli.report.frames`)."""
+        return frames(self.outcome)
+
+    def to_frame(self) -> pd.DataFrame:
+        """item, label and confidence, sorted by item: what `misc aggregate` writes."""
+        return self.labels[["item", "label", "confidence"]]
+
+    def save(self, folder: Path) -> None:
+        """labels.csv, workers.csv and what stands beside them, together or not at all."""
+        save(self.outcome, FilePath(folder), self.warnings)
+
+    def _repr_html_(self) -> str:
+        """A notebook's view: the run in a line, then the first labels."""
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.to_frame().head(10).to_html(index=False)}"
+
+    def __repr__(self) -> str:
+        figures = self.outcome.figures
+        error = "" if self.error is None else f", error {self.error:.2f} %"
+        return (
+            f"<Result: {figures['items']:,} items from {figures['answers']:,} answers by "
+            f"{figures['workers']:,} workers, {figures['classes']:,} classes, "
+            f"mean confidence {figures['confidence']:.3f}{error}>"
+        )
+
+    @property
+    def converged(self) -> bool:
+        return self.outcome.aggregation.converged
+
+    @property
+    def iterations(self) -> int:
+        return self.outcome.aggregation.iterations
+
+    @property
+    def error(self) -> float | None:
+        """Per cent of items with truth that are wrong; None without truth."""
+        return self.outcome.figures.get("error")
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The run in numbers, by the names that --fail-if knows."""
+        return dict(self.outcome.figures)
+
 
 READING = {field.name for field in fields(ReadOptions)} - {"duplicates"}
 OWN = parameters_of(Settings)
@@ -119,11 +204,11 @@ def compare(
 ) -> pd.DataFrame:
     """Methods ranked by how well they forecast answers that were hidden from them, best first.
 
-    Columns as in `misc_cli.select.compare.Standing`; `truth` is only reported. `options` say how
+    Columns as in `misc_cli.selection.compare.Standing`; `truth` is only reported. `options` say how
     to read. Warns of what `aggregate` warns of in the answers.
     """
-    from misc_cli.run.plan import applicable, pairs
-    from misc_cli.select.compare import compare as leaderboard
+    from misc_cli.selection.compare import compare as leaderboard
+    from misc_cli.selection.roster import applicable, pairs
 
     reading, unknown = _split(options, duplicates)
     if unknown:
@@ -154,7 +239,7 @@ def compare(
 def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:
     """Answers from files, as text: columns worker, item, label.
 
-    `options` are the reading flags with underscores, the fields of `misc_cli.io.ReadOptions`.
+    `options` are the reading flags with underscores, the fields of `misc_cli.readers.ReadOptions`.
     """
     reading, unknown = _split(options, options.pop("duplicates", None))
     if unknown:

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from misc_cli.api import aggregate
-from misc_cli.result import Result
+from misc_cli.api import Result, aggregate
 
 
 class Misc:

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.core.engines.parts import (
+from misc_cli.data.types import KnownLabels, Labels, OnIteration, ignore_iteration
+from misc_cli.engines.dask import KernelLineage
+from misc_cli.engines.partitioned import (
     Counts,
     Part,
     Vocabulary,
@@ -26,17 +28,15 @@ from misc_cli.core.engines.parts import (
     part_of,
     translate,
 )
-from misc_cli.core.engines.protocol import Kernel, Sums, add_up
-from misc_cli.core.types import KnownLabels, Labels, OnIteration, ignore_iteration
+from misc_cli.engines.protocol import Kernel, Sums, add_up
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.run.outcome import Figure, Outcome
+from misc_cli.run.result import Figure, Outcome
 from misc_cli.run.settings import Methods, Settings, build
 from misc_cli.run.tables import worker_columns
 from misc_cli.scale import choice, job
 from misc_cli.scale.copies import compare_pairs
 from misc_cli.scale.job import METHODS
 from misc_cli.scale.labels import PartLabels, Wanted, prepare, without_items
-from misc_cli.scale.log import KernelLog
 
 Batches = Iterator[Any]
 # mmce's rows follow from those of the round before: each sweep would make all rounds again.
@@ -184,7 +184,7 @@ class SparkEngine:
             class_order,
         )
         self.blocks = encoded.mapInArrow(_translator(self.vocabulary), "blob binary").cache()
-        self.log = KernelLog()
+        self.log = KernelLineage()
         n_items, n_votes = self._collect(_sizes)
         self.n_items, self.n_votes = int(n_items), int(n_votes)
         encoded.unpersist()

@@ -14,8 +14,8 @@ import pyarrow.csv as arrow_csv
 import pytest
 from hypothesis import settings
 
-from misc_cli.core.encode import encode, encode_gold
-from misc_cli.core.types import Answers, Codes, Labels
+from misc_cli.data.encode import encode, encode_gold
+from misc_cli.data.types import Answers, Codes, Labels
 
 # How long an example takes says nothing on a busy machine. The examples are the same every time, so
 # that what fails fails for everybody; make torture looks further.

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from misc_cli.core.types import Codes, Labels
-from misc_cli.core.votes import SparseVotes
+from misc_cli.data.types import Codes, Labels
+from misc_cli.data.votes import SparseVotes
 from misc_cli.simulate import Crowd
 
 

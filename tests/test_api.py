@@ -14,7 +14,7 @@ import pytest
 from misc_cli import aggregate, compare, read_answers
 from misc_cli.__main__ import run
 from misc_cli.api import _seconds
-from misc_cli.core.types import Iteration
+from misc_cli.data.types import Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
 from misc_cli.run import pipeline
 from misc_cli.run.request import Request
@@ -153,7 +153,7 @@ def test_compare_ranks_methods_without_truth() -> None:
 def test_the_python_functions_start_no_process_unless_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from misc_cli.core import parallel
+    from misc_cli.data import parallel
 
     asked = []
     monkeypatch.setattr(

@@ -14,15 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-import misc_cli.core.votes as votes_module
-from misc_cli.core.encode import encode
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Answers, Codes, Iteration, Labels
-from misc_cli.core.votes import SparseVotes
-from misc_cli.loop.driver import mix
-from misc_cli.loop.settings import Loop
-from misc_cli.run import registry
+import misc_cli.data.votes as votes_module
+from misc_cli import registry
+from misc_cli.completers.completion_loop import run_loop
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.encode import encode
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Answers, Codes, Iteration, Labels
+from misc_cli.data.votes import SparseVotes
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))
 COMPLETERS = list(itertools.product(registry.COMPLETERS, registry.PRESETS))
@@ -238,7 +238,7 @@ def test_the_loop_runs_with_every_completer(completer: str, preset: str, aggrega
     labels, truth = crowd()
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[:5] = (truth[:5] + 1) % labels.n_classes
-    mixture = mix(
+    mixture = run_loop(
         dataclasses.replace(labels, gold=gold),
         registry.create("completer", completer, preset),
         registry.create("aggregator", aggregator, preset),

@@ -10,77 +10,66 @@ from pathlib import Path
 
 import pytest
 
-from misc_cli.run import registry
+from misc_cli import registry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "misc_cli"
 NUMERIC = {"numpy", "scipy", "pandas", "pyarrow", "rich"}
 
 # What each room may import besides itself, even inside a function: the flow of the design, one way.
-# `errors`, `signals`, `version` are everybody's. A room that is not listed here fails a test below.
-BELOW_LOOP = {"core", "aggregators", "completers"}
+# `errors`, `cleanup`, `version` are everybody's. A room that is not listed here fails a test below.
+METHODS = {"data", "engines", "aggregators", "completers"}
+FITTING = {*METHODS, "quality", "selection", "registry"}
 ROOMS: dict[str, set[str]] = {
-    "core": set(),
-    "evaluate": {"core"},
-    "aggregators": {"core"},
-    "completers": {"core"},
-    "loop": BELOW_LOOP,
-    "select": {*BELOW_LOOP, "evaluate", "loop"},
-    "run": {*BELOW_LOOP, "evaluate", "loop", "select"},
-    "io": {"core"},
-    "simulate": {"core"},
-    "scale": {*BELOW_LOOP, "evaluate", "loop", "select", "run", "io"},
-    "report": {*BELOW_LOOP, "evaluate", "run", "io"},
-    "saving": {"core", "run", "io"},
-    "remembering": {"core", "run", "io"},
-    "result": {"run", "report", "saving"},
-    "estimators": {"api", "result"},
+    "data": set(),
+    "registry": {"data"},
+    "readers": {"data", "state", "writers"},
+    "engines": {"data", "readers", "scale"},
+    "aggregators": {"data", "engines"},
+    "quality": {"data", "engines", "aggregators", "registry", "run", "selection"},
+    "completers": {"data", "engines", "aggregators"},
+    "loop": METHODS,
+    "selection": {*METHODS, "quality", "registry", "run"},
+    "run": FITTING,
+    "simulate": {"data"},
+    "scale": {*FITTING, "loop", "run", "readers", "writers"},
+    "writers": {"data", "run", "readers"},
+    "state": {"data", "run", "selection", "writers"},
+    "report": {*FITTING, "run", "readers", "writers"},
+    "estimators": {"api"},
     "aggregate": {"api"},
-    "paper": {*BELOW_LOOP, "evaluate", "loop", "select", "run", "io"},
-    "api": {
-        *BELOW_LOOP,
-        "evaluate",
-        "loop",
-        "select",
-        "run",
-        "io",
-        "report",
-        "result",
-        "remembering",
-    },
+    "paper": {*FITTING, "run", "readers", "writers"},
+    "api": {*FITTING, "run", "readers", "report", "state", "writers"},
     "cli": {
-        *BELOW_LOOP,
-        "evaluate",
-        "loop",
-        "select",
+        *FITTING,
         "run",
-        "io",
+        "readers",
+        "report",
+        "state",
+        "writers",
         "paper",
         "simulate",
         "api",
-        "report",
         "scale",
-        "remembering",
-        "saving",
     },
-    "spark": {*BELOW_LOOP, "run", "scale"},
-    "__main__": {"cli", "io"},
+    "spark": {*METHODS, "run", "scale"},
+    "__main__": {"cli", "writers"},
     "__init__": {"api"},
 }
-EVERYBODYS = {"errors", "leavings", "signals", "version"}
+EVERYBODYS = {"errors", "cleanup", "version"}
 # Modules outside `cli` that a command's help may load: nothing numeric at their top.
 LAZY = [
     "__init__",
     "__main__",
     "errors",
-    "signals",
+    "cleanup",
     "version",
-    "core/__init__",
-    "core/parameters",
-    "core/iteration",
-    "loop/__init__",
-    "loop/settings",
+    "data/__init__",
+    "data/parameters",
+    "data/iteration",
+    "completers/__init__",
+    "completers/parameters",
     "run/__init__",
-    "run/registry",
+    "registry",
     "run/settings",
 ]
 
@@ -231,14 +220,14 @@ def test_a_run_loads_its_own_method_and_no_other(name: str, tmp_path: Path) -> N
     loaded = loaded_by("aggregate", str(answers), *options, whole_names=True)
     # the records of all methods are light and loaded for their flags; the algebra is not
     algebra = {
-        "misc_cli.aggregators.confusion.kernels",
-        "misc_cli.aggregators.ebcc.race",
-        "misc_cli.aggregators.minimax.rounds",
+        "misc_cli.aggregators.confusion_kernels",
+        "misc_cli.aggregators.ebcc.fit",
+        "misc_cli.aggregators.minimax.fit",
         "misc_cli.completers.tucker.hooi",
-        "misc_cli.completers.tenals.sweeps",
+        "misc_cli.completers.tenals.als",
         "misc_cli.completers.lrtc.descent",
     }
-    assert loaded & algebra == {"misc_cli.aggregators.confusion.kernels"}
+    assert loaded & algebra == {"misc_cli.aggregators.confusion_kernels"}
     bare = subprocess.run(
         [sys.executable, "-c", "import scipy.sparse, sys; print(*sys.modules)"],
         capture_output=True,

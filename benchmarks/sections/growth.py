@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from measure import Failed, Run, best, run, say, seconds, table
 
-from misc_cli.run import registry
+from misc_cli import registry
 from sections.bench import NAMES, TWENTY, Bench
 
 THREE = ("--completer-tol", "0", "--completer-max-iter", "3")

@@ -63,7 +63,7 @@ def load() -> None:
     import misc_cli.api
     import misc_cli.cli.aggregate
     import misc_cli.cli.compare
-    import misc_cli.io.read
+    import misc_cli.readers.read
     import misc_cli.run.pipeline
 
     assert all((numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.api))

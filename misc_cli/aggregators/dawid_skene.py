@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import class_prior, max_iter, missing, shrinkage, tol
-from misc_cli.core.engines.on_engines import OnEngines
-from misc_cli.core.iteration import OnIteration
-from misc_cli.core.parameters import Checked
+from misc_cli.aggregators.parameters import class_prior, max_iter, missing, shrinkage, tol
+from misc_cli.data.iteration import OnIteration
+from misc_cli.data.parameters import Checked
+from misc_cli.engines.on_engines import OnEngines
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.kernels import Model
-    from misc_cli.core.engines.protocol import Engine, Fitted
-    from misc_cli.core.start import Start
-    from misc_cli.core.types import Floats
+    from misc_cli.aggregators.confusion_kernels import Model
+    from misc_cli.data.types import Floats, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ class DawidSkene(Checked, OnEngines):
     ) -> Fitted:
         import numpy as np
 
-        from misc_cli.aggregators.confusion.counts import shrunk_rows
-        from misc_cli.aggregators.confusion.em import fit_confusions
-        from misc_cli.aggregators.confusion.kernels import Model
+        from misc_cli.aggregators.confusion_kernels import Model, shrunk_rows
+        from misc_cli.aggregators.em import fit_confusions
 
         def estimate(counts: Floats) -> Model:
             # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import (
+from misc_cli.aggregators.parameters import (
     class_prior,
     diagonal,
     max_iter,
@@ -20,15 +20,14 @@ from misc_cli.aggregators.shared import (
     shrinkage,
     tol,
 )
-from misc_cli.core.engines.on_engines import OnEngines
-from misc_cli.core.iteration import OnIteration
-from misc_cli.core.parameters import Checked
+from misc_cli.data.iteration import OnIteration
+from misc_cli.data.parameters import Checked
+from misc_cli.engines.on_engines import OnEngines
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.kernels import Model
-    from misc_cli.core.engines.protocol import Engine, Fitted
-    from misc_cli.core.start import Start
-    from misc_cli.core.types import Floats
+    from misc_cli.aggregators.confusion_kernels import Model
+    from misc_cli.data.types import Floats, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,8 @@ class MeanField(Checked, OnEngines):
         import numpy as np
         from scipy.special import digamma, gammaln
 
-        from misc_cli.aggregators.confusion.counts import crowd_rows
-        from misc_cli.aggregators.confusion.em import fit_confusions
-        from misc_cli.aggregators.confusion.kernels import Model
+        from misc_cli.aggregators.confusion_kernels import Model, crowd_rows
+        from misc_cli.aggregators.em import fit_confusions
 
         n_classes = engine.n_classes
         said = n_classes + (self.missing == "informative")  # no answer is one more label

@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import class_prior, max_iter, shrinkage, tol
-from misc_cli.core.engines.on_engines import OnEngines
-from misc_cli.core.iteration import OnIteration
-from misc_cli.core.parameters import Checked
+from misc_cli.aggregators.parameters import class_prior, max_iter, shrinkage, tol
+from misc_cli.data.iteration import OnIteration
+from misc_cli.data.parameters import Checked
+from misc_cli.engines.on_engines import OnEngines
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.confusion.kernels import Model
-    from misc_cli.core.engines.protocol import Engine, Fitted
-    from misc_cli.core.start import Start
-    from misc_cli.core.types import Floats
+    from misc_cli.aggregators.confusion_kernels import Model
+    from misc_cli.data.types import Floats, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class OneCoin(Checked, OnEngines):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.confusion.em import fit_confusions
+        from misc_cli.aggregators.em import fit_confusions
 
         def estimate(counts: Floats) -> Model:
             return _coins(counts, self.shrinkage)
@@ -61,7 +60,7 @@ def _coins(counts: Floats, shrinkage: float) -> Model:
     """accuracy_w = expected correct / answered, as a confusion matrix (n_workers, K, K)."""
     import numpy as np
 
-    from misc_cli.aggregators.confusion.kernels import TINY, Model
+    from misc_cli.aggregators.confusion_kernels import TINY, Model
 
     n_classes = counts.shape[1]
     correct = np.trace(counts, axis1=1, axis2=2)

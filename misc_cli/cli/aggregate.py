@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import (
-    chosen,
-    each,
-    nightly,
     options,
     outputs,
+    previous_outputs,
     reading_options,
-    reporting,
+    replay,
+    report_source,
     scaled,
-    since,
+    several_questions,
+    state_options,
 )
-from misc_cli.cli.companions import companions
-from misc_cli.cli.gates import METRICS, Gate, holding, parse_gates, refuse
+from misc_cli.cli.extra_outputs import companions
+from misc_cli.cli.fail_if import METRICS, Gate, holding, parse_gates, refuse
 from misc_cli.cli.job import Job, Performed, command_line
 from misc_cli.cli.scaled import ENGINES
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.evaluate.changes import Changes
-    from misc_cli.saving import After
+    from misc_cli.quality.changes import Changes
+    from misc_cli.writers.run_outputs import After
 
 _output = partial(options.option, section="Output")
 _judging = partial(options.option, section="Known labels and gates")
@@ -79,7 +79,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
 )
-@reporting.anonymize()
+@report_source.anonymize()
 @_output(
     "--diagnostics",
     metavar="FILE",
@@ -96,7 +96,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
 )
-@nightly.flags()
+@state_options.flags()
 @_judging(
     "--gold",
     metavar="FILE",
@@ -155,7 +155,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         scaled.run(answers, parameters)
         return
     from misc_cli.cli.console import Console
-    from misc_cli.io.write import check_writable
+    from misc_cli.writers.output_set import check_writable
 
     console = Console.of(parameters)
     for name, owner in scaled.OWNERS.items():
@@ -166,14 +166,14 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     gates = parse_gates(parameters["fail_if"], parameters["truth"])
     places = outputs.places_of(parameters)
     if parameters["each_question"]:
-        each.check(parameters, places)
+        several_questions.check(parameters, places)
         with console.watching():
-            each.run(job, parameters, places, gates, console)
+            several_questions.run(job, parameters, places, gates, console)
         return
     check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
-        tonight = nightly.open_state(asked, places, job.reading)
-        _run(job, parameters, places, gates, console, tonight, nightly.plain(asked))
+        tonight = state_options.open_state(asked, places, job.reading)
+        _run(job, parameters, places, gates, console, tonight, state_options.plain(asked))
 
 
 def _run(
@@ -182,18 +182,18 @@ def _run(
     places: dict[str, Path],
     gates: list[Gate],
     console: Console,
-    tonight: nightly.Tonight | None,
+    tonight: state_options.StateSession | None,
     asked: Mapping[str, Any],
 ) -> None:
     from misc_cli.cli.summary import summary
 
-    fitter = nightly.fitter(tonight, parameters, job.methods.settings.aggregator)
+    fitter = state_options.fitter(tonight, parameters, job.methods.settings.aggregator)
     if parameters["as_chosen"] is not None:
         if tonight is not None or parameters["workers_prior"] is not None:
             raise ConfigError("--as-chosen repeats a run; --state, --workers-prior change it")
-        fitter = chosen.fitter_of(parameters["as_chosen"])
+        fitter = replay.fitter_of(parameters["as_chosen"])
     written = {} if tonight is None else tonight.written
-    earlier = since.read_earlier(parameters["changes"], gates, places, written)
+    earlier = previous_outputs.read_previous(parameters["changes"], gates, places, written)
     memory = None if tonight is None else tonight.memory
     materials = job.read(with_times="report" in places, memory=memory)
     if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
@@ -238,12 +238,12 @@ def _write(
 
     `again` is what `misc rerun` needs besides the inputs; `after` are the files of a state.
     """
-    from misc_cli.saving import write_set
+    from misc_cli.writers.run_outputs import write_set
 
     outcome = done.outcome
 
     def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
-        repeat = chosen.repeating(command_line(), outcome.members, places)
+        repeat = replay.repeating(command_line(), outcome.members, places)
         return {**done.manifest(outputs, warnings), "repeat": repeat, **again}
 
     hidden = parameters["anonymize_workers"]

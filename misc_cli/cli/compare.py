@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from misc_cli import registry
 from misc_cli.cli import options, outputs, reading_options
 from misc_cli.cli.method_options import SEED
 from misc_cli.cli.parameters import Duration
-from misc_cli.run import registry
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from misc_cli.cli.text_table import Table
-    from misc_cli.core.types import Iteration, Labels
-    from misc_cli.select.compare import Standing
-    from misc_cli.select.trial import Method
+    from misc_cli.data.types import Iteration, Labels
+    from misc_cli.selection.candidates import Method
+    from misc_cli.selection.compare import Standing
 
 _WHAT = "What is compared"
 _what = partial(options.option, section=_WHAT)
@@ -86,14 +86,14 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     leader's, is its share. Truth, if given, is only reported.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.core.encode import encode_truth
-    from misc_cli.core.parallel import thread_limit
-    from misc_cli.io.known import read_known
-    from misc_cli.io.read import read_answer_columns
-    from misc_cli.io.source import check_stdin_once
-    from misc_cli.io.write import TABLES, check_writable
+    from misc_cli.data.encode import encode_truth
+    from misc_cli.data.parallel import thread_limit
+    from misc_cli.readers.known_labels import read_known
+    from misc_cli.readers.read import read_answer_columns
+    from misc_cli.readers.source import check_stdin_once
     from misc_cli.run.pipeline import encoded
-    from misc_cli.select.compare import compare
+    from misc_cli.selection.compare import compare
+    from misc_cli.writers.output_set import TABLES, check_writable
 
     console = Console.of(parameters)
     as_json = parameters["as_json"]
@@ -131,22 +131,22 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     """Every pair of a completer and an aggregator that these answers allow."""
-    from misc_cli.run import plan
+    from misc_cli.selection import roster
 
     completers, aggregators = (
         None if parameters[name] == ("all",) else parameters[name]
         for name in ("completers", "aggregators")
     )
-    return plan.pairs(
+    return roster.pairs(
         completers or [NO_COMPLETER, *registry.names("completer")],
-        aggregators or plan.applicable(labels),
+        aggregators or roster.applicable(labels),
         parameters["preset"],
         parameters["seed"],
     )
 
 
 def _steps(methods: Sequence[Method], n_answers: int) -> int:
-    from misc_cli.core.holdout import fold_plan
+    from misc_cli.data.holdout import fold_plan
 
     return len(methods) * (fold_plan(n_answers)[0] + 1)
 

@@ -17,12 +17,12 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import logs
-from misc_cli.core.iteration import COST
+from misc_cli.data.iteration import COST
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-    from misc_cli.core.types import Iteration
+    from misc_cli.data.types import Iteration
 
 PATIENCE_SECONDS = 0.4
 WORTH_TELLING_SECONDS = 3.0
@@ -40,7 +40,7 @@ class Console:
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self.pace = logs.Pace()
+        self.pace = logs.ProgressEstimate()
         self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
 
     @classmethod
@@ -127,7 +127,7 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            heart = logs.Heart(self._beat)
+            heart = logs.Heartbeat(self._beat)
             if self.verbose and not self.quiet and not self.terminal:
                 heart.start()
             try:
@@ -214,7 +214,7 @@ def print_tables(tables: Sequence[Table]) -> None:
 class _Progress:
     """One line that says where the run is; nothing at all for a run that is over at once."""
 
-    def __init__(self, pace: logs.Pace) -> None:
+    def __init__(self, pace: logs.ProgressEstimate) -> None:
         self.pace = pace
         self.status: Any = None
 
@@ -244,7 +244,7 @@ class _Progress:
             self.status = None
 
 
-def describe(pace: logs.Pace) -> str:
+def describe(pace: logs.ProgressEstimate) -> str:
     """Where a run is, in a line: what is tried, how many of how many, the time spent and left."""
     parts = []
     iteration, choice = pace.latest, pace.choice

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.gates import CHANGES, holding, parse_gate, refuse
+from misc_cli.cli.fail_if import CHANGES, holding, parse_gate, refuse
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-    from misc_cli.evaluate.changes import Changes
+    from misc_cli.quality.changes import Changes
 
 SHOWN = 10  # rows of each kind on a screen; --changes has them all
 
@@ -65,11 +65,10 @@ def command(
     its accuracy (95 %) now lies below the old one, and rose if it lies above.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.evaluate.changes import change_columns, compare
-    from misc_cli.io.labels import read_labels
-    from misc_cli.io.source import check_stdin_once
-    from misc_cli.io.worker_table import read_workers
-    from misc_cli.io.write import check_writable
+    from misc_cli.quality.changes import change_columns, compare
+    from misc_cli.readers.source import check_stdin_once
+    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.read_back import read_labels, read_workers
 
     gates = [parse_gate(text) for text in fail_if]
     for gate in gates:

@@ -11,7 +11,7 @@ from misc_cli.cli import options, outputs
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-    from misc_cli.evaluate.evaluation import Evaluation
+    from misc_cli.quality.evaluation import Evaluation
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
 
@@ -43,11 +43,11 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     """
     from misc_cli.cli.console import Console, print_tables
     from misc_cli.cli.text_table import plain
-    from misc_cli.evaluate.evaluation import evaluate
-    from misc_cli.io.known import read_known
-    from misc_cli.io.labels import read_labels
-    from misc_cli.io.source import check_stdin_once
-    from misc_cli.io.write import check_writable
+    from misc_cli.quality.evaluation import evaluate
+    from misc_cli.readers.known_labels import read_known
+    from misc_cli.readers.source import check_stdin_once
+    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.read_back import read_labels
 
     check_stdin_once([labels, truth])
     place = outputs.output_file(output, ".json", *([] if as_json else [".txt"]))

@@ -14,7 +14,7 @@ from misc_cli.cli import options, outputs, reading_options
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-    from misc_cli.io.inspection import FileFacts, QuestionFacts
+    from misc_cli.readers.inspection import FileFacts, QuestionFacts
 
 EXAMPLES = """
 misc inspect export.json
@@ -37,7 +37,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     commands would refuse is reported here: the exit code is 0 unless a file cannot be opened.
     """
     from misc_cli.cli.console import Console, print_tables
-    from misc_cli.io.inspection import inspect_files
+    from misc_cli.readers.inspection import inspect_files
 
     console = Console.of(parameters)
     reading = reading_options.read_options_from(parameters)
@@ -61,8 +61,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     from misc_cli.errors import InputError
-    from misc_cli.io.spelling import alike as spellings
-    from misc_cli.run.overview import overview
+    from misc_cli.quality.dataset_summary import overview
+    from misc_cli.readers.spelling import alike as spellings
 
     if question.read is None:
         return {}

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import options, reading_options, startup
-from misc_cli.core.parameters import AUTO
+from misc_cli.data.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.io.options import ReadOptions
-    from misc_cli.io.remembered import Memory
-    from misc_cli.io.results import ReadResult
-    from misc_cli.run.outcome import Outcome
+    from misc_cli.readers.answer_table import ReadResult
+    from misc_cli.readers.options import ReadOptions
+    from misc_cli.readers.parse_cache import Memory
     from misc_cli.run.request import Fitter, Stopwatch
+    from misc_cli.run.result import Outcome
     from misc_cli.run.settings import Methods
 
 
@@ -38,7 +38,7 @@ class Job:
     @classmethod
     def of(cls, sources: tuple[str, ...], parameters: dict[str, Any]) -> Job:
         """Takes its own out of a command's parameters."""
-        from misc_cli.io.source import check_stdin_once
+        from misc_cli.readers.source import check_stdin_once
         from misc_cli.run.settings import build
 
         known = {
@@ -56,13 +56,13 @@ class Job:
         """Everything that will be read."""
         return [*self.sources, *self.known.values()]
 
-    def read(self, *, with_times: bool = False, memory: Memory | None = None) -> Materials:
+    def read(self, *, with_times: bool = False, memory: Memory | None = None) -> Inputs:
         """Everything in the files; `with_times` keeps when answers were given, where they say.
 
         `memory` has what was read before.
         """
-        from misc_cli.io.known import read_known
-        from misc_cli.io.read import read_answer_columns
+        from misc_cli.readers.known_labels import read_known
+        from misc_cli.readers.read import read_answer_columns
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch(startup.since())
@@ -73,12 +73,12 @@ class Job:
             known = {name: read_known(file, self.reading) for name, file in self.known.items()}
             if self.carried_gold:
                 known["gold"] = _carried(read)
-        return Materials(read, known, watch)
+        return Inputs(read, known, watch)
 
-    def read_each(self, *, with_times: bool = False) -> list[Materials]:
+    def read_each(self, *, with_times: bool = False) -> list[Inputs]:
         """The same for every question in the files."""
-        from misc_cli.io.known_each import read_known_each
-        from misc_cli.io.read import read_questions
+        from misc_cli.readers.known_labels import read_known_each
+        from misc_cli.readers.read import read_questions
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch(startup.since())
@@ -97,11 +97,9 @@ class Job:
         for read in results:
             if self.carried_gold:
                 known[read.question]["gold"] = _carried(read)
-        return [Materials(read, known[read.question], watch) for read in results]
+        return [Inputs(read, known[read.question], watch) for read in results]
 
-    def run(
-        self, console: Console, materials: Materials, fitter: Fitter | None = None
-    ) -> Performed:
+    def run(self, console: Console, materials: Inputs, fitter: Fitter | None = None) -> Performed:
         """Aggregate what was read."""
         from misc_cli.run import pipeline
         from misc_cli.run.request import Request
@@ -125,7 +123,7 @@ class Job:
 
 def _carried(read: ReadResult) -> Any:
     """The gold in the answers' own files."""
-    from misc_cli.io.known import Known
+    from misc_cli.readers.known_labels import Known
 
     if read.gold is None:
         raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
@@ -149,13 +147,13 @@ def _knowing_nobody(methods: Methods) -> Methods:
 
 def command_line() -> list[str]:
     """The words after `misc`; secrets of an address are left out."""
-    from misc_cli.io.address import redact
+    from misc_cli.readers.remote import redact
 
     return [redact(word) for word in sys.argv[1:]]
 
 
 @dataclass(frozen=True)
-class Materials:
+class Inputs:
     """What was read: answers, known labels by role, and how long that took."""
 
     read: ReadResult
@@ -173,11 +171,11 @@ class Performed:
     """A finished run and what it read."""
 
     outcome: Outcome
-    materials: Materials
+    materials: Inputs
 
     def manifest(self, outputs: Mapping[str, str], warnings: list[str]) -> dict[str, Any]:
         """run.json."""
-        from misc_cli.run.manifest import manifest
+        from misc_cli.run.run_record import manifest
 
         return manifest(
             self.outcome,

@@ -25,11 +25,11 @@ from itertools import pairwise
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.core.iteration import COST
+from misc_cli.data.iteration import COST
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from misc_cli.core.types import Iteration
+    from misc_cli.data.types import Iteration
 
 FORMATS = ("text", "json")
 BEAT_SECONDS = 10.0
@@ -37,7 +37,7 @@ BEAT_SECONDS = 10.0
 current: Log | None = None
 
 
-class Pace:
+class ProgressEstimate:
     """Where a run is, and what is left of it by the pace so far."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Pace:
         return round((now - self.since) / done * (of - done), 1)
 
 
-class Heart:
+class Heartbeat:
     """Calls a function every ten seconds, from a thread of its own, until it is stopped."""
 
     def __init__(self, beat: Callable[[], None]) -> None:
@@ -108,8 +108,8 @@ class Log:
         self.descriptor = descriptor
         self.style = style
         self.is_stderr = is_stderr
-        self.pace = Pace()
-        self.heart = Heart(self.beat)
+        self.pace = ProgressEstimate()
+        self.heart = Heartbeat(self.beat)
 
     def event(self, event: str, level: str = "info", **fields: Any) -> None:
         """One line; a full disk or a closed pipe never decides the outcome of a run."""
@@ -180,7 +180,7 @@ def begin_with_an_error(command: Sequence[str], style: str | None, file: str | N
 
 def _begun(command: Sequence[str], style: str | None, file: str | None) -> Log:
     """A log with its first line: the command, secrets of an address left out."""
-    from misc_cli.io.address import redact
+    from misc_cli.readers.remote import redact
 
     log = Log(_open(file), style or FORMATS[0], is_stderr=file is None)
     log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())

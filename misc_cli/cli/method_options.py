@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from misc_cli import registry
 from misc_cli.cli.parameters import NumberOr, Numbers, Tries
-from misc_cli.core.parameters import Number, Parameter, parameters_of
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.parameters import Number, Parameter, parameters_of
 from misc_cli.errors import ConfigError
-from misc_cli.loop.settings import Loop
-from misc_cli.run import registry
 
 AGGREGATOR = "Aggregator (each takes some of these)"
 COMPLETER = "Completer and loop (each completer takes some of these)"

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from misc_cli import registry
 from misc_cli.cli import logs
 from misc_cli.cli.method_options import COUNT, SEED, method_options
 from misc_cli.cli.parameters import Duration
@@ -17,9 +18,8 @@ from misc_cli.cli.sections import LAST, F, is_of_method, shown
 from misc_cli.cli.sections import Command as Command
 from misc_cli.cli.sections import apply as apply
 from misc_cli.cli.sections import option as option
-from misc_cli.core.parameters import AUTO
+from misc_cli.data.parameters import AUTO
 from misc_cli.errors import ConfigError
-from misc_cli.run import registry
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 DEFAULTS = Settings()

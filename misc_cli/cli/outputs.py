@@ -21,8 +21,8 @@ def output_file(given: str | None, *known: str) -> Path | None:
     `known` are the suffixes it may have, those of tables unless they are given.
     """
     if given is not None and given != "-":
-        from misc_cli.io.places import STDOUT, stream_of
-        from misc_cli.io.write import TABLES, check_suffix
+        from misc_cli.writers.output_paths import STDOUT, stream_of
+        from misc_cli.writers.output_set import TABLES, check_suffix
 
         check_suffix(Path(given), known or TABLES)
         if stream_of(Path(given)) != STDOUT:
@@ -41,9 +41,9 @@ def companion(flag: str, given: str | None) -> Path | None:
 
 def places_of(parameters: Mapping[str, Any]) -> dict[str, Path]:
     """Where each output of a run goes; labels are missing here when they go to stdout."""
-    from misc_cli.cli.reporting import check_report_name
-    from misc_cli.io.write import check_suffix, is_special
-    from misc_cli.saving import beside
+    from misc_cli.cli.report_source import check_report_name
+    from misc_cli.writers.output_set import check_suffix, is_special
+    from misc_cli.writers.run_outputs import beside
 
     places: dict[str, Path] = {}
     path = output_file(parameters["output"])
@@ -67,14 +67,14 @@ def places_of(parameters: Mapping[str, Any]) -> dict[str, Path]:
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:
     """To the file, whole or not at all, or to stdout: as it is, whatever the terminal's locale."""
-    from misc_cli.io.write import content
+    from misc_cli.writers.output_set import content
 
     _write(content(data), place)
 
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
     """A table, in the format that the file's name says; CSV on stdout."""
-    from misc_cli.io.render import write_table
+    from misc_cli.writers.render import write_table
 
     name = "" if place is None else place.name
     _write(lambda stream: write_table(columns, stream, name), place)
@@ -83,14 +83,14 @@ def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
 def show(tables: Sequence[Table]) -> None:
     """What a person reads, on stdout; before the files, which a full stdout must not cost."""
     from misc_cli.cli.console import print_tables
-    from misc_cli.io.write import to_stdout
+    from misc_cli.writers.output_set import to_stdout
 
     if sys.stdout is not None:  # else closed by the caller, who wants only the file
         to_stdout(lambda _: print_tables(tables))
 
 
 def _write(write: Callable[[BinaryIO], None], place: Path | None) -> None:
-    from misc_cli.io.write import Output, to_stdout, write_all
+    from misc_cli.writers.output_set import Output, to_stdout, write_all
 
     if place is None:
         to_stdout(write)

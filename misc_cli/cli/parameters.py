@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from misc_cli.core.parameters import seconds_of
+from misc_cli.data.parameters import seconds_of
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]

@@ -11,7 +11,7 @@ import click
 
 from misc_cli.cli.parameters import Duration, Names, Size
 from misc_cli.cli.sections import F, apply, option
-from misc_cli.core.parameters import DUPLICATES
+from misc_cli.data.parameters import DUPLICATES
 from misc_cli.errors import InputError
 from misc_cli.run.settings import Settings
 
@@ -161,7 +161,7 @@ def flags() -> Callable[[F], F]:
 
 def read_options_from(parameters: dict[str, Any]) -> Any:
     """Take the reading options out of a command's parameters."""
-    from misc_cli.io.options import ReadOptions
+    from misc_cli.readers.options import ReadOptions
 
     said = click.get_current_context().params.get("duplicates")  # settings_from takes it away
     names = [field.name for field in fields(ReadOptions) if field.name != "duplicates"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options, outputs, reporting
+from misc_cli.cli import options, outputs, report_source
 
 DEFAULT = "report.html"
 
@@ -19,7 +19,7 @@ misc report labels.run.json -o report.html --anonymize-workers
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@reporting.sources_argument()
+@report_source.sources_argument()
 @options.option(
     "-o",
     "--output",
@@ -29,7 +29,7 @@ misc report labels.run.json -o report.html --anonymize-workers
     show_default=True,
     help="A page (.html), or a workbook (.xlsx, needs misc-cli[excel]); - is the page on stdout.",
 )
-@reporting.source_options()
+@report_source.source_options()
 def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
 
@@ -41,9 +41,9 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     console = Console.of(parameters)
     place = None if parameters["output"] == "-" else Path(parameters["output"])
     if place is not None:
-        reporting.check_report_name(place)
-    report = reporting.report_from(sources, parameters, console, [place] if place else [])
-    made = reporting.report_bytes(report, place or Path(DEFAULT))
+        report_source.check_report_name(place)
+    report = report_source.report_from(sources, parameters, console, [place] if place else [])
+    made = report_source.report_bytes(report, place or Path(DEFAULT))
     outputs.write_bytes(made, place)
     if place is not None:
         console.summary([("written", f"{place}, {len(made) / 1e6:.1f} MB")])

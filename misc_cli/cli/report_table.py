@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, outputs, reporting
+from misc_cli.cli import options, outputs, report_source
 from misc_cli.cli.method_options import COUNT
 from misc_cli.errors import ConfigError, InputError
 
@@ -37,7 +37,7 @@ misc items answers.csv --aggregator ds-em --json > items.json
 def parameters(first: str) -> Callable[[F], F]:
     """The arguments and options of a command whose table has the `first` rows on top."""
     return options.apply(
-        reporting.sources_argument(),
+        report_source.sources_argument(),
         _output(
             "--sort",
             metavar="COL",
@@ -50,7 +50,7 @@ def parameters(first: str) -> Callable[[F], F]:
             help=f"So many rows [default: {TOP}; all of them with --json].",
         ),
         _output("--json", "as_json", is_flag=True, help="As JSON."),
-        reporting.source_options(),
+        report_source.source_options(),
     )
 
 
@@ -81,7 +81,7 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
     from misc_cli.cli.console import Console, print_tables
 
     console = Console.of(parameters)
-    report = reporting.report_from(sources, parameters, console, [])
+    report = report_source.report_from(sources, parameters, console, [])
     frame = report.frames.get(name)
     if frame is None:
         raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
@@ -102,7 +102,7 @@ def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
         return frame
     name = column.removeprefix("-")
     if name not in frame:
-        from misc_cli.report.statistics import confusion_columns
+        from misc_cli.report.frames import confusion_columns
 
         known = [name for name in frame.columns if name not in confusion_columns(frame)]
         raise ConfigError(f"--sort {column}: choose from {', '.join(known)}")
@@ -120,8 +120,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:
     from misc_cli.cli.text_table import Table
-    from misc_cli.report.names import visible
-    from misc_cli.report.statistics import confusion_columns
+    from misc_cli.report.frames import confusion_columns, visible
 
     # the reason is long: it comes last, where a narrow terminal may break it
     last = [name for name in ("reason",) if name in frame]

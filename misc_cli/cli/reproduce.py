@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +12,116 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from misc_cli.cli import options, outputs, reproduce_tables
+from misc_cli.cli import options, outputs
 from misc_cli.cli.method_options import COUNT, SEED
 from misc_cli.errors import ConfigError, ConvergenceWarning
+from misc_cli.run.settings import NO_COMPLETER
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.cli.text_table import Table
+    from misc_cli.paper.sparse_noisy import Point
+    from misc_cli.paper.table import CellResult
+
+
+def of_results(results: Sequence[CellResult]) -> list[Table]:
+    """One table per dataset, rows by completer: ours, then the paper's."""
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper.datasets import get
+
+    aggregators = list(dict.fromkeys(result.cell.aggregator for result in results))
+    shown = []
+    for name in dict.fromkeys(result.cell.dataset for result in results):
+        rows = []
+        own = [result for result in results if result.cell.dataset == name]
+        for completer in dict.fromkeys(result.cell.completer for result in own):
+            line = [result for result in own if result.cell.completer == completer]
+            rows.append((_row_name(completer), "ours", [r.ours for r in line]))
+            if any(r.auto is not None for r in line):
+                rows.append(
+                    ("", "auto", [float("nan") if r.auto is None else r.auto for r in line])
+                )
+            rows.append(("", "paper", [r.paper for r in line]))
+        size = get(name)
+        title = f"{name}: {size.workers} workers, {size.items} items, {size.classes} classes"
+        cells = [
+            (first, which, *(f"{value:.2f}" for value in values)) for first, which, values in rows
+        ]
+        shown.append(Table(title, ("error, %", "", *aggregators), cells, left=2))
+    return [*shown, Table("Ours against the paper's", notes=verdicts(results))]
+
+
+def _row_name(completer: str) -> str:
+    return "pure" if completer == NO_COMPLETER else completer
+
+
+def verdicts(results: Sequence[CellResult]) -> list[str]:
+    """How many cells of each completer are at the paper's figure or below, how far the others."""
+
+    lines = []
+    for completer in dict.fromkeys(result.cell.completer for result in results):
+        own = [result for result in results if result.cell.completer == completer]
+        reached = sum(result.reached for result in own)
+        worst = max(own, key=lambda result: result.ours - result.paper)
+        line = f"{_row_name(completer)}: {reached} of {len(own)} at or below"
+        if not worst.reached:
+            cell = f"{worst.cell.dataset} {worst.cell.aggregator}"
+            line += f", the others at most {worst.ours - worst.paper:.2f} points above ({cell})"
+        lines.append(line)
+    return lines
+
+
+def columns_of_results(results: Sequence[CellResult]) -> dict[str, Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    names = ("dataset", "completer", "aggregator")
+    texts = {name: pa.array([getattr(r.cell, name) for r in results]) for name in names}
+    judged = any(r.auto is not None for r in results)
+    auto = np.array([float("nan") if r.auto is None else r.auto for r in results])
+    return {
+        **texts,
+        "paper": np.array([r.paper for r in results]),
+        "ours": np.array([r.ours for r in results]),
+        **({"auto": auto} if judged else {}),
+        "seconds": np.array([r.seconds for r in results]),
+        "options": pa.array([json.dumps(dict(r.options)) for r in results]),
+    }
+
+
+def of_points(points: Sequence[Point]) -> list[Table]:
+    """One table per noise: mean ± standard deviation over the seeds."""
+    from misc_cli.cli.text_table import Table
+    from misc_cli.paper.sparse_noisy import TITLES
+
+    rates = list(dict.fromkeys(point.error_rate for point in points))
+    header = ("error, %", "", *(f"{100 * rate:.1f}" for rate in rates))
+    shown = []
+    for noise in dict.fromkeys(point.noise for point in points):
+        own = [point for point in points if point.noise == noise]
+        rows = []
+        for key in dict.fromkeys((point.aggregator, point.strategy) for point in own):
+            curve = [p for p in own if (p.aggregator, p.strategy) == key]
+            how = "pure" if key[1] == "pure" else f"tucker, {key[1]}"
+            rows.append((key[0], how, *(f"{p.mean:.1f} ± {p.deviation:.1f}" for p in curve)))
+        shown.append(Table(TITLES[noise], header, rows, left=2))
+    return shown
+
+
+def columns_of_points(points: Sequence[Point]) -> dict[str, Any]:
+    import numpy as np
+    import pyarrow as pa
+
+    names = ("noise", "aggregator", "strategy")
+    texts = {name: pa.array([getattr(point, name) for point in points]) for name in names}
+    return {
+        **texts,
+        "error_rate": np.array([100 * point.error_rate for point in points]),
+        "mean": np.array([point.mean for point in points]),
+        "deviation": np.array([point.deviation for point in points]),
+        "seeds": np.array([len(point.errors) for point in points]),
+    }
+
 
 # Flags that mean something only beside another, or only for the table.
 NEEDED_BY = {
@@ -106,8 +211,8 @@ def command(**parameters: Any) -> None:
     user without truth gets. A cell that is done is not done again.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.core.parallel import thread_limit
-    from misc_cli.io.write import check_writable
+    from misc_cli.data.parallel import thread_limit
+    from misc_cli.writers.output_set import check_writable
 
     console = Console.of(parameters)
     plot = None if parameters["plot"] is None else Path(parameters["plot"])
@@ -136,12 +241,12 @@ def _refuse_idle(parameters: dict[str, Any]) -> None:
 
 
 def _table(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli.paper import datasets, memory, reproduce, table
+    from misc_cli.paper import cell_cache, datasets, reproduce, table
 
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
     for name in dict.fromkeys(cell.dataset for cell in cells):
         datasets.locate(name, parameters["folder"])  # before an hour's work, not after
-    done = memory.Memory(memory.default_memory(), fresh=parameters["fresh"])
+    done = cell_cache.Memory(cell_cache.default_memory(), fresh=parameters["fresh"])
     results = []
     with console.bar(len(cells)) as step:
         found = reproduce.reproduce(
@@ -157,8 +262,8 @@ def _table(parameters: dict[str, Any], console: Console) -> None:
             step(" ".join(vars(result.cell).values()))
     _finish(
         parameters,
-        reproduce_tables.of_results(results),
-        reproduce_tables.columns_of_results(results),
+        of_results(results),
+        columns_of_results(results),
     )
 
 
@@ -189,8 +294,8 @@ def _sparse_noisy(parameters: dict[str, Any], console: Console) -> None:
         outputs.write_bytes(drawing.encode(), parameters["plot"])
     _finish(
         parameters,
-        reproduce_tables.of_points(points),
-        reproduce_tables.columns_of_points(points),
+        of_points(points),
+        columns_of_points(points),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import nightly, options, outputs
+from misc_cli.cli import options, outputs, state_options
 from misc_cli.errors import InputError
 from misc_cli.version import __version__
 
@@ -38,10 +38,10 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     Says which input or state changed or is gone, before any work; and whether the labels are those
     of the record, byte for byte.
     """
-    from misc_cli import leavings
+    from misc_cli import cleanup
     from misc_cli.cli.console import Console
-    from misc_cli.io.places import check_writable
-    from misc_cli.saving import beside
+    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.run_outputs import beside
 
     record = _read(run)
     place = outputs.output_file(output)
@@ -53,11 +53,11 @@ def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
     labels = next(file for file in record["files"] if file["name"] == "labels")
     if record["misc"] != __version__:
         console.warn(f"{run} is of misc {record['misc']}, this is {__version__}: labels may differ")
-    with leavings.folder("misc-rerun-") as folder:
+    with cleanup.folder("misc-rerun-") as folder:
         made = folder / Path(labels["file"]).name
-        with _earlier_state(record, folder) as state:
+        with _earlier_state(record, folder) as store:
             asked = _parameters(record)
-            asked |= {**NOT_AGAIN, "output": str(made), "state": state, "quiet": True}
+            asked |= {**NOT_AGAIN, "output": str(made), "state": store, "quiet": True}
             _aggregate(asked)
         data = made.read_bytes()
         again = json.loads(beside(made)["run"].read_bytes())
@@ -107,7 +107,7 @@ def _parameters(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changed_inputs(record: Mapping[str, Any]) -> Iterator[str]:
     """What is no longer as it was, in words."""
-    from misc_cli.io.write import sha256_of
+    from misc_cli.writers.output_set import sha256_of
 
     for source in [*record["inputs"], *record["known"].values()]:
         name = source["name"]
@@ -127,20 +127,20 @@ def _changed_inputs(record: Mapping[str, Any]) -> Iterator[str]:
 @contextmanager
 def _earlier_state(record: Mapping[str, Any], folder: Path) -> Iterator[str | None]:
     """A copy of the state that the run started from, and its clock; None if it had none."""
-    from misc_cli.io import state
+    from misc_cli.state import store
 
     if record["state"] is None:
         yield None
         return
     then, place = record["state"], folder / "state"
     place.mkdir()
-    if then["before"] is not None and not state.copy(Path(then["folder"]), then["before"], place):
+    if then["before"] is not None and not store.copy(Path(then["folder"]), then["before"], place):
         raise InputError(
             f"it cannot be repeated: the state that it started from is gone from {then['folder']}"
         )
-    clock = nightly.clock
-    nightly.clock = lambda: float(then["now"])
+    clock = state_options.clock
+    state_options.clock = lambda: float(then["now"])
     try:
         yield str(place)
     finally:
-        nightly.clock = clock
+        state_options.clock = clock

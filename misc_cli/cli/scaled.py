@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, reading_options, since
-from misc_cli.cli.companions import of_any_engine
-from misc_cli.cli.gates import holding, parse_gates, refuse
+from misc_cli.cli import options, previous_outputs, reading_options
+from misc_cli.cli.extra_outputs import of_any_engine
+from misc_cli.cli.fail_if import holding, parse_gates, refuse
 from misc_cli.cli.job import command_line
 from misc_cli.cli.method_options import method_options
-from misc_cli.core.parameters import AUTO
+from misc_cli.data.parameters import AUTO
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from misc_cli.evaluate.changes import Changes
-    from misc_cli.run.outcome import Outcome
+    from misc_cli.quality.changes import Changes
+    from misc_cli.run.result import Outcome
     from misc_cli.scale.job import SpreadEngine
 
 ENGINES = ("local", "disk", "dask")
@@ -41,10 +41,9 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.cli.scaled_target import Target
     from misc_cli.cli.summary import summary
-    from misc_cli.io.carried import carried_gold
-    from misc_cli.io.known import read_known
-    from misc_cli.io.local import refuse_changed, stamps
-    from misc_cli.io.pieces import pieces_of
+    from misc_cli.readers.chunks import pieces_of
+    from misc_cli.readers.known_labels import carried_gold, read_known
+    from misc_cli.readers.source import refuse_changed, stamps
     from misc_cli.run.request import Stopwatch
     from misc_cli.run.settings import build
     from misc_cli.scale import job
@@ -64,7 +63,7 @@ def run(answers: tuple[str, ...], parameters: dict[str, Any]) -> None:
     target = Target.of(parameters, [*answers, *files.values()])
     watch = Stopwatch()
     with console.watching():
-        earlier = since.read_earlier(parameters["changes"], gates, target.places, {})
+        earlier = previous_outputs.read_previous(parameters["changes"], gates, target.places, {})
         pieces = pieces_of(answers, reading)
         if not pieces:
             raise InputError(f"{answers[0]}: no rows; give files with answers in them")
@@ -135,15 +134,17 @@ def _engine(
 ) -> AbstractContextManager[SpreadEngine]:
     """Not entered yet: reading happens then."""
     if name == "disk":
-        from misc_cli.scale import disk
+        from misc_cli.engines import disk
 
         return disk.opened(pieces, spill=parameters["spill"], **common)
-    from misc_cli.scale import cluster
+    from misc_cli.engines import dask
 
-    return cluster.opened(pieces, scheduler=parameters["scheduler"], say=console.note, **common)
+    return dask.opened(pieces, scheduler=parameters["scheduler"], say=console.note, **common)
 
 
-def _changes(earlier: since.Earlier, outcome: Outcome, engine: SpreadEngine) -> Changes:
+def _changes(
+    earlier: previous_outputs.PreviousOutputs, outcome: Outcome, engine: SpreadEngine
+) -> Changes:
     """All labels in one table: as long as the items, like those that they are compared with."""
     from misc_cli.run.tables import worker_columns
     from misc_cli.scale.labels import Wanted, joined
@@ -155,7 +156,7 @@ def _changes(earlier: since.Earlier, outcome: Outcome, engine: SpreadEngine) -> 
 def _record(
     outcome: Outcome, outputs: Mapping[str, str], known: Mapping[str, Any], warnings: list[str]
 ) -> dict[str, Any]:
-    from misc_cli.run.manifest import manifest
+    from misc_cli.run.run_record import manifest
 
     return manifest(
         outcome,

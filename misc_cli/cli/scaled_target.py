@@ -12,10 +12,10 @@ from misc_cli.cli import outputs
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from misc_cli.run.outcome import Outcome
-    from misc_cli.saving import Facts, Write
+    from misc_cli.run.result import Outcome
     from misc_cli.scale.job import SpreadEngine
     from misc_cli.scale.labels import Wanted
+    from misc_cli.writers.run_outputs import Facts, Write
 
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
@@ -30,9 +30,9 @@ class Target:
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> Target:
-        from misc_cli.io.places import check_new_folder
-        from misc_cli.io.write import check_writable
         from misc_cli.scale.labels import Wanted
+        from misc_cli.writers.output_paths import check_new_folder
+        from misc_cli.writers.output_set import check_writable
 
         given = parameters["output"]
         wanted = Wanted(parameters["probabilities"], parameters["item_details"])
@@ -66,9 +66,9 @@ class Target:
         self, engine: SpreadEngine, outcome: Outcome, facts: Facts, more: Mapping[str, Write]
     ) -> None:
         """Everything, or nothing; `facts` makes run.json, `more` are writers of outputs by name."""
-        from misc_cli.io.render import write_pieces
-        from misc_cli.saving import write_set
         from misc_cli.scale.labels import columns_of, prepare
+        from misc_cli.writers.render import write_pieces
+        from misc_cli.writers.run_outputs import write_set
 
         wanted = replace(self.wanted, own=tuple(outcome.aggregation.item_details))
         prepare(engine, engine.vocabulary, wanted)
@@ -92,8 +92,8 @@ class Target:
         more: Mapping[str, Write],
     ) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
-        from misc_cli.io.write import folder_to_be
-        from misc_cli.saving import write_set
+        from misc_cli.writers.output_set import folder_to_be
+        from misc_cli.writers.run_outputs import write_set
 
         suffix = next((s for s in FOLDER_SUFFIXES if folder.name.endswith(s)), ".parquet")
         started = time.perf_counter()

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import click
 
+from misc_cli import registry
 from misc_cli.cli import config, logs, startup
 from misc_cli.cli.method_options import Row, method_options
 from misc_cli.cli.nearest import HELP_FLAGS
 from misc_cli.cli.parameters import Tries
 from misc_cli.errors import MiscError
-from misc_cli.run import registry
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = "Messages"
@@ -123,7 +123,7 @@ class Command(click.Command):
         if ctx.params.get("threads") is not None:
             startup.limit_arrow(ctx.params["threads"])
         log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
-        from misc_cli.core.parallel import processes
+        from misc_cli.data.parallel import processes
 
         with logs.writing(sys.argv, *log), processes(True):
             return super().invoke(ctx)

@@ -92,9 +92,9 @@ def command(**parameters: Any) -> None:
     the same seed gives the same bytes. Files are CSV, or TSV, gzipped or Parquet by their
     extension.
     """
-    from misc_cli.io.render import write_table
-    from misc_cli.io.write import Output, check_writable, write_all
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
+    from misc_cli.writers.output_set import Output, check_writable, write_all
+    from misc_cli.writers.render import write_table
 
     if parameters["truth"] == "-":
         raise ConfigError("--truth -: stdout is for the answers; name a file")

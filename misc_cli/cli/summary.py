@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
-    from misc_cli.run.outcome import Outcome
+    from misc_cli.run.result import Outcome
 
 BARS = "▁▂▃▄▅▆▇█"
 UNSURE = 0.6
@@ -27,8 +27,8 @@ def summary(
 
     `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
     """
-    from misc_cli.run.manifest import peak_memory
-    from misc_cli.run.naming import method_in_words
+    from misc_cli.run.run_record import peak_memory
+    from misc_cli.run.tables import method_in_words
 
     figures, encoding = outcome.figures, outcome.encoding
     labels = encoding.labels
@@ -97,7 +97,7 @@ def _agreement(outcome: Outcome) -> str:
 
 def _histogram(outcome: Outcome) -> str:
     """How many items are how sure, ten bars from 0 to 1."""
-    from misc_cli.run.figures import CountSure
+    from misc_cli.quality.figures import CountSure
 
     *counts, below = outcome.engine.sweep(CountSure(UNSURE)).tolist()
     # an empty bar is a dot: the lowest of the others still has some items
@@ -109,7 +109,7 @@ def _histogram(outcome: Outcome) -> str:
 
 def _look_at(outcome: Outcome) -> str:
     """The three workers whose answers spoil the most, and why in a word."""
-    from misc_cli.run.verdicts import words, worst
+    from misc_cli.quality.verdicts import words, worst
 
     verdicts, labels = outcome.verdicts, outcome.labels
     chosen = worst(verdicts)

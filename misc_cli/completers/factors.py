@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from misc_cli.core.types import Floats
-from misc_cli.core.votes import LabelCodes, Rows
+from misc_cli.data.types import Floats
+from misc_cli.data.votes import LabelCodes, Rows
 
 # Entries of a label tensor are of order one: a fibre this small is zero but for rounding.
 NOTHING = 1e-12

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.core import memory
-from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Codes, Completion, Floats
-from misc_cli.core.votes import DenseVotes, Rows
+from misc_cli.data import memory
+from misc_cli.data.parallel import map_in_order
+from misc_cli.data.types import Codes, Completion, Floats
+from misc_cli.data.votes import DenseVotes, Rows
 from misc_cli.errors import ConfigError
 
 # A block's values of one class should stay in the second-level cache.

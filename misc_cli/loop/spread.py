@@ -12,9 +12,14 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.with_prior import judge
+from misc_cli.aggregators.confusion_kernels import judge
+from misc_cli.completers.completion_loop import SLICE_TOLERANCE, harden, stamped
+from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker.unfolding import unfolded
-from misc_cli.core.engines.protocol import (
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.solver import Step, iterate, joined_stops
+from misc_cli.data.types import Floats, OnIteration, Start
+from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
     SLICE,
@@ -23,14 +28,8 @@ from misc_cli.core.engines.protocol import (
     EngineMethod,
     Fitted,
     RowArrays,
+    Summed,
 )
-from misc_cli.core.engines.sums import Summed
-from misc_cli.core.logdomain import clamp
-from misc_cli.core.solver import Step, iterate, joined_stops
-from misc_cli.core.start import Start
-from misc_cli.core.types import Floats, OnIteration
-from misc_cli.loop.driver import SLICE_TOLERANCE, harden, stamped
-from misc_cli.loop.settings import Loop
 
 
 class EngineCompleter(Protocol):

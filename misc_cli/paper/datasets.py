@@ -21,8 +21,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.write import Output, content, write_all
 from misc_cli.version import __version__
+from misc_cli.writers.output_set import Output, content, write_all
 
 BASE_URL = "https://raw.githubusercontent.com"
 TIMEOUT_SECONDS = 30.0

@@ -17,9 +17,9 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.core.holdout import Triplets, answers_of
-from misc_cli.core.types import Codes, Labels
-from misc_cli.core.votes import SparseVotes
+from misc_cli.data.holdout import Triplets, answers_of
+from misc_cli.data.types import Codes, Labels
+from misc_cli.data.votes import SparseVotes
 from misc_cli.errors import ConfigError
 
 PAPER_NONZERO_RATE = 0.037

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.completers.completion_loop import Pass, aggregate_pass, start, trajectory
 from misc_cli.completers.tucker.method import Tucker
-from misc_cli.core.types import Aggregator, Codes, Floats, Labels
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.loop.driver import Pass, aggregate_pass, start, trajectory
+from misc_cli.data.types import Aggregator, Codes, Floats, Labels
+from misc_cli.quality.evaluation import expected_error
 
 MOST_PASSES = 8
 LARGEST_RANKS = (100, 200)  # of workers and of items: sampled evenly in their logarithms

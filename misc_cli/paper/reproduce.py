@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 import scipy
 
-from misc_cli.core.encode import encode, encode_gold
-from misc_cli.core.types import Aggregation, Codes, Labels, ignore_iteration
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.io.known import read_known
-from misc_cli.io.read import read_answer_columns
-from misc_cli.loop.driver import mix
-from misc_cli.loop.settings import Loop
+from misc_cli import registry
+from misc_cli.completers.completion_loop import run_loop
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.encode import encode, encode_gold
+from misc_cli.data.types import Aggregation, Codes, Labels, ignore_iteration
 from misc_cli.paper import datasets
-from misc_cli.paper.memory import Done, Memory
+from misc_cli.paper.cell_cache import Done, Memory
 from misc_cli.paper.table import (
     AGGREGATORS,
     PRESET,
@@ -37,7 +35,9 @@ from misc_cli.paper.table import (
     paper_table,
     shipped_cells,
 )
-from misc_cli.run import registry
+from misc_cli.quality.evaluation import expected_error
+from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.read import read_answer_columns
 from misc_cli.run.fitting import fit
 from misc_cli.run.settings import NO_COMPLETER, Settings, build
 
@@ -67,7 +67,7 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     # the same way as `misc aggregate --preset paper --completer … --ranks …`
     methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
     loop = Loop(**methods.loop)
-    mixture = mix(labels, methods.completer, methods.aggregator, loop, initial=initial)
+    mixture = run_loop(labels, methods.completer, methods.aggregator, loop, initial=initial)
     return 100 * expected_error(mixture.aggregation.posteriors, truth)
 
 

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from misc_cli import registry
+from misc_cli.completers.completion_loop import aggregate_pass, start, trajectory
 from misc_cli.completers.tucker.method import Tucker
-from misc_cli.core.types import Aggregator, Codes, Labels
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.loop.driver import aggregate_pass, start, trajectory
+from misc_cli.data.types import Aggregator, Codes, Labels
 from misc_cli.paper.experiment import NOISES, PAPER_ERROR_RATES, PAPER_NONZERO_RATE, degrade
 from misc_cli.paper.plot import Line, Panel
-from misc_cli.run import registry
+from misc_cli.quality.evaluation import expected_error
 
 RANKS = (
     (1, 2, 2),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -19,12 +20,111 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from misc_cli.report import shown, words
-from misc_cli.report.charts import charts
-from misc_cli.report.names import visible
-from misc_cli.report.record import Report
-from misc_cli.report.statistics import VERDICTS, confusion_columns
+import numpy as np
+import pandas as pd
+
+from misc_cli.report import narrative, row_selection
+from misc_cli.report.frames import VERDICTS, Report, confusion_columns, reliability_frame, visible
 from misc_cli.run.diagnostics import strict
+
+MAX_POINTS = 300
+MAX_LINES = 12
+MAX_BARS = 40
+CHARTS = (
+    "confidence",
+    "reliability",
+    "classes",
+    "progress",
+    "convergence",
+    "worker_map",
+    "item_map",
+)
+MAX_DOTS = 1_000
+
+Chart = list[dict[str, Any]]
+
+
+def charts(report: Report) -> dict[str, Chart]:
+    """Every chart; one that this run has no data for is empty."""
+    frames = report.frames
+    found: dict[str, Chart] = {name: [] for name in CHARTS}
+    if "confidence" in frames:
+        found["confidence"] = _records(frames["confidence"][["from", "to", "items"]])
+        found["reliability"] = _records(reliability_frame(frames["confidence"]))
+    if "classes" in frames:
+        found["classes"] = _classes(frames["classes"])
+    if "progress" in frames:
+        progress = frames["progress"]
+        found["progress"] = _records(progress.assign(**{"from": progress["from"].map(_stamp)}))
+    for name, shade in (("worker_map", "accuracy"), ("item_map", "label")):
+        if name in frames:
+            found[name] = _dots(frames[name], name.removesuffix("_map"), shade)
+    if "convergence" in frames:
+        found["convergence"] = _convergence(frames["convergence"])
+    return found
+
+
+def _records(frame: pd.DataFrame) -> Chart:
+    """Rows as plain dictionaries; a number that is not one is null."""
+    rows = frame.to_dict("records")
+    return [{str(name): plain(value) for name, value in row.items()} for row in rows]
+
+
+def plain(value: Any) -> Any:
+    """A numpy value as Python's, four digits after the point; NaN is None."""
+    if isinstance(value, float | np.floating):
+        return round(float(value), 6) if math.isfinite(value) else None
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _classes(classes: pd.DataFrame) -> Chart:
+    """Shares of votes, of labels and of known labels, class by class; the largest if many."""
+    largest = classes.sort_values("labels", ascending=False, kind="stable").index[:MAX_BARS]
+    rows = classes.loc[sorted(largest)]
+    kinds = {"answers": "votes_share", "labels": "labels_share"}
+    if "truth" in classes and classes["truth"].sum():
+        rows = rows.assign(truth_share=rows["truth"] / classes["truth"].sum())
+        kinds["truth"] = "truth_share"
+    return [
+        {"class": visible(row["class"]), "of": kind, "share": plain(row[column])}
+        for _, row in rows.iterrows()
+        for kind, column in kinds.items()
+        if column in rows
+    ]
+
+
+def _stamp(moment: pd.Timestamp) -> str:
+    return moment.isoformat(timespec="minutes")
+
+
+def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
+    """Points of a map, evenly thinned where they are many."""
+    thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
+    shown = thinned[[name, "x", "y", shade]].set_axis(["name", "x", "y", "shade"], axis=1)
+    return [
+        {key: visible(value) if isinstance(value, str) else value for key, value in row.items()}
+        for row in _records(shown)
+    ]
+
+
+def _convergence(lines: pd.DataFrame) -> Chart:
+    """The change per iteration, one curve for each method that ran; thinned where long."""
+    named = lines["stage"].astype(str)
+    if "candidate" in lines:
+        named = lines["candidate"].fillna(named).astype(str)
+    points: Chart = []
+    for name, own in list(lines.groupby(named, sort=False))[:MAX_LINES]:
+        change = own["change"].astype(float).to_numpy()
+        at = np.flatnonzero(np.isfinite(change) & (change > 0))
+        keep = at if len(at) <= MAX_POINTS else at[:: -(-len(at) // MAX_POINTS)]
+        points += [
+            {"method": str(name), "iteration": int(i) + 1, "change": float(f"{change[i]:.4g}")}
+            for i in keep
+        ]
+    return points
+
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
 LONGEST_TEXT = 200_000
@@ -48,28 +148,28 @@ def render(report: Report, title: str = "") -> str:
 def _title(report: Report) -> str:
     """What was labelled, from which files."""
     files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
-    labels = words.count(report.facts["figures"]["items"], "label")
+    labels = narrative.count(report.facts["figures"]["items"], "label")
     if not files or report.aliases:
         return labels
-    return f"{labels} from {words.listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
+    return f"{labels} from {narrative.listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
 
 
 def _content(report: Report) -> dict[str, Any]:
     """Everything that the template fills in."""
     frames, facts = report.frames, report.facts
-    workers = shown.shown_workers(frames["workers"]) if "workers" in frames else None
-    items = shown.shown_items(frames["items"]) if "items" in frames else None
+    workers = row_selection.shown_workers(frames["workers"]) if "workers" in frames else None
+    items = row_selection.shown_items(frames["items"]) if "items" in frames else None
     item_names = [] if items is None else items["item"].tolist()
-    classes = shown.largest_classes(report)
-    matrices = None if workers is None else shown.confusions(workers, classes)
+    classes = row_selection.largest_classes(report)
+    matrices = None if workers is None else row_selection.confusions(workers, classes)
     if workers is not None:
         workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
     has_verdicts = workers is not None and "verdict" in workers
     return {
         "facts": facts,
         "figures": facts["figures"],
-        "method": words.method(facts),
-        "sentences": words.sentences(report),
+        "method": narrative.method(facts),
+        "sentences": narrative.sentences(report),
         "agreement": _rows(frames.get("agreement")),
         "class_rows": _rows(frames.get("classes")),
         "class_codes": {name: at for at, name in enumerate(facts.get("classes", []))},
@@ -81,13 +181,13 @@ def _content(report: Report) -> dict[str, Any]:
         "worker_columns": [] if workers is None else list(workers.columns),
         "any_alike": workers is not None and "alike" in workers and workers["alike"].any(),
         "n_workers": 0 if workers is None else len(frames["workers"]),
-        "worker_parts": (shown.WORST_WORKERS, shown.SAMPLED_WORKERS),
+        "worker_parts": (row_selection.WORST_WORKERS, row_selection.SAMPLED_WORKERS),
         "items": _rows(items),
         "item_columns": [] if items is None else list(items.columns),
         "n_items": 0 if items is None else len(frames["items"]),
-        "votes": shown.votes_by_item(report, item_names),
+        "votes": row_selection.votes_by_item(report, item_names),
         "votes_known": report.labels is not None,
-        "reasons": shown.REASONS,
+        "reasons": row_selection.REASONS,
         "tried": _rows(frames.get("tried")),
         "changed": _changes(frames.get("changed")),
         "n_changed": len(frames.get("changed", ())),
@@ -145,7 +245,7 @@ def number(value: Any, digits: int = 2) -> str:
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What somebody needs to do it again, and what it cost."""
-    rows = [("method", words.method(facts))]
+    rows = [("method", narrative.method(facts))]
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
     rows += [(role, f"{source['name']}, SHA-256 {source['sha256']}") for role, source in files]

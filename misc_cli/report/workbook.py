@@ -12,10 +12,8 @@ from typing import Any
 import pandas as pd
 
 from misc_cli.errors import ConfigError
-from misc_cli.report import words
-from misc_cli.report.names import visible
-from misc_cli.report.record import Report
-from misc_cli.report.statistics import confusion_columns
+from misc_cli.report import narrative
+from misc_cli.report.frames import Report, confusion_columns, visible
 
 MAX_ROWS = 50_000
 LONGEST_CELL = 32_767  # Excel's own limit
@@ -84,7 +82,7 @@ def workbook(report: Report) -> bytes:
 
 
 def _summary(report: Report) -> list[tuple[str, str]]:
-    rows = [(sentence.kind, sentence.text) for sentence in words.sentences(report)]
+    rows = [(sentence.kind, sentence.text) for sentence in narrative.sentences(report)]
     for name, frame in report.frames.items():
         if len(frame) > MAX_ROWS:
             rows.append(("fact", f"Of {len(frame):,} {name} the first {MAX_ROWS:,} are here."))

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from misc_cli.core.holdout import fold_plan
-from misc_cli.core.iteration import COST
-from misc_cli.core.parallel import may_start_processes, threads
-from misc_cli.core.types import Iteration, Labels, OnIteration
-from misc_cli.select.judging import MANY_ANSWERS, WORTH_A_PROCESS
-from misc_cli.select.racing import FINALISTS, FIRST_FOLDS
-from misc_cli.select.trial import Method
+from misc_cli.data.holdout import fold_plan
+from misc_cli.data.iteration import COST
+from misc_cli.data.parallel import may_start_processes, threads
+from misc_cli.data.types import Iteration, Labels, OnIteration
+from misc_cli.selection.candidates import Method
+from misc_cli.selection.cross_validation import MANY_ANSWERS, WORTH_A_PROCESS
+from misc_cli.selection.racing import FINALISTS, FIRST_FOLDS
 
 # Starting, reading and writing a small file.
 AT_LEAST = 0.7

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli.core.iteration import COST
-from misc_cli.core.types import Codes, Iteration, OnIteration, ignore_iteration
-from misc_cli.evaluate.metrics import expected_error
+from misc_cli.data.iteration import COST
+from misc_cli.data.types import Codes, Iteration, OnIteration, ignore_iteration
+from misc_cli.quality.evaluation import expected_error
 
 Record = dict[str, Any]
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.core.parameters import AUTO, flag
-from misc_cli.core.types import (
+from misc_cli import registry
+from misc_cli.completers.parameters import FINALS, LOOP_OPTIONS, Loop
+from misc_cli.data.parameters import AUTO, flag
+from misc_cli.data.types import (
     Aggregation,
     Aggregator,
     Labels,
@@ -17,19 +19,12 @@ from misc_cli.core.types import (
     without_posteriors,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.loop.settings import FINALS, LOOP_OPTIONS, Loop
-from misc_cli.run import registry
-from misc_cli.run.settings import (
-    BASELINE,
-    NO_COMPLETER,
-    RANK_OPTIONS,
-    Methods,
-)
-from misc_cli.select.fit import Fit
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, RANK_OPTIONS, Methods
+from misc_cli.selection.ensemble import Fit
 
 if TYPE_CHECKING:
-    from misc_cli.select.calibrate import Calibration
-    from misc_cli.select.trial import Method
+    from misc_cli.selection.calibration import Calibration
+    from misc_cli.selection.candidates import Method
 
 
 def fit(
@@ -64,12 +59,12 @@ def _rank_of_named(methods: Methods) -> str | None:
 
 def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
     """What hidden answers can choose of a completer that was asked for: its rank, its last step."""
-    from misc_cli.run import plan
-    from misc_cli.select.unjudged import MIN_ANSWERS
+    from misc_cli.selection import roster
+    from misc_cli.selection.search import MIN_ANSWERS
 
     if labels.votes.n_votes < MIN_ANSWERS:
         return []
-    return plan.completions(
+    return roster.completions(
         labels,
         methods.names["completer"],
         methods.completer,
@@ -95,7 +90,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
 
     Of several ranks or passes that were given, the first counts.
     """
-    from misc_cli.select.unjudged import MIN_ANSWERS
+    from misc_cli.selection.search import MIN_ANSWERS
 
     few = labels.votes.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
@@ -125,7 +120,7 @@ def mean_of_members(
     selection: Mapping[str, Any],
 ) -> Fit:
     """The result of methods that were chosen earlier."""
-    from misc_cli.select.mean import mean_of
+    from misc_cli.selection.ensemble import mean_of
 
     shares = selection.get("weights", {})
     aggregation = mean_of(
@@ -140,8 +135,8 @@ def mean_of_members(
 
 def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
     """How to fit what an earlier run chose, as its run.json (`where`) has it."""
-    from misc_cli.run.members import fit_members, rebuilt
-    from misc_cli.select.calibrate import Calibration
+    from misc_cli.run.run_record import fit_members, rebuilt
+    from misc_cli.selection.calibration import Calibration
 
     members = [rebuilt(entry) for entry in facts["members"]]
     softened = facts.get("calibration")
@@ -162,10 +157,12 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
     assert methods.aggregator is not None
     if methods.completer is None:
         return Fit(methods.aggregator(labels, on_iteration))
-    from misc_cli.loop.driver import mix
+    from misc_cli.completers.completion_loop import run_loop
 
     loop = Loop(**methods.loop)
-    mixture = mix(labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration)
+    mixture = run_loop(
+        labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration
+    )
     ended = loop_record(
         loop,
         ranks=mixture.ranks,
@@ -199,9 +196,9 @@ def loop_record(
 
 
 def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
-    from misc_cli.run import plan
-    from misc_cli.select.calibrating import calibration_of
-    from misc_cli.select.trial import Method
+    from misc_cli.selection import roster
+    from misc_cli.selection.candidates import Method
+    from misc_cli.selection.cross_validation import calibration_of
 
     name, aggregator = methods.names["aggregator"], methods.aggregator
     if methods.completer is None or found.loop is None:
@@ -215,7 +212,7 @@ def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
         labels,
         methods.settings.seed,
         found.aggregation,
-        judge_completion=cells <= plan.MAX_TRIED_CELLS,
+        judge_completion=cells <= roster.MAX_TRIED_CELLS,
     )
     return calibrated_by(found, labels, calibration)
 
@@ -238,28 +235,29 @@ def _searched(
     incumbent: Mapping[str, float] | None,
 ) -> Fit:
     """The automatic choice; `completed` are the candidates of a completer that was asked for."""
-    from misc_cli.run import cost, plan
-    from misc_cli.select.search import search
-    from misc_cli.select.trial import Method
+    from misc_cli.run import cost
+    from misc_cli.selection import roster
+    from misc_cli.selection.candidates import Method
+    from misc_cli.selection.search import search
 
     settings = methods.settings
     seed, preset = settings.seed, settings.preset
     few: list[Method] = []
     if methods.aggregator is None:
-        pure = plan.roster(labels, preset, methods.roster_options, seed)
-        few = [method for method in pure if method.name in plan.FEW]
+        pure = roster.roster(labels, preset, methods.roster_options, seed)
+        few = [method for method in pure if method.name in roster.FEW]
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
     insist = bool(completed)
     if methods.completer is not None and not insist:
-        completed = plan.completions(
+        completed = roster.completions(
             labels,
             methods.names["completer"],
             methods.completer,
             _builds_on(methods),
             methods.loop,
             preset,
-            plan.MAX_TRIED_CELLS,
+            roster.MAX_TRIED_CELLS,
             tries=methods.tries,
         )
     fast = None
@@ -271,7 +269,7 @@ def _searched(
         pure,
         completed,
         few=few,
-        fallback=plan.fallback(preset, seed),
+        fallback=roster.fallback(preset, seed),
         insist=insist,
         incumbent=incumbent,
         calibrate=settings.calibrate,
@@ -287,7 +285,7 @@ def _searched(
 
 def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any]) -> None:
     """For a completer that was asked for: it is used, but hidden answers may advise against it."""
-    from misc_cli.select.choose import SIGNIFICANT
+    from misc_cli.selection.scoring import SIGNIFICANT
 
     ahead = max((row["lead"] for row in selection["completed"] if row["chosen"]), default=0.0)
     if ahead <= -SIGNIFICANT:

@@ -9,29 +9,22 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict, replace
 
-from misc_cli.core.decide import decide
-from misc_cli.core.encode import Encoding, distinct, encode, encode_gold, encode_truth
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.protocol import POSTERIORS
-from misc_cli.core.memory import require_for
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.types import (
-    Answers,
-    Codes,
-    KnownLabels,
-    Labels,
-    OnIteration,
-    ignore_iteration,
-)
+from misc_cli.data.decide import decide
+from misc_cli.data.encode import Encoding, distinct, encode, encode_gold, encode_truth
+from misc_cli.data.memory import require_for
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, OnIteration, ignore_iteration
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.evaluate.alike import compare_pairs
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.run.copies import judged_by_all_answers, once_per_copy
+from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
+from misc_cli.quality.evaluation import expected_error
+from misc_cli.quality.figures import error_figures, figures
+from misc_cli.quality.worker_dependence import compare_pairs
 from misc_cli.run.diagnostics import Recorder
-from misc_cli.run.figures import error_figures, figures
 from misc_cli.run.fitting import fit
-from misc_cli.run.outcome import Outcome
 from misc_cli.run.request import Fitter, Request, Stopwatch
+from misc_cli.run.result import Outcome
 from misc_cli.run.settings import Methods, Settings
 
 

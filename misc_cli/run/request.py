@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from misc_cli.core.types import (
-    Answers,
-    KnownLabels,
-    Labels,
-    Lighten,
-    OnIteration,
-    ignore_iteration,
-)
+from misc_cli.data.types import Answers, KnownLabels, Labels, Lighten, OnIteration, ignore_iteration
 from misc_cli.run.settings import Methods
-from misc_cli.select.fit import Fit
+from misc_cli.selection.ensemble import Fit
 
 Fitter = Callable[[Labels, Methods, OnIteration, Lighten], Fit]
 

@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from misc_cli.core.parameters import (
+from misc_cli import registry
+from misc_cli.completers.parameters import LOOP_OPTIONS, Loop
+from misc_cli.data.parameters import (
     AUTO,
     DUPLICATES,
     SEED,
@@ -20,8 +22,6 @@ from misc_cli.core.parameters import (
     parameters_of,
 )
 from misc_cli.errors import ConfigError
-from misc_cli.loop.settings import LOOP_OPTIONS, Loop
-from misc_cli.run import registry
 
 NO_COMPLETER = "none"
 # What an automatic completer tries, and what an automatic run builds completion on.

@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.aggregators.confusion.counts import crowd_rows, expected_counts
-from misc_cli.core.decide import Decision, entropy
-from misc_cli.core.types import Codes, Floats, Names
-from misc_cli.core.votes import votes_per_item
-from misc_cli.evaluate.ballots import count_ballots
-from misc_cli.run.outcome import Outcome
-from misc_cli.run.queueing import gain_per_answer
-from misc_cli.run.verdicts import verdict_texts
-from misc_cli.run.workers import report_workers
+from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
+from misc_cli.data.decide import Decision, entropy
+from misc_cli.data.types import Codes, Floats, Names
+from misc_cli.data.votes import votes_per_item
+from misc_cli.quality.agreement import count_ballots
+from misc_cli.quality.relabel_priority import gain_per_answer
+from misc_cli.quality.verdicts import verdict_texts
+from misc_cli.quality.worker_scores import report_workers
+from misc_cli.run.result import Outcome
+from misc_cli.run.settings import BASELINE
+
+if TYPE_CHECKING:
+    from misc_cli.selection.candidates import Candidate
+
+
+# More members than this are counted, not listed.
+LISTED = 6
+
+
+def method_in_words(outcome: Outcome) -> str:
+    """The methods by name, each with the preset that it really ran under."""
+    names, members = outcome.methods.names, outcome.members
+    preset = outcome.methods.settings.preset
+    if members and members[0].passes:
+        starter = names.get("aggregator", BASELINE)
+        lasts = sorted({member.method.loop.final for member in members})
+        return (
+            f"{names['completer']} started by {starter}, last step: {' and '.join(lasts)} "
+            f"({_listed([member.name for member in members])}), preset {preset}"
+        )
+    if outcome.selection is not None:
+        if not members:
+            return _listed(outcome.selection["chosen"])
+        return _mean(members)
+    if "completer" not in names:
+        return f"{names['aggregator']}, preset {preset}"
+    loop = (outcome.loop or {}).get("settings", {})
+    aggregator = names.get("aggregator", BASELINE)
+    starter = outcome.methods.resolved.get("start", {}).get("aggregator", aggregator)
+    last = str(loop.get("final", ""))
+    own = f", judged by {aggregator}" if last == "completed" else ""
+    return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
+
+
+def _mean(members: Sequence[Candidate]) -> str:
+    by_preset: dict[str, list[str]] = {}
+    for member in members:
+        by_preset.setdefault(member.method.preset, []).append(member.name)
+    parts = [f"{', '.join(names)} (preset {preset})" for preset, names in by_preset.items()]
+    return ("mean of " if len(members) > 1 else "") + ", ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    if len(names) <= LISTED:
+        return f"mean of {', '.join(names)}"
+    return f"mean of {len(names)}: {', '.join(names[:3])} and so on"
+
 
 # A class more is a column more of votes, and in a confusion matrix many more: a table that nobody
 # reads and few programs open. The page and the API have the matrices all the same.

@@ -10,26 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from misc_cli.aggregators.confusion.counts import shrunk_rows
-from misc_cli.core import holdout
-from misc_cli.core.engines.gathering import gathered_labels
-from misc_cli.core.engines.parts import Vocabulary
-from misc_cli.core.engines.protocol import Engine, Fitted
-from misc_cli.core.solver import joined_stops
-from misc_cli.core.types import Iteration, Labels, OnIteration
-from misc_cli.run import cost, plan
+from misc_cli.aggregators.confusion_kernels import shrunk_rows
+from misc_cli.data import holdout
+from misc_cli.data.solver import joined_stops
+from misc_cli.data.types import Iteration, Labels, OnIteration
+from misc_cli.engines.partitioned import Vocabulary
+from misc_cli.engines.protocol import Engine, Fitted
+from misc_cli.engines.views import gathered_labels
+from misc_cli.run import cost
 from misc_cli.run.settings import Methods
 from misc_cli.scale import completion, copies
-from misc_cli.scale.judging import Judging
+from misc_cli.scale.judging import CrossValidation
 from misc_cli.scale.settle import AddMember, Settle
-from misc_cli.select.calibrate import Calibration
-from misc_cli.select.calibrating import calibration_of
-from misc_cli.select.judging import MANY_ANSWERS
-from misc_cli.select.leaderboard import parameters
-from misc_cli.select.together import SHRINKAGE
-from misc_cli.select.trial import Candidate, Method
-from misc_cli.select.unjudged import ONE_ANSWER_EACH
-from misc_cli.select.weighing import conclude, warn_of_the_null, weighed
+from misc_cli.selection import roster as plan
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.cross_validation import MANY_ANSWERS, calibration_of
+from misc_cli.selection.dependence_check import SHRINKAGE
+from misc_cli.selection.ensemble import finish_record, warn_of_the_null, weighed
+from misc_cli.selection.scoring import parameters
+from misc_cli.selection.search import ONE_ANSWER_EACH
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _calibration(
     if few(engine):
         return _calibration_here(gathered_labels(engine, vocabulary), here, seed)
     most_folds = 1 if getattr(here.aggregator, "slow", False) else None
-    work = Judging(engine, [there], seed, on_iteration, whole, most_folds)
+    work = CrossValidation(engine, [there], seed, on_iteration, whole, most_folds)
     return work.calibration([0], [there], [1.0]) if work.n_folds else None
 
 
@@ -137,7 +137,7 @@ def automatic(
         pure = [method for method in roster if not getattr(method.aggregator, "slow", False)]
     fallback = plan.fallback(settings.preset, settings.seed)
     on_iteration = cost.Counting(cost.counted(counted, pure, ()), on_iteration, fast=None)
-    work = Judging(engine, pure, settings.seed, on_iteration)
+    work = CrossValidation(engine, pure, settings.seed, on_iteration)
     if work.n_folds == 0:
         return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
     scores = work.scores(pure)
@@ -158,7 +158,7 @@ def automatic(
             calibration = work.calibration(places, chosen, shares)
     fitted = _fit(engine, members, shares, by_votes, calibration, on_iteration)
     fitted = copies.judged_by_all_answers(fitted, engine)
-    conclude(reasons, members, shares)
+    finish_record(reasons, members, shares)
     reasons["methods"] = parameters([*pure, fallback])
     return Chosen(fitted, members, calibration, reasons)
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli.core.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted
-from misc_cli.core.types import OnIteration
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.types import OnIteration
+from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted
 from misc_cli.errors import ConfigError
-from misc_cli.loop.settings import Loop
 from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.run.fitting import loop_record
 from misc_cli.run.settings import Methods
-from misc_cli.select.trial import Method
+from misc_cli.selection.candidates import Method
 
 # Where the posteriors wait while trials calibrate them.
 FOUND = "found"

@@ -11,17 +11,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.counts import shrunk_rows
-from misc_cli.aggregators.confusion.kernels import ExpectedCounts
-from misc_cli.aggregators.confusion.with_prior import PSEUDO_ANSWERS
-from misc_cli.core.draw import Positions
-from misc_cli.core.engines.hiding import Blinded, KeptBlock, View
-from misc_cli.core.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Sums
-from misc_cli.core.engines.sums import Summed
-from misc_cli.core.types import Labels
-from misc_cli.evaluate.alike import Pairs, pairs_of
-from misc_cli.evaluate.meetings import active_enough, activity_in, keys_of, pairs_in
-from misc_cli.run.copies import LEAST_SHARE, groups, superfluous, warn
+from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
+from misc_cli.data.holdout import Positions
+from misc_cli.data.types import Labels
+from misc_cli.engines.protocol import Array, Block, Engine, Fitted, Kernel, RowArrays, Summed, Sums
+from misc_cli.engines.views import KeptBlock, MaskedKernel, View
+from misc_cli.quality.duplicate_workers import LEAST_SHARE, groups, superfluous, warn
+from misc_cli.quality.worker_dependence import (
+    Pairs,
+    active_enough,
+    activity_in,
+    keys_of,
+    pairs_in,
+    pairs_of,
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def compare_pairs(engine: Engine) -> Compared:
 
 
 @dataclass(frozen=True)
-class _Once(Blinded):
+class _Once(MaskedKernel):
     """It sees one answer per item of every group.
 
     group   (n_workers,) of copies, -1 of all others

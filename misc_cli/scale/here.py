@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from misc_cli.core.engines.parts import Counts, PartsEngine
-from misc_cli.io.publish import settle
-from misc_cli.io.render import write_pieces
-from misc_cli.io.write import sha256_of
+from misc_cli.engines.partitioned import Counts, PartsEngine
 from misc_cli.scale.labels import CHUNK_ROWS, PartLabels, Wanted, columns_of, merged
+from misc_cli.writers.output_set import flush_and_sync, sha256_of
+from misc_cli.writers.render import write_pieces
 
 
-class Here(PartsEngine):
+class LocalPartsEngine(PartsEngine):
     """Parts, what was read to make them, and what the manifest says of them.
 
     inputs  name, size and SHA-256 of every file that was read
@@ -54,7 +53,7 @@ def write_parts(
         tables = (labels.table(slice(a, min(a + CHUNK_ROWS, len(part.items)))) for a in starts)
         with (folder / name).open("w+b") as stream:
             write_pieces(map(columns_of, tables), stream, name)
-            settle(stream, folder / name)
+            flush_and_sync(stream, folder / name)
             stream.seek(0)
             digests[name] = sha256_of(stream)
     return digests

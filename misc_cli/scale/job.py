@@ -9,20 +9,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from misc_cli.core.decide import decide
-from misc_cli.core.encode import Encoding
-from misc_cli.core.engines.gathering import gathered_labels
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.parts import Counts, Part, PartsEngine, Vocabulary
-from misc_cli.core.engines.protocol import POSTERIORS, Engine
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.parameters import AUTO
-from misc_cli.core.types import Aggregation, Floats, KnownLabels, Labels, OnIteration
+from misc_cli.data.decide import decide
+from misc_cli.data.encode import Encoding
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.parameters import AUTO
+from misc_cli.data.types import Aggregation, Floats, KnownLabels, Labels, OnIteration
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.partitioned import Counts, Part, PartsEngine, Vocabulary
+from misc_cli.engines.protocol import POSTERIORS, Engine
+from misc_cli.engines.views import gathered_labels
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.stream import Batch
+from misc_cli.quality.figures import figures
+from misc_cli.readers.chunks import Batch
 from misc_cli.run.diagnostics import Recorder
-from misc_cli.run.figures import figures
-from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import (
     aggregated,
     known_classes,
@@ -31,10 +30,11 @@ from misc_cli.run.pipeline import (
     warn_of_little,
 )
 from misc_cli.run.request import Stopwatch
+from misc_cli.run.result import Outcome
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.scale import choice, completion
 from misc_cli.scale.copies import Compared, compare_pairs
-from misc_cli.scale.here import Here
+from misc_cli.scale.here import LocalPartsEngine
 from misc_cli.scale.labels import Wanted
 from misc_cli.scale.pace import Expecting
 from misc_cli.scale.settle import CountKnown
@@ -190,12 +190,14 @@ def concluded(
     )
 
 
-def _gathered(engine: SpreadEngine, labels: Labels, found: Aggregation) -> Here:
+def _gathered(engine: SpreadEngine, labels: Labels, found: Aggregation) -> LocalPartsEngine:
     """Answers that came into this process, and what was made of them here."""
     rows = {POSTERIORS: found.posteriors, **found.item_details}
     part = Part(labels.items, LocalEngine(labels.votes, rows))
     facts = {**engine.facts(), "gathered": True}
-    return Here(PartsEngine([part], engine.vocabulary), engine.counts, engine.inputs, facts)
+    return LocalPartsEngine(
+        PartsEngine([part], engine.vocabulary), engine.counts, engine.inputs, facts
+    )
 
 
 class Tally:

@@ -16,15 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion.counts import shrunk_rows
-from misc_cli.core.draw import Draw, fold_draws
-from misc_cli.core.engines.gathering import gathered_votes
-from misc_cli.core.engines.hiding import Hide, Kept, Reveal, Unaware
-from misc_cli.core.engines.protocol import Engine, Fitted
-from misc_cli.core.holdout import Triplets, fold_plan, log_score
-from misc_cli.core.types import Codes, Floats, Iteration, Names, OnIteration, ignore_iteration
+from misc_cli.aggregators.confusion_kernels import shrunk_rows
+from misc_cli.data.holdout import Draw, Triplets, fold_draws, fold_plan, log_score
+from misc_cli.data.types import Codes, Floats, Iteration, Names, OnIteration, ignore_iteration
+from misc_cli.engines.protocol import Engine, Fitted
+from misc_cli.engines.views import Hide, Reveal, TrainingView, WithoutGoldView, gathered_votes
 from misc_cli.scale.settle import AddMember, CountKnown, KnownItems
-from misc_cli.select.calibrate import (
+from misc_cli.selection.calibration import (
     MANY_SHRINKAGE,
     Calibration,
     best_calibration,
@@ -33,10 +31,9 @@ from misc_cli.select.calibrate import (
     pool,
     surface_of_many,
 )
-from misc_cli.select.choose import crowd_score_of, null_score_of, one_label_share
-from misc_cli.select.leaderboard import Score
-from misc_cli.select.together import SHRINKAGE, looked_at, together
-from misc_cli.select.trial import Candidate, Method, tempered_scores
+from misc_cli.selection.candidates import Candidate, Method, tempered_scores
+from misc_cli.selection.dependence_check import SHRINKAGE, looked_at, together
+from misc_cli.selection.scoring import Score, crowd_score_of, null_score_of, one_label_share
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class Sample:
         return looked_at(names, self.n_votes, self.seed)
 
 
-class Judging:
+class CrossValidation:
     """The folds of an engine's answers and every method's forecasts of them, by method and fold."""
 
     def __init__(
@@ -111,7 +108,7 @@ class Judging:
             marked = engine.sweep(Hide(draw, engine.n_classes))
             if marked.n_hidden == 0:
                 break
-            kept = Kept(engine, draw, marked.n_hidden)
+            kept = TrainingView(engine, draw, marked.n_hidden)
             for at, method in enumerate(methods):
                 forecast = _forecast(method, kept, draw, whole)
                 self.forecasts[at].append(forecast)
@@ -164,7 +161,7 @@ class Judging:
         by_hidden = replace(best_calibration(surfaces), weight=weight)
         if self.engine.sweep(CountKnown()) == 0:
             return by_hidden
-        unaware = Unaware(self.engine)
+        unaware = WithoutGoldView(self.engine)
         for at, (method, share) in enumerate(zip(methods, shares, strict=True)):
             _quietly(method.aggregator, unaware)
             self.engine.sweep(AddMember(share, at == 0))
@@ -173,7 +170,7 @@ class Judging:
         return calibration_of_known(means, shown, classes, by_hidden, normalised(logs))
 
 
-def _forecast(method: Method, kept: Kept, draw: Draw, whole: Fitted | None) -> Forecast:
+def _forecast(method: Method, kept: TrainingView, draw: Draw, whole: Fitted | None) -> Forecast:
     """As `select.trial.try_method` has it: an aggregator may send another to forecast."""
     started = time.perf_counter()
     fitted = _quietly(getattr(method.aggregator, "in_folds", method.aggregator), kept, whole)

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.core.decide import decide
-from misc_cli.core.engines.parts import Part, Vocabulary
-from misc_cli.core.engines.protocol import POSTERIORS, Block, Engine, RowArrays
-from misc_cli.core.types import Floats, Names
-from misc_cli.evaluate.ballots import ballots_of
+from misc_cli.data.decide import decide
+from misc_cli.data.types import Floats, Names
+from misc_cli.engines.partitioned import Part, Vocabulary
+from misc_cli.engines.protocol import POSTERIORS, Block, Engine, RowArrays
+from misc_cli.quality.agreement import ballots_of
 from misc_cli.run.tables import MOST_CONFUSED, ItemDetails, columns_of_labels
 
 # Rows that are sorted and rendered at a time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from misc_cli.core.types import Iteration, OnIteration
+from misc_cli.data.types import Iteration, OnIteration
 
 # Changes so many iterations apart tell the rate at which they shrink.
 APART = 4

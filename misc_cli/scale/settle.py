@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion.kernels import Sums
-from misc_cli.core.engines.protocol import GOLD, POSTERIORS, Array, Block, RowArrays
-from misc_cli.core.logdomain import clamp
-from misc_cli.core.types import Floats
-from misc_cli.select.calibrate import Calibration, logs_of, normalised, shares_of, voted
+from misc_cli.aggregators.confusion_kernels import Sums
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.types import Floats
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Array, Block, RowArrays
+from misc_cli.selection.calibration import Calibration, logs_of, normalised, shares_of, voted
 
 MEAN = "mean"
 LOGS = "mean of logarithms"

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.core.draw import Hashes, name_hashes
-from misc_cli.core.encode import distinct, trimmed, warn_of_outside
-from misc_cli.core.engines.protocol import POSTERIORS, Array, Block, Engine, RowArrays
-from misc_cli.core.engines.sums import Summed
-from misc_cli.core.types import Codes, KnownLabels, Names
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.run.figures import error_figures
-from misc_cli.run.outcome import Figure
+from misc_cli.data.encode import distinct, trimmed, warn_of_outside
+from misc_cli.data.holdout import Hashes, name_hashes
+from misc_cli.data.types import Codes, KnownLabels, Names
+from misc_cli.engines.protocol import POSTERIORS, Array, Block, Engine, RowArrays, Summed
+from misc_cli.quality.evaluation import expected_error
+from misc_cli.quality.figures import error_figures
 from misc_cli.run.pipeline import warn_of_no_truth
+from misc_cli.run.result import Figure
 
 
 @dataclass

@@ -16,8 +16,7 @@ from version to version: the same settings give the same answers everywhere.
 | copiers     | nothing of their own: each gives the answers of one honest worker once more      |
 """
 
-from misc_cli.simulate.columns import answer_columns, truth_columns
-from misc_cli.simulate.crowd import Crowd, simulate
+from misc_cli.simulate.crowd import Crowd, answer_columns, simulate, truth_columns
 from misc_cli.simulate.settings import KINDS, Simulation
 
 __all__ = ["KINDS", "Crowd", "Simulation", "answer_columns", "simulate", "truth_columns"]

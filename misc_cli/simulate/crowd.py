@@ -2,16 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import expit, logit, ndtri
 
-from misc_cli.core.types import Codes, Floats
-from misc_cli.simulate.assignment import BLOCK, assign
-from misc_cli.simulate.characters import characters
-from misc_cli.simulate.draws import below, normal
+from misc_cli.data.types import Codes, Floats
 from misc_cli.simulate.settings import KINDS, Simulation
+
+
+def below(rng: np.random.Generator, limit: int, size: int) -> Codes:
+    codes: Codes = np.minimum(rng.random(size) * limit, limit - 1).astype(np.int32)
+    return codes
+
+
+def normal(rng: np.random.Generator, *shape: int) -> Floats:
+    # random() may return 0, whose quantile is minus infinity; 1 - random() may be 1: clip both
+    drawn: Floats = ndtri(np.clip(rng.random(shape), 1e-12, 1 - 1e-12))
+    return drawn
+
+
+ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
+FAVOURED = 0.5  # how often a biased worker gives the favourite
+GROUP_HABIT = 4.0  # members of a group take a class for the same other one again and again
+
+
+def characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, Floats]:
+    """Kinds (n_workers,) and confusions (n_workers, K, K), a group's members all alike."""
+    if settings.groups is None:
+        kinds = _kinds(rng, settings)
+        return kinds, _confusions(rng, settings, kinds)
+    few = replace(settings, workers=settings.groups, answers_per_item=1.0, groups=None)
+    kinds = _kinds(rng, few)
+    confusions = _confusions(rng, few, kinds, GROUP_HABIT)
+    group = np.arange(settings.workers) % settings.groups
+    group = group[np.argsort(rng.random(settings.workers), kind="stable")]
+    return kinds[group], confusions[group]
+
+
+def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
+    """Shares of the mix, rounded so that they add up, dealt to workers at random."""
+    shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
+    bounds = np.rint(np.cumsum(shares) / shares.sum() * settings.workers).astype(np.int64)
+    kinds = np.searchsorted(bounds, np.arange(settings.workers), side="right").astype(np.int32)
+    return kinds[np.argsort(rng.random(settings.workers), kind="stable")]
+
+
+def _confusions(
+    rng: np.random.Generator, settings: Simulation, kinds: Codes, habit: float = 1.0
+) -> Floats:
+    """(n_workers, n_classes, n_classes), rows sum to 1; with `habit` mistakes repeat themselves."""
+    n_workers, n_classes = settings.workers, settings.classes
+    shape = (n_workers, n_classes, n_classes)
+    right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * normal(rng, n_workers))
+    right = np.where(kinds == KINDS.index("experts"), 1 - (1 - right) / 4, right)
+    lower = (2 * right + 1 / n_classes) / 3
+    right = np.where(kinds == KINDS.index("beginners"), lower, right)[:, None, None]
+    identity = np.eye(n_classes)
+    mistakes = (-np.log1p(-rng.random(shape)) * (1 - identity)) ** habit  # uneven, never right
+    mistakes /= mistakes.sum(axis=2, keepdims=True)
+    honest = right * identity + (1 - right) * mistakes
+    favourite = identity[below(rng, n_classes, n_workers)][:, None, :]
+    biased = FAVOURED * favourite + (1 - FAVOURED) * honest
+    preferences = -np.log1p(-rng.random((n_workers, 1, n_classes)))
+    spam = np.broadcast_to(preferences / preferences.sum(axis=2, keepdims=True), shape)
+    reversed_ = np.roll(honest, 1, axis=2)  # what was said of class c is said of c + 1
+    by_kind: dict[str, Floats] = {
+        "biased": biased,
+        "spammers": spam,
+        "adversaries": reversed_,
+        "constants": np.broadcast_to(favourite, shape),
+    }
+    confusions = honest
+    for kind, rows in by_kind.items():
+        confusions = np.where((kinds == KINDS.index(kind))[:, None, None], rows, confusions)
+    return confusions
+
+
+BLOCK = 1 << 20  # numbers to hold at a time
+PATIENCE = 1000  # rounds of drawing again, before all workers are ranked
+
+Bools = npt.NDArray[np.bool_]
+
+
+def assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    """Different workers for every item, by their activity; flat, items in order, sorted within."""
+    most = int(n_answers.max(initial=0))
+    n_workers = len(activity)
+    # Redrawing repeats is quick while an item needs few of the workers; else rank them all.
+    draw = _draw_and_redraw if most * 4 <= n_workers else _rank_all
+    step = max(1, BLOCK // max(most, 1 if draw is _draw_and_redraw else n_workers))
+    blocks = [
+        draw(rng, activity, n_answers[start : start + step])
+        for start in range(0, len(n_answers), step)
+    ]
+    return np.concatenate(blocks)
+
+
+def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    n_workers, most = len(activity), int(n_answers.max(initial=0))
+    cumulative = np.cumsum(activity)
+
+    def draw(size: tuple[int, ...]) -> Codes:
+        found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
+        codes: Codes = np.minimum(found, n_workers - 1).astype(np.int32)
+        return codes
+
+    wanted = np.arange(most) < n_answers[:, None]
+    # Places beyond an item's number hold stand-ins, all different, that sort to the end.
+    places = np.where(wanted, draw(wanted.shape), n_workers + np.arange(most, dtype=np.int32))
+    places.sort(axis=1)
+    pending = np.arange(len(places))
+    for _ in range(PATIENCE):
+        if not len(pending):
+            break
+        rows = places[pending]
+        repeats = _repeats(rows)
+        pending = pending[repeats.any(axis=1)]
+        rows[repeats] = draw((int(repeats.sum()),))
+        rows.sort(axis=1)
+        places[pending] = rows[repeats.any(axis=1)]
+    for start in range(0, len(pending), step := max(1, BLOCK // n_workers)):
+        rows_left = pending[start : start + step]
+        ranked = _rank_all(rng, activity, n_answers[rows_left])
+        within = np.repeat(rows_left, n_answers[rows_left])
+        first = np.concatenate([[0], np.cumsum(n_answers[rows_left])[:-1]])
+        column = np.arange(len(ranked)) - np.repeat(first, n_answers[rows_left])
+        places[within, column] = ranked
+    flat: Codes = places[places < n_workers]
+    return flat
+
+
+def _repeats(rows: Codes) -> Bools:
+    """Where a sorted row repeats the entry to its left."""
+    repeats = np.zeros(rows.shape, dtype=bool)
+    repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
+    return repeats
+
+
+def _rank_all(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
+    """Exponential clocks: the first n to ring are a weighted draw without replacement."""
+    times = -np.log1p(-rng.random((len(n_answers), len(activity)))) / activity
+    order = np.argsort(times, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(len(activity))[None, :], axis=1)
+    return np.nonzero(rank < n_answers[:, None])[1].astype(np.int32)
+
+
+def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """worker, item and label as text columns, dictionary-encoded."""
+    return {
+        "worker": _named(crowd.worker, _names("w", len(crowd.kinds))),
+        "item": _named(crowd.item, _names("i", len(crowd.truth))),
+        "label": _named(crowd.label, _class_names(crowd, class_names)),
+    }
+
+
+def truth_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
+    """item and label as text columns."""
+    return {
+        "item": _names("i", len(crowd.truth)),
+        "label": _named(crowd.truth, _class_names(crowd, class_names)),
+    }
+
+
+def _class_names(crowd: Crowd, given: Sequence[str] | None) -> Any:
+    n_classes = crowd.confusions.shape[1]
+    return _names("c", n_classes) if given is None else pa.array(list(given), pa.string())
+
+
+def _names(letter: str, count: int) -> Any:
+    """w001 … w100: as many digits as the last one needs, so that text sorts like numbers."""
+    numbers = pa.array(np.arange(1, count + 1)).cast(pa.string())
+    padded = pc.utf8_lpad(numbers, len(str(count)), "0")
+    return pc.binary_join_element_wise(letter, padded, "")
+
+
+def _named(codes: Codes, names: Any) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(codes), names)
 
 
 @dataclass(frozen=True)

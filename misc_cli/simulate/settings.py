@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from misc_cli.core import memory
+from misc_cli.data import memory
 from misc_cli.errors import ConfigError
 
 KINDS = (

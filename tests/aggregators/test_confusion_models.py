@@ -11,13 +11,13 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import dirichlet
 
-from misc_cli.aggregators.confusion.counts import expected_counts
+from misc_cli import registry
+from misc_cli.aggregators.confusion_kernels import expected_counts
 from misc_cli.aggregators.mean_field import MeanField
-from misc_cli.core.encode import encode
-from misc_cli.core.types import Answers, Iteration, Labels
+from misc_cli.data.encode import encode
+from misc_cli.data.types import Answers, Iteration, Labels
 from misc_cli.errors import ConvergenceWarning
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.run import registry
+from misc_cli.quality.evaluation import expected_error
 from tests.conftest import PAPER_SIX, SIX_MORE, Load
 from tests.tensors import votes_of
 

@@ -10,14 +10,14 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import dirichlet
 
+from misc_cli import registry
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.aggregators.ebcc.sweep import Priors, Restart, sweep
-from misc_cli.core.encode import encode
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.types import Answers, Codes, Floats, Iteration, Labels
+from misc_cli.data.encode import encode
+from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels
+from misc_cli.engines.local import LocalEngine
 from misc_cli.errors import ConfigError, ConvergenceWarning
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.run import registry
+from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
 
 TINY_ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 2, 1), (2, 2, 1), (2, 0, 1)]

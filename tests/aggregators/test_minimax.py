@@ -12,8 +12,10 @@ import pytest
 from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
-from misc_cli.aggregators.confusion.counts import vote_fractions
+from misc_cli import registry
+from misc_cli.aggregators.confusion_kernels import vote_fractions
 from misc_cli.aggregators.minimax import steps as minimax_steps
+from misc_cli.aggregators.minimax.fit import structure_of
 from misc_cli.aggregators.minimax.method import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
@@ -21,16 +23,14 @@ from misc_cli.aggregators.minimax.newton import (
     slot_derivatives,
     solve_batched,
 )
-from misc_cli.aggregators.minimax.rounds import structure_of
 from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
-from misc_cli.core import memory
-from misc_cli.core.encode import encode
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.types import Answers, Floats, Iteration, Labels
-from misc_cli.core.votes import DenseVotes
+from misc_cli.data import memory
+from misc_cli.data.encode import encode
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.types import Answers, Floats, Iteration, Labels
+from misc_cli.data.votes import DenseVotes
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.evaluate.metrics import expected_error
-from misc_cli.run import registry
+from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
 
 N_CLASSES, N_SEGMENTS, N_PAIRS = 3, 2, 40

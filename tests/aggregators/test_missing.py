@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.aggregators.confusion.counts import vote_fractions
+from misc_cli.aggregators.confusion_kernels import vote_fractions
 from misc_cli.aggregators.dawid_skene import DawidSkene
 from misc_cli.aggregators.mean_field import MeanField
-from misc_cli.core.start import Start
-from misc_cli.core.types import Codes, Floats, Labels
+from misc_cli.data.types import Codes, Floats, Labels, Start
 from misc_cli.errors import ConfigError
 from tests.crowds import labels_from
 

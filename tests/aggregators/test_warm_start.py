@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from misc_cli.core.encode import encode
-from misc_cli.core.holdout import folds
-from misc_cli.core.start import Start, aligned
-from misc_cli.core.types import Aggregation, Answers, Floats, Labels
-from misc_cli.run import registry
+from misc_cli import registry
+from misc_cli.data.encode import encode
+from misc_cli.data.holdout import folds
+from misc_cli.data.types import Aggregation, Answers, Floats, Labels, Start, aligned
 from misc_cli.simulate import Simulation, answer_columns, simulate
 
 CROWD = simulate(Simulation(workers=60, items=4_000, accuracy=0.55, seed=3))

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.run import registry
 
 ANSWERS = """worker,item,label
 ann,q1,yes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from misc_cli.cli.gates import parse_gate
+from misc_cli.cli.fail_if import parse_gate
 from misc_cli.errors import ConfigError, InputError
 
 FIGURES = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.core import memory
+from misc_cli.data import memory
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.paper import datasets
-from misc_cli.paper.memory import Done, Memory
+from misc_cli.paper.cell_cache import Done, Memory
 from misc_cli.paper.table import Cell
 from tests.cli.test_process import REPO, write_answers
 

@@ -11,7 +11,7 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.cli import logs
-from misc_cli.core.types import Iteration
+from misc_cli.data.types import Iteration
 from tests.conftest import REPO
 
 SAMPLE = REPO / "sample_data"

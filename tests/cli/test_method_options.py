@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from misc_cli import aggregate as aggregate_in_python
+from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.aggregators.majority import MajorityVote
+from misc_cli.aggregators.majority_vote import MajorityVote
 from misc_cli.cli import aggregate
 from misc_cli.cli.method_options import method_options
-from misc_cli.core.parameters import COUNT, Parameter, parameter, parameters_of
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.parameters import COUNT, Parameter, parameter, parameters_of
 from misc_cli.errors import ConfigError
-from misc_cli.loop.settings import Loop
-from misc_cli.run import registry
 
 METHODS = [(kind, name) for kind in registry.KINDS for name in registry.own_names(kind)]
 ANSWERS = "worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,x\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from misc_cli.io.verify import WHOLE, verify
+from misc_cli.writers.verify import WHOLE, verify
 
 REPO = Path(__file__).resolve().parents[2]
 WORDS = ["aggregate", "answers.csv", "--aggregator", "mv", "-o", "labels.csv", "--quiet"]
@@ -68,15 +68,15 @@ def here() -> set[str]:
 
 
 def test_a_signal_as_the_locks_are_let_go_leaves_none() -> None:
-    before = 'send("misc_cli.io.places:close_all", signal.SIGTERM)'
+    before = 'send("misc_cli.writers.output_paths:close_all", signal.SIGTERM)'
     assert ran(WORDS, before) == (143, "misc: terminated\n")
     assert here() == OUTPUTS
 
 
 def test_a_second_signal_does_not_keep_the_first_from_clearing_up() -> None:
     before = (
-        'send("misc_cli.io.publish:settle", signal.SIGTERM)\n'
-        'send("misc_cli.io.publish:Staged.forget", signal.SIGINT)'
+        'send("misc_cli.writers.output_set:settle", signal.SIGTERM)\n'
+        'send("misc_cli.writers.output_set:Staged.forget", signal.SIGINT)'
     )
     assert ran(WORDS, before) == (143, "misc: terminated\n")
     assert here() == set()
@@ -99,7 +99,7 @@ def test_an_error_is_one_line_whatever_comes_after_it() -> None:
 def test_a_folder_of_labels_appears_with_the_table_of_workers_or_not_at_all(kept: bool) -> None:
     if kept:
         Path("parts").mkdir()
-    for moment in ("os:replace", "misc_cli.io.write:publish"):
+    for moment in ("os:replace", "misc_cli.writers.output_set:publish"):
         before = f'send("{moment}", signal.SIGTERM, after=True)'
         assert ran(FOLDER, before) == (143, "misc: terminated\n")
         if moment == "os:replace":
@@ -114,7 +114,7 @@ def test_what_a_killed_run_left_of_a_folder_goes_with_the_next(tmp_path: Path) -
     spill = tmp_path / "spill"
     spill.mkdir()
     words = [*FOLDER, "--spill", str(spill)]
-    assert ran(words, 'send("misc_cli.run.manifest:members", signal.SIGKILL)')[0] == -9
+    assert ran(words, 'send("misc_cli.run.run_record:members", signal.SIGKILL)')[0] == -9
     assert [name for name in here() if name.startswith(".parts.") and name.endswith(".part")]
     assert list(spill.iterdir())
     assert ran(words, "") == (0, "")
@@ -131,7 +131,7 @@ def test_two_runs_on_one_folder() -> None:
     with subprocess.Popen(program, stderr=subprocess.DEVNULL) as first:
         while not Path("started").exists() and first.poll() is None:
             time.sleep(0.02)
-        code, said = ran(words, "import misc_cli.io.locks as l; l.PATIENCE_SECONDS = 0.1")
+        code, said = ran(words, "import misc_cli.writers.locks as l; l.PATIENCE_SECONDS = 0.1")
         first.send_signal(signal.SIGTERM)
     assert code == 2
     assert f"parts: another run (process {first.pid}) is at work on it" in said
@@ -139,7 +139,7 @@ def test_two_runs_on_one_folder() -> None:
 
 
 def test_a_folder_made_meanwhile_is_not_moved() -> None:
-    before = "import misc_cli.io.write as w; genuine = w.publish\n"
+    before = "import misc_cli.writers.output_set as w; genuine = w.publish\n"
     before += "def late(staged):\n    os.mkdir('labels.csv'); genuine(staged)\nw.publish = late"
     code, said = ran(WORDS, before)
     place = Path("labels.csv").resolve()
@@ -155,10 +155,10 @@ def test_a_full_disk_under_the_state_leaves_the_labels_as_they_were() -> None:
     labels, state = Path("labels.csv").read_bytes(), Path("st/state.json").read_bytes()
     with Path("answers.csv").open("a") as file:
         file.write("w1,another,a\n")
-    full = "import misc_cli.io.publish as p, errno; genuine = p.settle\n"
+    full = "import misc_cli.writers.output_set as p, errno; genuine = p.settle\n"
     full += "def settle(stream, final):\n"
     full += "    if final.parent.name == 'st': raise OSError(errno.ENOSPC, 'No space left')\n"
-    full += "    genuine(stream, final)\nimport misc_cli.io.write as w; w.settle = settle"
+    full += "    genuine(stream, final)\nimport misc_cli.writers.output_set as w; w.settle = settle"
     code, said = ran(words, full)
     assert code == 2
     assert said.startswith("misc: error: cannot write st/")
@@ -232,7 +232,7 @@ def test_a_file_that_changes_while_an_engine_reads_it_is_refused(change: str) ->
         "grown": "open('answers.csv', 'a').write('w1,late,a\\n')",
         "replaced": "open('new', 'w').close(); os.rename('new', 'answers.csv')",
     }
-    before = "import misc_cli.core.engines.disk as disk; genuine = disk._spill\n"
+    before = "import misc_cli.engines.disk as disk; genuine = disk._spill\n"
     before += f"def spill(*given):\n    found = genuine(*given); {after[change]}; return found\n"
     before += "disk._spill = spill"
     code, said = ran(FOLDER, before)

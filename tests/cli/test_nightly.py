@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.io import state
+from misc_cli.state import store
 from tests.conftest import REPO
 
 SAMPLE = REPO / "sample_data"
@@ -169,7 +169,7 @@ def test_a_state_that_cannot_be_used_costs_a_cold_run_and_nothing_else(
     fault: str, nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert nights.run(1700) == 0
-    pointer = nights.state / state.POINTER
+    pointer = nights.state / store.POINTER
     table = next(nights.state.glob("workers-*"))
     whole = json.loads(pointer.read_text())
     if fault == "version":
@@ -199,7 +199,7 @@ def test_a_state_that_cannot_be_used_costs_a_cold_run_and_nothing_else(
     assert said.startswith("misc: warning: ")
     assert "this run starts from nothing" in said
     assert nights.record["warnings"]
-    aside = nights.state / state.ASIDE
+    aside = nights.state / store.ASIDE
     assert {path.name: path.read_bytes() for path in aside.iterdir()} == kept  # nothing lost
     if fault != "other data":
         assert nights.run(1807) == 0
@@ -210,7 +210,7 @@ def test_the_state_is_plain_and_does_not_grow_with_the_nights(nights: Nights) ->
     sizes = []
     for n_answers in range(1790, 1807, 4):
         assert nights.run(n_answers) == 0
-        sizes.append(state.size(nights.state))
+        sizes.append(store.size(nights.state))
         assert {path.suffix for path in nights.state.iterdir()} == {".json", ".parquet"}
     # the answers of the last two nights, which are nearly the same, and of no night before
     assert max(sizes) < 1.5 * min(sizes[1:])
@@ -226,7 +226,7 @@ def test_other_files_in_the_folder_are_left_alone(
         path.write_text("mine")
     assert nights.run(1700) == 0
     assert nights.run(1750) == 0
-    (nights.state / state.POINTER).write_text("{")
+    (nights.state / store.POINTER).write_text("{")
     assert nights.run(1807) == 0
     assert "this run starts from nothing" in capfd.readouterr().err
     assert [path.read_text() for path in mine] == ["mine"] * 3

@@ -13,8 +13,9 @@ KILLED_AT_EVERY_STEP = """
 import os, signal, sys, json
 from pathlib import Path
 # imported once, before the forks, but nothing that starts a thread
-import pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.io.read, misc_cli.io.state
-import misc_cli.run.night, misc_cli.run.pipeline, misc_cli.run.tables, misc_cli.cli.aggregate
+import pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.readers.read, misc_cli.state.store
+import misc_cli.state.incremental, misc_cli.run.pipeline, misc_cli.run.tables
+import misc_cli.cli.aggregate
 from misc_cli.__main__ import run
 
 folder, sample = Path(sys.argv[1]), Path(sys.argv[2])

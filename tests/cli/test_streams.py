@@ -148,15 +148,15 @@ def test_a_long_name_has_room_for_its_temporary_file() -> None:
 def test_a_pipe_without_a_reader(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from misc_cli.io import places
+    from misc_cli.writers import output_paths
 
-    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(output_paths, "PATIENCE_SECONDS", 0.1)
     os.mkfifo("pipe")
     words = ["aggregate", "answers.csv", "--aggregator", "mv", "-o", "pipe"]
     assert run(words) == 2
     assert "nobody reads this pipe" in capfd.readouterr().err
     got: list[bytes] = []
-    monkeypatch.setattr(places, "PATIENCE_SECONDS", 20)
+    monkeypatch.setattr(output_paths, "PATIENCE_SECONDS", 20)
     reader = threading.Thread(target=lambda: got.append(Path("pipe").read_bytes()))
     reader.start()
     assert run(words) == 0

@@ -170,7 +170,7 @@ def test_names_that_are_not_utf8() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from misc_cli.io import locks
+from misc_cli.readers import locks
 locks.hold(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
@@ -180,7 +180,7 @@ time.sleep(60)
 def test_one_run_at_a_time_and_the_dead_hold_nothing(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from misc_cli.io import locks
+    from misc_cli.writers import locks
 
     monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.2)
     words = [sys.executable, "-c", HOLDER, os.path.realpath("labels.csv")]

@@ -9,7 +9,12 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from misc_cli.completers.lrtc.descent import complete_observed, default_rho
+from misc_cli.completers.lrtc.descent import (
+    bytes_of,
+    complete_observed,
+    default_rho,
+    leading_spectrum,
+)
 from misc_cli.completers.lrtc.lowrank import (
     LowRank,
     LowRankCompletion,
@@ -17,11 +22,10 @@ from misc_cli.completers.lrtc.lowrank import (
     on_fibres,
 )
 from misc_cli.completers.lrtc.method import LRTC
-from misc_cli.completers.lrtc.spectrum import bytes_of, leading_spectrum
 from misc_cli.completers.observed import Observed, observe
-from misc_cli.core import memory
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Floats, Iteration
+from misc_cli.data import memory
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Floats, Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from tests.completers.planted import Mask, crowd, planted
 from tests.tensors import dense

@@ -14,10 +14,10 @@ from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.lrtc.method import LRTC
 from misc_cli.completers.tucker import hooi as tucker
 from misc_cli.completers.tucker.method import Tucker, check_ranks, rule_of_thumb
-from misc_cli.core.parallel import thread_limit
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Floats, Iteration
-from misc_cli.core.votes import LabelCodes, Rows, SparseVotes
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Floats, Iteration
+from misc_cli.data.votes import LabelCodes, Rows, SparseVotes
 from misc_cli.errors import ConfigError
 from tests.tensors import dense, random_tensor, votes_of
 

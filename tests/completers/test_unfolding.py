@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 
 from misc_cli.completers.tucker import unfolding as module
-from misc_cli.completers.tucker.basis import leading_left, right_scaled
-from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding, product_in_memory
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.protocol import SLICE
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Floats
-from misc_cli.core.votes import SparseVotes
+from misc_cli.completers.tucker.unfolding import (
+    TimesTable,
+    Unfolding,
+    leading_left,
+    product_in_memory,
+    right_scaled,
+)
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Floats
+from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import SLICE
 from tests.tensors import dense, random_tensor, votes_of
 
 

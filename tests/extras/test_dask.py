@@ -21,19 +21,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 import pytest
 
+from misc_cli import registry
 from misc_cli.__main__ import run
+from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker.method import Tucker
-from misc_cli.core import holdout
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.protocol import POSTERIORS
-from misc_cli.core.types import Iteration
-from misc_cli.io import pieces as cutting
-from misc_cli.io.options import ReadOptions
-from misc_cli.loop.settings import Loop
+from misc_cli.data import holdout
+from misc_cli.data.types import Iteration
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.loop.spread import CompletedAnswers
-from misc_cli.run import plan, registry
+from misc_cli.readers import chunks as cutting
+from misc_cli.readers.options import ReadOptions
 from misc_cli.scale.labels import Wanted
-from tests.scale.crowds import (
+from misc_cli.selection import roster
+from tests.engines.crowds import (
     METHODS,
     ORDER,
     WITH_ITEM_PARAMETERS,
@@ -42,8 +43,8 @@ from tests.scale.crowds import (
     write_csv,
     write_parquet,
 )
-from tests.scale.test_choice import aggregate as aggregate_calibrated
-from tests.scale.test_choice import simulated
+from tests.engines.test_choice import aggregate as aggregate_calibrated
+from tests.engines.test_choice import simulated
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 psutil = pytest.importorskip("psutil")
@@ -183,8 +184,8 @@ def test_the_choice_and_the_confidences_are_those_of_memory(
 ) -> None:
     monkeypatch.setattr(holdout, "DRAWN_BY_NAME", 30_000)
     monkeypatch.setattr(holdout, "ENOUGH_HIDDEN", 4_000)
-    monkeypatch.setattr(plan, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
-    monkeypatch.setattr(plan, "MAX_TRIED_CELLS", 0)
+    monkeypatch.setattr(roster, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
+    monkeypatch.setattr(roster, "MAX_TRIED_CELLS", 0)
     simulated("answers.csv")
     there = ("--engine", "dask", "--scheduler", cluster.address)
     (*here, sure), of_memory = aggregate_calibrated(*words, output="here.csv")
@@ -250,7 +251,7 @@ def test_a_killed_worker_changes_no_posterior(
 ) -> None:
     """Its items are read again elsewhere, and their rows made again from the shared state: of mmce
     round by round, since each one's rows follow from the last one's."""
-    from misc_cli.scale import cluster as dask_engine
+    from misc_cli.engines import dask as dask_engine
 
     few: dict[str, Any] = {"restarts": 10} if name == "ebcc" else {}
     first = "ds-em" if name == "tucker" else name
@@ -295,8 +296,8 @@ def test_a_killed_worker_changes_no_posterior(
 
 
 def _posteriors_here(method: Any) -> dict[str, Any]:
-    from misc_cli.core.encode import encode
-    from misc_cli.io.read import read_answer_columns
+    from misc_cli.data.encode import encode
+    from misc_cli.readers.read import read_answer_columns
 
     labels = encode(read_answer_columns(["answers.csv"]).answers).labels
     engine, changes = LocalEngine.of(labels), list[float]()

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from misc_cli.report.names import visible
+from misc_cli.report.frames import visible
 from tests.report.crowds import HOSTILE
 from tests.report.test_page import report
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.io.options import ReadOptions
-from misc_cli.io.read import read_answer_columns
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.read import read_answer_columns
 
 ROWS = [("ann", "1", "cat"), ("ann", "2", ""), ("bob", "1", "dog")]
 QUERY = "select worker, item, label from votes order by 1, 2;"

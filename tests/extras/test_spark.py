@@ -15,7 +15,7 @@ import pytest
 import misc_cli
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.spark import aggregate, fit
-from tests.scale.crowds import METHODS, crowd
+from tests.engines.crowds import METHODS, crowd
 
 pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
 pytestmark = [

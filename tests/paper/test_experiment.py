@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from misc_cli.core.holdout import answers_of
-from misc_cli.core.types import Labels
-from misc_cli.core.votes import SparseVotes
+from misc_cli.data.holdout import answers_of
+from misc_cli.data.types import Labels
+from misc_cli.data.votes import SparseVotes
 from misc_cli.errors import ConfigError
 from misc_cli.paper.experiment import NOISES, PAPER_ERROR_RATES, degrade
 from tests.conftest import Load

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from misc_cli import registry
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.paper import datasets, reproduce
-from misc_cli.paper.memory import Memory
+from misc_cli.paper.cell_cache import Memory
 from misc_cli.paper.rank_search import search
 from misc_cli.paper.table import Cell, choose, paper_table, shipped_cells
-from misc_cli.run import registry
 from misc_cli.run.settings import Settings, build
 from tests.conftest import Load, dataset_folder
 

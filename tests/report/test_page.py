@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from misc_cli.report import page, record
-from misc_cli.report.names import visible
-from misc_cli.report.record import Report, anonymized
+from misc_cli.report import frames as record
+from misc_cli.report import page
+from misc_cli.report.frames import Report, anonymized, visible
 from tests.report.crowds import HOSTILE, SCRIPT, result
 
 VENDOR = Path(page.__file__).parent / "vendor"
@@ -143,7 +143,7 @@ def test_what_cannot_be_seen_is_shown_as_a_sign(raw: str, shown: str) -> None:
 
 def test_where_nothing_can_be_compared_nothing_is_praised() -> None:
     from misc_cli.api import aggregate
-    from misc_cli.report.words import sentences
+    from misc_cli.report.narrative import sentences
 
     alone = pd.DataFrame({"worker": list("abc"), "item": list("123"), "label": list("xyx")})
     with pytest.warns(match="only one answer per item"):

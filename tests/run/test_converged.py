@@ -12,8 +12,8 @@ import pytest
 
 from misc_cli import aggregate
 from misc_cli.__main__ import run
-from misc_cli.core.solver import FIXED, Step, iterate, joined_stops
-from misc_cli.core.types import ignore_iteration
+from misc_cli.data.solver import FIXED, Step, iterate, joined_stops
+from misc_cli.data.types import ignore_iteration
 from misc_cli.errors import ConvergenceWarning
 from tests.conftest import REPO
 

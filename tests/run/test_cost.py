@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from misc_cli import registry
 from misc_cli.cli import logs
 from misc_cli.cli.console import Console, describe
-from misc_cli.core.iteration import COST
-from misc_cli.core.types import Iteration, Labels
-from misc_cli.run import cost, plan, registry
+from misc_cli.data.iteration import COST
+from misc_cli.data.types import Iteration, Labels
+from misc_cli.run import cost
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.fitting import fit
 from misc_cli.run.settings import Settings, build
-from misc_cli.select.judging import Judging
+from misc_cli.selection import roster
+from misc_cli.selection.cross_validation import CrossValidation
 from misc_cli.simulate import Simulation, simulate
 from tests.crowds import labels_of
 
@@ -45,7 +47,7 @@ def test_every_trial_is_counted_and_the_record_stays_as_it_was() -> None:
     slow = [line.extra["trying"] for line in costs if line.extra["trying"] == "ebcc, mmce-c"]
     assert slow, "after the quick ones, those that are tried now are named"
     assert all(record["stage"] != COST and "share" not in record for record in recorder.records)
-    assert cost._n_folds(cost.size_of(labels)) == len(Judging(labels).folds)
+    assert cost._n_folds(cost.size_of(labels)) == len(CrossValidation(labels).folds)
 
 
 def test_more_work_costs_more_and_fast_costs_less() -> None:
@@ -64,7 +66,7 @@ def test_more_work_costs_more_and_fast_costs_less() -> None:
 def test_workers_cost_by_their_confusions() -> None:
     """A sweep touches K² numbers of every worker: of many workers these are most of it."""
     labels = crowd(400)
-    pure = plan.roster(labels, "robust", {}, 0)
+    pure = roster.roster(labels, "robust", {}, 0)
     few = cost.Size(answers=160_000, workers=200, items=40_000, classes=5)
     many = replace(few, workers=17_000)
     seconds = [cost.seconds_of(pure[0], size) for size in (few, many)]
@@ -73,12 +75,12 @@ def test_workers_cost_by_their_confusions() -> None:
 
 def test_completed_candidates_that_may_vote_are_counted() -> None:
     labels = crowd(400)
-    pure = plan.roster(labels, "robust", {}, 0)
+    pure = roster.roster(labels, "robust", {}, 0)
     made = registry.create("completer", "tucker"), registry.create("aggregator", "ds-em")
-    completed = plan.completions(labels, "tucker", *made, {})
+    completed = roster.completions(labels, "tucker", *made, {})
     stages = cost.counted(labels, pure, completed).stages
     assert [part.name for part in stages[-1]] == [method.name for method in completed]
-    assert all(part.reports == len(plan.PASSES) for part in stages[-1])
+    assert all(part.reports == len(roster.PASSES) for part in stages[-1])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_time_left_follows_the_announcement_and_then_the_pace(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    pace = logs.Pace()
+    pace = logs.ProgressEstimate()
     pace.hear(told(20.0))
     assert pace.seconds_left == 20.0
     now = 104.0

@@ -8,17 +8,17 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from misc_cli.core import memory
-from misc_cli.core.types import Answers, KnownLabels
+from misc_cli.completers.parameters import Loop
+from misc_cli.data import memory
+from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
-from misc_cli.loop.settings import Loop
 from misc_cli.run.diagnostics import strict
-from misc_cli.run.outcome import Outcome
 from misc_cli.run.pipeline import run
 from misc_cli.run.request import Request
+from misc_cli.run.result import Outcome
 from misc_cli.run.settings import Settings, build
-from misc_cli.select.calibrating import calibration_of
-from misc_cli.select.trial import Method
+from misc_cli.selection.candidates import Method
+from misc_cli.selection.cross_validation import calibration_of
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)

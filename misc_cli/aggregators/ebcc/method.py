@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import diagonal, max_iter, off_diagonal, shrinkage, tol
-from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import FEW, POSITIVE, Checked, parameter
+from misc_cli.aggregators.parameters import diagonal, max_iter, off_diagonal, shrinkage, tol
+from misc_cli.data.iteration import OnIteration, ignore_iteration
+from misc_cli.data.parameters import FEW, POSITIVE, Checked, parameter
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from misc_cli.core.engines.protocol import Engine, Fitted
-    from misc_cli.core.start import Start
-    from misc_cli.core.types import Aggregation, Labels
+    from misc_cli.data.types import Aggregation, Labels, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 RESTARTS_IN_FOLDS = 2
 
@@ -52,14 +51,14 @@ class EnhancedBcc(Checked):
             raise ConfigError("ebcc's --diagonal and --off-diagonal must be above 0")
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        from misc_cli.aggregators.ebcc.race import aggregate
+        from misc_cli.aggregators.ebcc.fit import aggregate
 
         return aggregate(self, labels, on_iteration)
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.ebcc.race import run
+        from misc_cli.aggregators.ebcc.fit import run
 
         return run(self, engine, on_iteration, start).fitted()
 
@@ -73,12 +72,12 @@ class EnhancedBcc(Checked):
 
     def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """The fit on a part of the answers, from where the one on all of them ended."""
-        from misc_cli.aggregators.ebcc.race import aggregate_again
+        from misc_cli.aggregators.ebcc.fit import aggregate_again
 
         return aggregate_again(self, labels, whole)
 
     def solve_again(self, engine: Engine, whole: Fitted) -> Fitted:
         """The same on any engine."""
-        from misc_cli.aggregators.ebcc.race import run_again
+        from misc_cli.aggregators.ebcc.fit import run_again
 
         return run_again(self, engine, whole).fitted()

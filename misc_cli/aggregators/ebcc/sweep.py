@@ -15,11 +15,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
-from misc_cli.core.engines.protocol import GOLD, Block, Engine, RowArrays, Together
-from misc_cli.core.engines.sums import LARGEST, Summed
-from misc_cli.core.logdomain import clamp
-from misc_cli.core.parallel import map_in_order
-from misc_cli.core.types import Codes, Floats
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.parallel import map_in_order
+from misc_cli.data.types import Codes, Floats
+from misc_cli.engines.protocol import GOLD, LARGEST, Block, Engine, FusedKernels, RowArrays, Summed
 
 # Restarts that race side by side; what leads after a wave is what the next wave must beat.
 WAVE = 8
@@ -172,7 +171,7 @@ def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Resta
     for run in ready:
         assert run.beliefs is not None
         kernels.append(Expectation.of(run.slot, run.classes, run.beliefs))
-    found = engine.sweep(Together(tuple(kernels)))
+    found = engine.sweep(FusedKernels(tuple(kernels)))
     return [_swept(run, sums) for run, sums in zip(ready, found.each, strict=True)]
 
 

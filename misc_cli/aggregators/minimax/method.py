@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.shared import class_prior, max_iter, tol
-from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import AUTO, POSITIVE, Checked, parameter
+from misc_cli.aggregators.parameters import class_prior, max_iter, tol
+from misc_cli.data.iteration import OnIteration, ignore_iteration
+from misc_cli.data.parameters import AUTO, POSITIVE, Checked, parameter
 
 if TYPE_CHECKING:
-    from misc_cli.core.engines.protocol import Engine, Fitted
-    from misc_cli.core.start import Start
-    from misc_cli.core.types import Aggregation, Labels
+    from misc_cli.data.types import Aggregation, Labels, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 TOL_IN_FOLDS = 0.05
 
@@ -68,14 +67,14 @@ class MinimaxEntropy(Checked):
         return replace(self, tol=max(self.tol, TOL_IN_FOLDS) if self.tol > 0.0 else 0.0)
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        from misc_cli.aggregators.minimax.rounds import aggregate
+        from misc_cli.aggregators.minimax.fit import aggregate
 
         return aggregate(self, labels, on_iteration)
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.minimax.rounds import solve
+        from misc_cli.aggregators.minimax.fit import solve
 
         return solve(self, engine, on_iteration, start)
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.core.engines.sums import Summed
-from misc_cli.core.solver import Step, iterate
-from misc_cli.core.types import Floats, ignore_iteration
+from misc_cli.data.solver import Step, iterate
+from misc_cli.data.types import Floats, ignore_iteration
+from misc_cli.engines.protocol import Summed
 
 Integers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 

@@ -16,18 +16,19 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.minimax.newton import Derivatives, maximise, slot_derivatives, sum_by
 from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
-from misc_cli.core.engines.protocol import (
+from misc_cli.data.logdomain import normalise_scores
+from misc_cli.data.types import Floats
+from misc_cli.data.votes import Rows
+from misc_cli.engines.protocol import (
     GOLD,
+    LARGEST,
     POSTERIORS,
     Block,
     Engine,
     RowArrays,
+    Summed,
     add_up,
 )
-from misc_cli.core.engines.sums import LARGEST, Summed
-from misc_cli.core.logdomain import normalise_scores
-from misc_cli.core.types import Floats
-from misc_cli.core.votes import Rows
 
 # β, (n_block_items, n_parameters, ...).
 ITEMS = "item-parameters"

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from misc_cli.aggregators.minimax.newton import Derivatives, sum_by
-from misc_cli.core.types import Floats
+from misc_cli.data.types import Floats
 
 Index = npt.NDArray[np.int64]
 

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 from misc_cli.completers.factors import NOTHING
 from misc_cli.completers.observed import Observed, labelled_fibres
-from misc_cli.core.types import Codes, Floats
-from misc_cli.core.votes import LabelCodes, Rows
+from misc_cli.data.types import Codes, Floats
+from misc_cli.data.votes import LabelCodes, Rows
 
 # Fibres whose factor rows are gathered at a time.
 FIBRES_AT_ONCE = 1 << 14

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from misc_cli.completers.shared import completer_max_iter, completer_tol, observed
-from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import COUNT, POSITIVE, WEIGHT, Checked, parameter
+from misc_cli.completers.parameters import completer_max_iter, completer_tol, observed
+from misc_cli.data.iteration import OnIteration, ignore_iteration
+from misc_cli.data.parameters import COUNT, POSITIVE, WEIGHT, Checked, parameter
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.completers.lrtc.lowrank import LowRankCompletion
-    from misc_cli.core.tensor import LabelTensor
+    from misc_cli.data.tensor import LabelTensor
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from misc_cli.completers.shared import completer_max_iter, completer_tol, observed
-from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import AUTO, COUNT, FEW, WEIGHT, Checked, parameter
+from misc_cli.completers.parameters import completer_max_iter, completer_tol, observed
+from misc_cli.data.iteration import OnIteration, ignore_iteration
+from misc_cli.data.parameters import AUTO, COUNT, FEW, WEIGHT, Checked, parameter
 
 if TYPE_CHECKING:
     from misc_cli.completers.factors import FactorCompletion
-    from misc_cli.core.tensor import LabelTensor
+    from misc_cli.data.tensor import LabelTensor
 
 # Normal matrices of a block, n_block_items × R², should stay within a few megabytes.
 BLOCK_CELLS = 1 << 19
@@ -42,7 +42,7 @@ class TenALS(Checked):
     def __call__(
         self, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
     ) -> FactorCompletion:
-        from misc_cli.completers.tenals.sweeps import complete
+        from misc_cli.completers.tenals.als import complete
 
         return complete(self, tensor, on_iteration)
 

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from misc_cli.completers.factors import FactorCompletion
-from misc_cli.completers.tucker.basis import leading_left, right_scaled
 from misc_cli.completers.tucker.method import Ranks, Tucker, check_initial_rank
-from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding
-from misc_cli.core.engines.local import LocalEngine
-from misc_cli.core.engines.protocol import SLICE
-from misc_cli.core.solver import Step, iterate
-from misc_cli.core.tensor import LabelTensor
-from misc_cli.core.types import Floats, OnIteration
+from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding, leading_left, right_scaled
+from misc_cli.data.solver import Step, iterate
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Floats, OnIteration
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import SLICE
 
 # The residual has stopped falling when a sweep lowers its square by less than this share of ‖T‖².
 RESIDUAL_TOLERANCE = 1e-9

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.core.iteration import OnIteration, ignore_iteration
-from misc_cli.core.parameters import AUTO, COUNT, FEW, Checked, parameter
+from misc_cli.data.iteration import OnIteration, ignore_iteration
+from misc_cli.data.parameters import AUTO, COUNT, FEW, Checked, parameter
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.completers.factors import FactorCompletion
-    from misc_cli.core.engines.protocol import Engine
-    from misc_cli.core.tensor import LabelTensor
-    from misc_cli.core.types import Floats
+    from misc_cli.data.tensor import LabelTensor
+    from misc_cli.data.types import Floats
+    from misc_cli.engines.protocol import Engine
 
 Ranks = tuple[int, int, int]
 

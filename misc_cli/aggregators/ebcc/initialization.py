@@ -1,0 +1,105 @@
+"""Where EBCC's restarts begin: at the vote fractions, split among subtypes at random.
+
+A restart draws a table of splits, and an item takes the one that its votes point to. So a start
+does not depend on the items' order or names, nor on where an item is kept: it is the same on every
+engine, and under any other names of the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from misc_cli.aggregators.confusion_kernels import Sums as VoteSums
+from misc_cli.aggregators.confusion_kernels import VoteFractions
+from misc_cli.aggregators.ebcc.sweep import Priors, Restart, Sums, slot_of
+from misc_cli.data.holdout import Hashes, mixed
+from misc_cli.data.types import Floats
+from misc_cli.engines.protocol import POSTERIORS, Block, Engine, FusedKernels, RowArrays
+
+# Splits that a restart draws: many, so that items rarely share one, yet not many more than items,
+# and no table of many classes that would not be small.
+MOST_SPLITS, LEAST_SPLITS = 4096, 64
+MOST_NUMBERS = 1 << 20
+
+
+# Vote fractions, (n_block_items, n_classes), and a number for who said what, (n_block_items,).
+FRACTIONS, KEYS = "fractions", "keys"
+
+
+@dataclass(frozen=True)
+class Foundation:
+    """What all restarts begin with, and their posteriors until there are better ones."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS, FRACTIONS, KEYS)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, VoteSums]:
+        fractions, sums = VoteFractions()(block, rows)
+        keys = _keys(block.matrix)
+        return {**fractions, FRACTIONS: fractions[POSTERIORS], KEYS: keys}, sums
+
+
+def _keys(matrix: sp.csr_array) -> Hashes:
+    """Follows from an item's votes: not from its order or name, nor from where it is kept."""
+    codes = mixed(matrix.indices.astype(np.uint64) + np.uint64(1))
+    running: Hashes = np.zeros(len(codes) + 1, dtype=np.uint64)
+    np.cumsum(codes, out=running[1:])
+    return running[matrix.indptr[1:]] - running[matrix.indptr[:-1]]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Vote fractions, split among subtypes.
+
+    splits  (n_splits, n_classes, n_subtypes): the restart's draws, Dirichlet(1) for each class
+    """
+
+    number: int
+    splits: Floats
+
+    needs: ClassVar[tuple[str, ...]] = (FRACTIONS, KEYS)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (slot_of(self.number),)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        fractions = rows[FRACTIONS]
+        # items with the same votes share a split, another one in every restart
+        places = mixed(rows[KEYS] + np.uint64(self.number)) % np.uint64(len(self.splits))
+        joint = self.splits[places.astype(np.intp)]
+        joint *= fractions[:, :, None]
+        flat = joint.reshape(len(fractions), -1)
+        sums = Sums(block.matrix.T @ flat, flat.sum(axis=0))
+        return {slot_of(self.number): fractions}, sums
+
+
+def openings(engine: Engine, priors: Priors, seed: int, numbers: Sequence[int]) -> list[Restart]:
+    """These restarts at their start: vote fractions, split by draws of each one's own stream."""
+    n_classes, n_subtypes = engine.n_classes, priors.subtypes
+    most = max(LEAST_SPLITS, MOST_NUMBERS // (n_classes * n_subtypes))
+    n_splits = min(MOST_SPLITS, 2 * engine.n_items, most)
+    kernels = []
+    for number in numbers:
+        # normalised exponentials are Dirichlet(1)
+        splits = np.random.default_rng([seed, number]).standard_exponential(
+            (n_splits, n_classes, n_subtypes)
+        )
+        splits /= splits.sum(axis=2, keepdims=True)
+        kernels.append(Opening(number, splits))
+    classes = np.repeat(np.arange(n_classes), n_subtypes)
+    found = engine.sweep(FusedKernels(tuple(kernels)))
+    return [
+        Restart(
+            number,
+            classes,
+            sums.subtype_sizes,
+            sums.counts.reshape(engine.n_workers, n_classes, len(classes)),
+        )
+        for number, sums in zip(numbers, found.each, strict=True)
+    ]

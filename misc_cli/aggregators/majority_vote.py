@@ -1,0 +1,40 @@
+"""Majority vote: each class's share of an item's votes is its posterior. No parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from misc_cli.data.iteration import Iteration, OnIteration
+from misc_cli.engines.on_engines import OnEngines
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Start
+    from misc_cli.engines.protocol import Engine, Fitted
+
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's.
+SHRINKAGE = 0.5
+
+
+@dataclass(frozen=True)
+class MajorityVote(OnEngines):
+    """Nothing to set. Confusions are each worker's answers against the vote fractions.
+
+    The confidence is the share of the votes, and people count on it: it is not calibrated.
+    """
+
+    calibratable: ClassVar[bool] = False
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        from misc_cli.aggregators.confusion_kernels import VoteFractions, shrunk_rows
+        from misc_cli.engines.protocol import POSTERIORS, Fitted
+
+        sums = engine.sweep(VoteFractions())
+        on_iteration(Iteration("mv", 1, change=0.0, posteriors=engine.whole(POSTERIORS)))
+        return Fitted(
+            confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
+            class_prior=sums.class_sizes / engine.n_items,
+            iterations=1,
+        )

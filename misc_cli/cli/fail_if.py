@@ -1,0 +1,143 @@
+"""`--fail-if`: conditions on a finished run, for scripts that must not go on with a poor result.
+
+Grammar:  METRIC OP VALUE      OP is < <= > >= = !=      spaces are free
+A % may follow the value of a metric that is one; on any other it would be read in two ways.
+A condition that cannot be judged (an error without truth) is an error, never a pass.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from misc_cli.errors import ConfigError, GateTripped, InputError
+
+if TYPE_CHECKING:
+    from misc_cli.run.result import Figure
+
+# What a run can be judged by, in the words of --fail-if and of run.json's "figures".
+METRICS: dict[str, str] = {
+    "error": "% of items with truth that are wrong (needs --truth)",
+    "confidence": "mean confidence, 0 to 1",
+    "lowest-confidence": "the least sure item's confidence",
+    "ties": "items whose top classes tie",
+    "converged": "true or false",
+    "iterations": "of the final aggregation",
+    "answers": "answers used",
+    "items": "",
+    "workers": "",
+    "classes": "",
+    "answers-per-item": "mean",
+    "density": "% of worker × item pairs answered",
+    "empty": "rows without a label",
+    "repeats": "identical repeated answers",
+    "conflicts": "pairs where a worker contradicts itself",
+    "alpha": "Krippendorff's alpha of the answers: 1 always the same, 0 as by chance",
+    "agreement": "chance that two answers to an item agree, 0 to 1",
+    "unanimous": "items on which all answers agree",
+    "overruled": "% of those whose label is another",
+    "classes-lost": "classes that lead the vote on some item and that no label is of",
+    "effective-votes": "per item, workers who err together counted for what they add",
+    "alike-pairs": "pairs of workers who err together",
+    "cut-short": "true or false: a time budget left something out",
+    "warnings": "",
+    "flips": "% of items in the labels that -o replaces whose label is now another",
+    "new-items": "items that those labels do not have",
+    "gone-items": "items that only those labels have",
+    "worker-drop": "% of workers whose accuracy interval lies below that of the last --workers",
+}
+
+# Why there may be none of them.
+WITHOUT = {
+    "alpha": "it takes two classes, and an item with two answers",
+    "agreement": "no item has two answers",
+}
+# Those that compare with the files that this run replaces.
+CHANGES = ("flips", "new-items", "gone-items", "worker-drop")
+YES_OR_NO = ("converged", "cut-short")
+PERCENTAGES = ("error", "density", "overruled", "flips", "worker-drop")
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "==": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "=": operator.eq,
+}
+_GATE = re.compile(r"\s*([a-z-]+)\s*(<=|>=|!=|==|<|>|=)\s*(\S+?)\s*(%?)\s*")
+_TRUE_FALSE = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One parsed condition; the run fails if it holds."""
+
+    text: str
+    metric: str
+    symbol: str
+    value: float
+
+    def trips(self, figures: Mapping[str, Figure]) -> bool:
+        figure = figures.get(self.metric)
+        if figure is None:
+            raise InputError(
+                f"--fail-if {self.text}: there is no {self.metric} to judge; "
+                f"{WITHOUT.get(self.metric, 'is any item of --truth among the answers?')}"
+            )
+        return _OPERATORS[self.symbol](float(figure), self.value)
+
+    def told(self, figures: Mapping[str, Figure]) -> str:
+        """The condition and what it met."""
+        return f"{self.text} ({self.metric} is {figures[self.metric]})"
+
+
+def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
+    """Those that can be judged, `truth` being the file of true labels."""
+    gates = [parse_gate(text) for text in texts]
+    if truth is None and any(gate.metric == "error" for gate in gates):
+        raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
+    return gates
+
+
+def parse_gate(text: str) -> Gate:
+    match = _GATE.fullmatch(text.lower().replace("_", "-"))
+    if match is None:
+        raise ConfigError(f"--fail-if {text!r}: write METRIC OP VALUE, such as confidence<0.9")
+    metric, symbol, value, percent = match.groups()
+    if metric not in METRICS:
+        raise ConfigError(
+            f"--fail-if {text!r}: no metric {metric!r}; there are {', '.join(METRICS)}"
+        )
+    if percent and metric not in PERCENTAGES:
+        raise ConfigError(
+            f"--fail-if {text!r}: only {', '.join(PERCENTAGES)} are in %; "
+            f"{metric} is compared with a plain number"
+        )
+    if (metric in YES_OR_NO) != (value in _TRUE_FALSE):
+        wanted = "true or false" if metric in YES_OR_NO else "a number"
+        raise ConfigError(f"--fail-if {text!r}: {metric} is compared with {wanted}")
+    try:
+        number = _TRUE_FALSE[value] if metric in YES_OR_NO else float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number")
+    return Gate(text, metric, symbol, number)
+
+
+def holding(gates: Iterable[Gate], figures: Mapping[str, Figure]) -> list[Gate]:
+    """Those that hold; judge before writing, for one that cannot be judged is an error."""
+    return [gate for gate in gates if gate.trips(figures)]
+
+
+def refuse(tripped: Sequence[Gate], figures: Mapping[str, Figure], done: str) -> None:
+    """Raise if a condition held; `done` says what the user has all the same."""
+    if tripped:
+        said = "; ".join(gate.told(figures) for gate in tripped)
+        raise GateTripped(f"{done}, but --fail-if {said}")

@@ -1,0 +1,81 @@
+"""Parameters of the complete ⇄ slice loop, declared once; fields have the names of the flags.
+
+No numeric imports: the command line and the settings read the names from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from misc_cli.data.parameters import COUNT, FEW, WEIGHT, parameter
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Aggregator
+
+
+def observed() -> Any:
+    text = "tenals, lrtc: the entries that count as seen."
+    return parameter("fibres", text, choices=("fibres", "ones"))
+
+
+def completer_tol() -> Any:
+    return parameter(1e-4, "tenals, lrtc: stop when the fit gains less.", WEIGHT)
+
+
+def completer_max_iter() -> Any:
+    return parameter(200, "tenals, lrtc: iterations per pass.", COUNT)
+
+
+FINALS = ("answers", "completed")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How `driver.mix` goes round and ends.
+
+    passes     the most that are made
+    slice      what goes back in: the completed slice as it is (soft), or one class per item (hard)
+    final      what is judged last: the answers with the slice as prior, or completed labels
+    start      whose pure result is the first slice; None: the aggregator's own
+    max_cells  bounds the completed label matrix, which only `final="completed"` holds; one byte
+               per cell: 1 GiB of completed labels, and about ten seconds per pass over them
+    """
+
+    passes: int = parameter(
+        3,
+        "Passes of the complete ⇄ slice loop at most.",
+        FEW,
+        note="4 or 6 where hidden answers choose the rank",
+        several=True,
+        metavar="N",
+    )
+    slice: str = parameter(
+        "soft",
+        "What goes back into the loop: the completed slice as it is, or binarised.",
+        choices=("soft", "hard"),
+    )
+    final: str = parameter(
+        "answers",
+        "Judged last: the answers with the slice as prior, or (as in the paper) completed labels.",
+        choices=FINALS,
+        note="hidden answers choose it with the rank",
+    )
+    start: Aggregator | None = parameter(
+        None,
+        "The aggregator whose pure result is the first slice.",
+        metavar="NAME",
+        unset="as --aggregator",
+    )
+    max_cells: int = parameter(
+        1 << 30,
+        "Cells of the completed matrix held exactly; above it workers are grouped.",
+        COUNT,
+    )
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"final": "completed"}}
+
+
+DEFAULT_LOOP = Loop()
+LOOP_OPTIONS = tuple(field.name for field in fields(Loop))

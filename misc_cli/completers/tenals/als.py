@@ -1,0 +1,323 @@
+"""CP completion by alternating least squares over the observed entries.
+
+Jain & Oh, "Provable Tensor Factorization with Missing Data", NIPS 2014 (arXiv:1406.2784).
+
+Notation:
+    T            the label tensor [A; S], (n_workers + 1) × n_items × n_classes
+    Ω            its observed entries (completers/observed.py)
+    u_w, v_i, z_c → workers[w], items[i], classes[c]     rows of the CP factors, (·, R)
+    L            Σ_r workers[w, r] · items[i, r] · classes[c, r]
+    m            crowd_row(workers), what a worker of few answers is pulled towards
+    minimised    ½‖P_Ω(T − L)‖² + ridge/2 · (Σ_w ‖u_w − m‖² + ‖m‖² + ‖items‖² + ‖classes‖²)
+
+Jain & Oh have no ridge. Pulled towards zero a worker of few answers would keep whatever direction
+these happen to have, and a label depends on the direction alone; pulled towards the crowd, it
+answers like the crowd where nothing else is known. With ds-em, 2 K terms, one pass and `--final
+completed` that takes product from 55.9 to 9.3 % and web from 39.2 to 34.8; it moves bluebirds,
+temp, ms, bm and rte by less than a point, and all seven by less than 0.4 with `--final answers`.
+
+One sweep walks the blocks of items once: a block's item rows are solved from the shared worker and
+class factors, and leave behind the sums from which all workers and classes are solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import scipy.sparse as sp
+
+from misc_cli.completers.factors import FactorCompletion
+from misc_cli.completers.observed import Observed, observe
+from misc_cli.completers.tenals.method import BLOCK_CELLS, TenALS
+from misc_cli.data.parallel import map_in_order
+from misc_cli.data.solver import Step, iterate
+from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.types import Floats, OnIteration, ignore_iteration
+
+STEPS = 30
+SETTLED = 1e-4
+
+
+@dataclass(frozen=True)
+class Terms:
+    """λ (n,), workers (n_workers + 1, n), items (n_items, n), classes (n_classes, n)."""
+
+    weights: Floats
+    workers: Floats
+    items: Floats
+    classes: Floats
+
+    def append(self, other: Terms, column: int) -> Terms:
+        return Terms(
+            np.append(self.weights, other.weights[column]),
+            np.column_stack([self.workers, other.workers[:, column]]),
+            np.column_stack([self.items, other.items[:, column]]),
+            np.column_stack([self.classes, other.classes[:, column]]),
+        )
+
+
+def power_start(
+    observed: Observed, rank: int, restarts: int, generator: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """CP factors (workers, items, classes), each (·, rank), λ shared out evenly among the three."""
+    n_items, n_classes, n_rows = observed.n_items, observed.n_classes, observed.n_workers + 1
+    found = Terms(
+        np.zeros(0), np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0))
+    )
+    for _ in range(rank):
+        # every class as answered by everyone is a start that no renaming changes; the rest is luck
+        random_rows = generator.standard_normal((n_rows, restarts))
+        random_classes = generator.standard_normal((n_classes, restarts))
+        workers = np.column_stack([np.ones((n_rows, n_classes)), random_rows])
+        classes = np.column_stack([np.eye(n_classes), random_classes])
+        start = Terms(
+            np.zeros(classes.shape[1]),
+            _unit(workers)[0],
+            np.zeros((n_items, classes.shape[1])),
+            _unit(classes)[0],
+        )
+        ended = iterate(
+            lambda terms: _power_step(observed, found, terms),  # noqa: B023 (used at once)
+            start,
+            stage="power",
+            tol=SETTLED,
+            max_iter=STEPS,
+            on_iteration=ignore_iteration,
+            warn=False,
+        ).state
+        found = found.append(ended, int(np.argmax(ended.weights)))
+    share = np.cbrt(found.weights)
+    return found.workers * share, found.items * share, found.classes * share
+
+
+def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
+    """v ← T(u, ·, z), u ← T(·, v, z), z ← T(u, v, ·), each made unit; T is what `found` leaves."""
+    n_classes, n_terms = terms.classes.shape
+    workers, classes = terms.workers, terms.classes
+    entries = (workers[:-1, None] * classes).reshape(-1, n_terms)
+    items = observed.values @ entries + (observed.slice @ classes) * workers[-1]
+    items -= found.items @ _left(found, found.workers.T @ workers, found.classes.T @ classes)
+    items = _unit(items)[0]
+
+    sums = (observed.values.T @ items).reshape(-1, n_classes, n_terms)
+    slice_sums = observed.slice.T @ items
+    workers = np.vstack([(sums * classes).sum(axis=1), (slice_sums * classes).sum(axis=0)])
+    along_items = found.items.T @ items
+    workers -= found.workers @ _left(found, along_items, found.classes.T @ classes)
+    workers = _unit(workers)[0]
+
+    updated = np.einsum("wcn,wn->cn", sums, workers[:-1]) + slice_sums * workers[-1]
+    updated -= found.classes @ _left(found, along_items, found.workers.T @ workers)
+    updated, weights = _unit(updated)
+    scale = max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)
+    change = float(np.abs(weights - terms.weights).max(initial=0.0)) / scale
+    return Step(Terms(weights, workers, items, updated), change)
+
+
+def _left(found: Terms, first: Floats, second: Floats) -> Floats:
+    """How much of each found term the current starts hold, (n_found, n_starts)."""
+    return found.weights[:, None] * first * second
+
+
+def _unit(columns: Floats) -> tuple[Floats, Floats]:
+    """Unit columns and their lengths; a zero column stays zero."""
+    lengths = np.sqrt(np.square(columns).sum(axis=0))
+    return columns / np.maximum(lengths, np.finfo(np.float64).tiny), lengths
+
+
+# A row with fewer observed entries than R has a singular normal matrix.
+SINGULAR = 1e-12
+
+
+@dataclass(frozen=True)
+class Factors:
+    """workers (n_workers + 1, R), the slice's row last; items (n_items, R); classes (K, R)."""
+
+    workers: Floats
+    items: Floats
+    classes: Floats
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a block of items leaves for the workers and the classes.
+
+    grams         (n_workers * n_slots, R²)  Σ_i v_i v_iᵀ over a mark's items
+    values        (n_workers * K, R)         Σ_i T[w, i, c] · v_i
+    slice_gram    (R, R)                     Σ_i v_i v_iᵀ over all items
+    slice_values  (K, R)                     Σ_i S[i, c] · v_i
+    """
+
+    grams: Floats
+    values: Floats
+    slice_gram: Floats
+    slice_values: Floats
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.grams + other.grams,
+            self.values + other.values,
+            self.slice_gram + other.slice_gram,
+            self.slice_values + other.slice_values,
+        )
+
+
+def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
+    """CP factors of the observed entries, as a completion."""
+    n_classes = tensor.shape[2]
+    rank = method.resolve_rank(n_classes)
+    factors = fit_factors(
+        observe(tensor, method.observed),
+        rank,
+        ridge=method.ridge,
+        restarts=method.restarts,
+        seed=method.seed,
+        tol=method.completer_tol,
+        max_iter=method.completer_max_iter,
+        on_iteration=on_iteration,
+    )
+    diagonal = np.zeros((rank, rank, n_classes))
+    diagonal[np.arange(rank), np.arange(rank)] = factors.classes.T
+    return FactorCompletion(factors.workers, factors.items, diagonal)
+
+
+def fit_factors(
+    observed: Observed,
+    rank: int,
+    *,
+    ridge: float,
+    restarts: int,
+    seed: int,
+    tol: float,
+    max_iter: int,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Factors:
+    """Power-method start, then sweeps until the objective falls by less than `tol` of ‖P_Ω T‖²."""
+    start = Factors(*power_start(observed, rank, restarts, np.random.default_rng(seed)))
+    scale = max(observed.squared_norm, np.finfo(np.float64).tiny)
+    blocks = item_blocks(observed, rank)
+
+    def step(state: tuple[Factors, float]) -> Step[tuple[Factors, float]]:
+        factors, before = state
+        factors, squared_residual = sweep(observed, blocks, factors, ridge)
+        objective = 0.5 * squared_residual + 0.5 * ridge * _penalty(factors)
+        residual = float(np.sqrt(squared_residual / scale))
+        change = 1.0 if np.isinf(before) else (before - objective) / scale
+        return Step((factors, objective), change, objective, extra={"residual": residual})
+
+    solution = iterate(
+        step,
+        (start, np.inf),
+        stage="tenals",
+        tol=tol,
+        max_iter=max_iter,
+        on_iteration=on_iteration,
+        limits="--completer-max-iter or --completer-tol",
+    )
+    return solution.state[0]
+
+
+Block = tuple[slice, sp.csr_array, sp.csr_array]
+
+
+def item_blocks(observed: Observed, rank: int) -> list[Block]:
+    size = max(1, BLOCK_CELLS // rank**2)
+    ranges = [slice(a, a + size) for a in range(0, observed.n_items, size)]
+    return [(rows, observed.values[rows], observed.pattern[rows]) for rows in ranges]
+
+
+def sweep(
+    observed: Observed, blocks: list[Block], factors: Factors, ridge: float
+) -> tuple[Factors, float]:
+    """Items, then workers, then classes; also ‖P_Ω(T − L)‖² where the sweep ends."""
+    rank = factors.classes.shape[1]
+    items = np.empty((observed.n_items, rank))
+    solve_block = _item_kernel(observed, factors, ridge, items)
+    sums = reduce(Sums.__add__, map_in_order(solve_block, blocks))
+
+    # a mark's class Gram: Σ_c z_c z_cᵀ if it covers the fibre, z_c z_cᵀ if one entry
+    class_grams = _class_grams(factors.classes, observed.n_slots)
+    by_worker = sums.grams.reshape(-1, observed.n_slots, rank, rank)
+    values = sums.values.reshape(-1, observed.n_classes, rank)
+    # workers: (Σ_marks z zᵀ ∘ Σ_i v vᵀ) u_w = Σ_c z_c ∘ Σ_i T[w, i, c] v_i; the slice likewise
+    normals = np.append(
+        np.einsum("wsqr,sqr->wqr", by_worker, class_grams),
+        (sums.slice_gram * class_grams.sum(axis=0))[None],
+        axis=0,
+    )
+    targets = np.einsum("wcr,cr->wr", values, factors.classes)
+    slice_target = (sums.slice_values * factors.classes).sum(axis=0)
+    crowd = crowd_row(factors.workers)
+    workers = _solve(normals, np.vstack([targets, slice_target]), ridge, crowd)
+
+    # classes: the same with workers and classes exchanged; a fibre's marks serve every class
+    normals = np.einsum("wq,wr,wsqr->sqr", workers[:-1], workers[:-1], by_worker, optimize=True)
+    normals = normals + np.outer(workers[-1], workers[-1]) * sums.slice_gram
+    targets = np.einsum("wcr,wr->cr", values, workers[:-1]) + sums.slice_values * workers[-1]
+    normals = np.broadcast_to(normals, (observed.n_classes, rank, rank))
+    classes = _solve(normals, targets, ridge)
+
+    # ‖P_Ω(T − L)‖² = ‖P_Ω T‖² − 2⟨T, L⟩ + ‖P_Ω L‖², both from the classes' normal equations
+    model = np.einsum("cq,cqr,cr->", classes, normals, classes)
+    residual = observed.squared_norm - 2.0 * float((targets * classes).sum()) + float(model)
+    return Factors(workers, items, classes), max(residual, 0.0)
+
+
+def _item_kernel(
+    observed: Observed, factors: Factors, ridge: float, items: Floats
+) -> Callable[[Block], Sums]:
+    """Solves a block's rows of `items` in place and returns what they add to the shared sums."""
+    workers, slice_row, classes = factors.workers[:-1], factors.workers[-1], factors.classes
+    rank = classes.shape[1]
+    class_grams = _class_grams(classes, observed.n_slots)
+    worker_grams = workers[:, :, None] * workers[:, None, :]
+    # row (w, mark): u_w u_wᵀ ∘ Gram of the classes the mark covers; row (w, c): u_w ∘ z_c
+    mark_grams = (worker_grams[:, None] * class_grams).reshape(-1, rank * rank)
+    entries = (workers[:, None] * classes).reshape(-1, rank)
+    slice_gram = np.outer(slice_row, slice_row) * class_grams.sum(axis=0)
+
+    def solve_block(block: Block) -> Sums:
+        rows, values, pattern = block
+        normals = (pattern @ mark_grams).reshape(-1, rank, rank) + slice_gram
+        part = observed.slice[rows]
+        solved = _solve(normals, values @ entries + (part @ classes) * slice_row, ridge)
+        items[rows] = solved
+        outer = (solved[:, :, None] * solved[:, None, :]).reshape(-1, rank * rank)
+        return Sums(pattern.T @ outer, values.T @ solved, solved.T @ solved, part.T @ solved)
+
+    return solve_block
+
+
+def _class_grams(classes: Floats, n_slots: int) -> Floats:
+    """(n_slots, R, R): CᵀC where a mark covers a fibre, z_c z_cᵀ where it covers one entry."""
+    each: Floats = classes[:, :, None] * classes[:, None, :]
+    return each if n_slots > 1 else each.sum(axis=0, keepdims=True)
+
+
+def crowd_row(workers: Floats) -> Floats:
+    """m, (R,): the minimiser of Σ_w ‖u_w − m‖² + ‖m‖²."""
+    row: Floats = workers.sum(axis=0) / (len(workers) + 1)
+    return row
+
+
+def _penalty(factors: Factors) -> float:
+    crowd = crowd_row(factors.workers)
+    parts = (factors.workers - crowd, crowd, factors.items, factors.classes)
+    return float(sum(np.square(part).sum() for part in parts))
+
+
+def _solve(normals: Floats, targets: Floats, ridge: float, towards: Floats | float = 0.0) -> Floats:
+    """Batched (n, R, R) x = (n, R), pulled by the ridge `towards` a row (R,).
+
+    Rounding's worth of ridge keeps a thin row solvable when there is none.
+    """
+    rank = normals.shape[-1]
+    diagonals = np.trace(normals, axis1=-2, axis2=-1) / rank
+    extra = ridge + SINGULAR * diagonals + np.finfo(np.float64).tiny
+    solved: Floats = np.linalg.solve(
+        normals + extra[:, None, None] * np.eye(rank), (targets + ridge * towards)[:, :, None]
+    )[:, :, 0]
+    return solved

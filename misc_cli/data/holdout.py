@@ -1,0 +1,206 @@
+"""Hide some answers, forecast them, score the forecasts: all that can be known without truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from misc_cli.data.parallel import map_in_order
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.votes import SparseVotes
+
+Hashes = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.intp]
+Names = Any
+HALF = np.uint64(32)
+# odd numbers without a pattern, for positions of bytes, workers and seeds
+BYTES, WORKERS, SEEDS = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+
+
+def name_hashes(names: Names) -> Hashes:
+    """A number for each text that is the same in every process, without an object per text."""
+    text = names.cast(pa.large_string())
+    if len(text) == 0:
+        return np.zeros(0, dtype=np.uint64)
+    _, offsets, content = text.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    data = np.frombuffer(content or b"", dtype=np.uint8)[edges[0] : edges[-1]]
+    edges = edges - edges[0]
+    lengths = np.diff(edges)
+    # Σ (byte + 1) · odd^(position + 1), in 64 bits; then the bits are mixed
+    with np.errstate(over="ignore"):
+        powers = np.cumprod(np.full(int(lengths.max()) + 1, BYTES, dtype=np.uint64))
+        positions = np.arange(len(data)) - np.repeat(edges[:-1], lengths)
+        terms = (data.astype(np.uint64) + np.uint64(1)) * powers[positions]
+        running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
+        return mixed(running[edges[1:]] - running[edges[:-1]])
+
+
+def mixed(numbers: Hashes) -> Hashes:
+    """Every bit of a number spread over all others (Stafford's variant 13)."""
+    with np.errstate(over="ignore"):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+        return np.asarray(numbers ^ (numbers >> np.uint64(31)))
+
+
+def item_keys(names: Names) -> Hashes:
+    """What stands for an item in a draw, never 0."""
+    return name_hashes(names) | np.uint64(1)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The answers whose place lies in [first, last), both between 0 and 1."""
+
+    seed: int
+    first: float
+    last: float
+
+    def hidden(self, matrix: sp.csr_array, n_classes: int, keys: Hashes) -> Positions:
+        """Where the hidden votes are among those of a block (n_items, n_workers * n_classes)."""
+        pointers = matrix.indptr
+        numbers = self._numbers(np.repeat(keys, np.diff(pointers)), matrix.indices // n_classes)
+        places = numbers >> HALF
+        low, high = (np.uint64(round(edge * 2.0**32)) for edge in (self.first, self.last))
+        among = np.flatnonzero((places >= low) & (places < high))
+        if len(among) == 0:
+            return among
+        ranks = np.append(numbers & np.uint64(2**32 - 1), np.uint64(2**32))
+        rows = np.searchsorted(pointers, among, side="right") - 1
+        ends = list(chain.from_iterable(zip(pointers[rows], pointers[rows + 1], strict=True)))
+        least = np.minimum.reduceat(ranks, ends)[::2]
+        return among[ranks[among] > least]
+
+    def _numbers(self, keys: Hashes, workers: npt.NDArray[np.int32]) -> Hashes:
+        with np.errstate(over="ignore"):
+            seed = np.uint64(self.seed % 2**64) * np.uint64(SEEDS)
+            return mixed(
+                keys + (workers.astype(np.uint64) + np.uint64(1)) * np.uint64(WORKERS) + seed
+            )
+
+
+def fold_draws(n_votes: int, n_items: int, n_folds: int, size: int, seed: int) -> list[Draw]:
+    """`n_folds` draws of about `size` answers each that have none in common.
+
+    One answer of each item stays, so the others must make up for it.
+    """
+    share = size / max(n_votes - n_items, 1)
+    edges = [min(fold * share, 1.0) for fold in range(n_folds + 1)]
+    return [Draw(seed, a, b) for a, b in pairwise(edges) if a < b]
+
+
+def without(matrix: sp.csr_array, positions: Positions) -> sp.csr_array:
+    """The votes but for those at these (sorted) positions."""
+    kept = np.ones(matrix.nnz, dtype=bool)
+    kept[positions] = False
+    pointers = matrix.indptr - np.searchsorted(positions, matrix.indptr).astype(matrix.indptr.dtype)
+    return sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
+
+
+# A tenth at a time, so that nine tenths are left to learn from, until so many answers were hidden
+# or all but one of every item: what fewer say changes with the draw.
+HIDDEN_SHARE = 0.1
+ENOUGH_HIDDEN = 30_000
+MOST_FOLDS = 10
+MOST_HIDDEN = 50_000  # in one fold
+# From so many on, what is hidden follows from names (core/draw.py), so that every engine hides the
+# same; fewer are drawn by their order, which takes all of them in one memory.
+DRAWN_BY_NAME = 1_000_000
+FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything else
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Answers as codes, one per row."""
+
+    workers: Codes
+    items: Codes
+    classes: Codes
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Triplets:
+        return Triplets(self.workers[rows], self.items[rows], self.classes[rows])
+
+
+def answers_of(votes: SparseVotes) -> Triplets:
+    """Every vote as codes, in the votes' own order."""
+    items = np.repeat(np.arange(votes.n_items, dtype=np.int32), np.diff(votes.matrix.indptr))
+    workers, classes = np.divmod(votes.matrix.indices.astype(np.int32), np.int32(votes.n_classes))
+    return Triplets(workers, items, classes)
+
+
+def fold_plan(n_answers: int) -> tuple[int, float]:
+    """How many folds, and the share of the answers that each hides."""
+    share = min(HIDDEN_SHARE, MOST_HIDDEN / max(n_answers, 1))
+    wanted = round(ENOUGH_HIDDEN / max(share * n_answers, 1.0))
+    return int(np.clip(wanted, 1, MOST_FOLDS)), share
+
+
+def folds(
+    labels: Labels, n_folds: int = 3, fraction: float = HIDDEN_SHARE, seed: int = 0
+) -> Iterator[tuple[Labels, Triplets]]:
+    """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
+
+    An item's only answer is never hidden: without it the item cannot be forecast from anything.
+    """
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    # a start that these answers taught would know the hidden ones
+    labels = replace(labels, start=None if labels.start is None else labels.start.prior_only)
+    answers = answers_of(votes)
+    draw = _by_name if votes.n_votes >= DRAWN_BY_NAME else _by_order
+    for chosen in draw(labels, answers, n_folds, max(1, round(fraction * len(answers))), seed):
+        if len(chosen) == 0:
+            return
+        kept = SparseVotes(without(votes.matrix, chosen), votes.n_workers, votes.n_classes)
+        yield replace(labels, votes=kept), answers.take(chosen)
+
+
+def _by_order(
+    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
+) -> Iterator[Positions]:
+    """Shuffled: positions among the answers, fold by fold."""
+    rng = np.random.default_rng(seed)
+    # rank the answers at random within their item; the first of each item stays
+    order = np.lexsort((rng.random(len(answers)), answers.items))
+    keep_one = np.zeros(len(answers), dtype=bool)
+    starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
+    keep_one[order[starts]] = True
+    candidates = np.flatnonzero(~keep_one)
+    rng.shuffle(candidates)
+    for fold in range(n_folds):
+        yield np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
+
+
+def _by_name(
+    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
+) -> Iterator[Positions]:
+    """As every engine draws: positions among the answers, fold by fold."""
+    votes = labels.votes
+    firsts = np.cumsum([0, *(votes.block(rows).nnz for rows in votes.blocks)])
+
+    def drawn(at: int, draw: Draw) -> Positions:
+        rows = votes.blocks[at]
+        keys = item_keys(labels.items.slice(rows.start, rows.stop - rows.start))
+        positions: Positions = firsts[at] + draw.hidden(votes.block(rows), votes.n_classes, keys)
+        return positions
+
+    for draw in fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed):
+        of_blocks = map_in_order(partial(drawn, draw=draw), list(range(len(votes.blocks))))
+        yield np.concatenate(list(of_blocks))
+
+
+def log_score(forecast: Floats, hidden: Triplets) -> Floats:
+    """Log probability a forecast (n_hidden, n_classes) gave to each hidden answer, (n_hidden,)."""
+    return np.log(np.maximum(forecast[np.arange(len(hidden)), hidden.classes], FLOOR))

@@ -1,0 +1,1 @@
+"""Where votes and rows of items live, and who walks them: memory, disk, Dask."""

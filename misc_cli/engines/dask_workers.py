@@ -1,0 +1,332 @@
+"""What a worker of a cluster does: it reads, keeps and walks its shares of the items.
+
+A share is all answers of the items whose hash falls to it, in a few parts. It lives in this
+process, outside of any task's result, and says at which version it is: a task that is run twice, or
+on a process that was started anew, is noticed, and never counts twice.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli import cleanup
+from misc_cli.data.parallel import thread_limit
+from misc_cli.data.types import Answers, KnownLabels, Names
+from misc_cli.engines.partitioned import (
+    PART_ANSWERS,
+    Counts,
+    EncodedPart,
+    PartsEngine,
+    Vocabulary,
+    encode_part,
+    joined,
+    part_of,
+    split,
+    translate,
+)
+from misc_cli.engines.protocol import Kernel, add_up
+from misc_cli.errors import MiscError
+from misc_cli.readers.chunks import Piece, batches, fingerprint
+from misc_cli.scale.here import write_parts
+from misc_cli.scale.labels import PartLabels, Wanted, merged
+
+POLL_SECONDS = 1.0
+# How long a result that is there may take to come before we look who had it.
+RESULT_SECONDS = 30.0
+# How long a cluster without workers may take to get one.
+PATIENCE_SECONDS = 60.0
+# A cluster that loses more workers than this in one run is not worth the waiting.
+MOST_LOSSES = 20
+
+
+class Lost(Exception):
+    """Workers that went, or came back without what they held."""
+
+
+class DaskWorkers:
+    """Who works, with how many threads each, and how often somebody was lost."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.losses = 0
+        self.threads: dict[str, int] = {}
+
+    def submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        return self.client.submit(
+            task, *arguments, workers=[worker], allow_other_workers=False, pure=False, retries=0
+        )
+
+    def wait(self, futures: dict[Any, Any], needed: set[str]) -> dict[Any, Any]:
+        """Results by key; Lost if one of the workers that are needed is gone, or holds nothing."""
+        from distributed import TimeoutError, wait
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        pending = list(futures.values())
+        while pending:
+            cleanup.check()  # one may have come in a destructor of Dask's, which swallows it
+            try:
+                with self.client.as_current():
+                    wait(pending, timeout=POLL_SECONDS)
+                break
+            except (TimeoutError, FutureCancelledError):
+                pending = [future for future in pending if not future.done()]
+                if pending and not needed <= set(self.client.nthreads()):
+                    self.client.cancel(pending, force=True)
+                    raise Lost from None
+        results = {}
+        for key, future in futures.items():
+            while key not in results:
+                try:
+                    results[key] = future.result(timeout=RESULT_SECONDS)
+                except MiscError:
+                    raise
+                except (KilledWorker, FutureCancelledError) as error:
+                    raise Lost from error
+                except TimeoutError:  # it was done; whoever had it may be gone since
+                    if not needed <= set(self.client.nthreads()):
+                        raise Lost from None
+        if any(result is None for result in results.values()):
+            raise Lost
+        return results
+
+    def workers(self) -> list[str]:
+        """Addresses in a fixed order; waits a little for the first one."""
+        started = time.monotonic()
+        while not (threads := dict(self.client.nthreads())):
+            cleanup.check()
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise MiscError("the cluster has no workers; start some, then run this again")
+            time.sleep(POLL_SECONDS)
+        self.threads = threads
+        return sorted(threads)
+
+    def count_loss(self) -> None:
+        self.losses += 1
+        if self.losses > MOST_LOSSES:
+            raise MiscError(
+                f"the cluster lost workers {self.losses} times, so this run ends without output; "
+                "give the workers more memory, or use more of them"
+            )
+
+
+# Machines and parts are two cuts by the same hash: the salt makes the second one independent.
+SALT_OF_PARTS = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that it takes to make any share, or to make it again."""
+
+    run: str
+    pieces: tuple[Piece, ...]
+    n_shares: int
+    duplicates: str
+    name: str
+
+    @property
+    def parts_per_share(self) -> int:
+        answers = sum(piece.n_answers for piece in self.pieces)
+        return max(1, -(-answers // (self.n_shares * PART_ANSWERS)))
+
+
+@dataclass
+class Share:
+    """`version` counts the sweeps; `last` is what the last one gave."""
+
+    encoded: list[EncodedPart]
+    engine: PartsEngine | None = None
+    version: int = 0
+    last: Any = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an encoded share tells: its small vocabularies, and counts."""
+
+    workers: list[Names]
+    classes: list[Names]
+    counts: Counts
+
+
+@dataclass
+class _Process:
+    """What this process holds, by run."""
+
+    splits: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
+    shares: dict[tuple[str, int], Share] = field(default_factory=dict)
+
+
+_HERE = _Process()
+
+
+def read_pieces(plan: Plan, numbers: Sequence[int]) -> tuple[Counts, dict[int, Any]]:
+    """Read these pieces and cut them into shares, which wait here to be fetched.
+
+    Who reads the first piece of a file also tells its SHA-256, by the piece's number.
+    """
+    counts, digests = Counts(), {}
+    kept = _HERE.splits.setdefault(plan.run, {})
+    for number in numbers:
+        if plan.pieces[number].first:
+            digests[number] = fingerprint(plan.pieces[number].path)
+        cut: list[list[Any]] = [[] for _ in range(plan.n_shares)]
+        for batch in batches(plan.pieces[number]):
+            counts += Counts(batch.n_rows, batch.n_empty)
+            for pieces, table in zip(cut, split(batch.answers, plan.n_shares), strict=True):
+                pieces.append(table)
+        kept[number] = [joined(pieces) for pieces in cut]
+    return counts, digests
+
+
+def fetch(plan: Plan, share: int) -> dict[int, Any]:
+    """This share's rows of every piece that was read here."""
+    return {number: cut[share] for number, cut in _HERE.splits.get(plan.run, {}).items()}
+
+
+def assemble(plan: Plan, share: int, *fetched: dict[int, Any]) -> Found | None:
+    """The share from what all processes have of it, in the input's order; None if some is lost."""
+    tables = {number: table for part in fetched for number, table in part.items()}
+    if len(tables) < len(plan.pieces):
+        return None
+    in_order = [tables[number] for number in range(len(plan.pieces))]
+    return _encode(plan, share, joined(in_order))
+
+
+def _encode(plan: Plan, share: int, table: Any) -> Found:
+    answers = Answers(table["worker"], table["item"], table["label"])
+    tables = split(answers, plan.parts_per_share, SALT_OF_PARTS) if table.num_rows else []
+    encoded = [encode_part(part, plan.duplicates, plan.name) for part in tables]
+    parts = [part for part in encoded if part is not None]
+    _HERE.shares[plan.run, share] = Share(parts)
+    return Found(
+        [part.labels.workers for part in parts],
+        [part.labels.classes for part in parts],
+        sum((part.counts for part in parts), Counts()),
+    )
+
+
+def join(
+    plan: Plan, share: int, vocabulary: Vocabulary, gold: KnownLabels | None
+) -> tuple[int, int] | None:
+    """Put the share in the codes of all; how many items and votes it has; None if it is lost."""
+    _HERE.splits.pop(plan.run, None)
+    held = _HERE.shares.get((plan.run, share))
+    if held is None:
+        return None
+    if held.engine is None:
+        parts = []
+        while held.encoded:
+            labels = translate(held.encoded.pop(0).labels, vocabulary)
+            parts.append(part_of(labels, gold, labels.votes))
+        held.engine = PartsEngine(parts, vocabulary)
+    return held.engine.n_items, held.engine.n_votes
+
+
+def make_again(
+    plan: Plan,
+    share: int,
+    vocabulary: Vocabulary,
+    gold: KnownLabels | None,
+    log: Sequence[bytes],
+    version: int,
+) -> int:
+    """A share that was lost, from the input, and its rows from the kernels that made them."""
+    tables = (
+        split(batch.answers, plan.n_shares)[share]
+        for piece in plan.pieces
+        for batch in batches(piece)
+    )
+    _encode(plan, share, joined(list(tables)))
+    join(plan, share, vocabulary, gold)
+    held = _HERE.shares[plan.run, share]
+    assert held.engine is not None
+    for payload in log:
+        if held.engine.parts:
+            held.engine.sweep(pickle.loads(payload))
+    held.version = version
+    return share + 1
+
+
+def sweep(
+    run: str, shares: Sequence[int], version: int, threads: int, payload: bytes
+) -> bytes | None:
+    """The sums of these shares, pickled; None if one of them is not here at this version."""
+    held = _held(run, shares, version)
+    if held is None:
+        return None
+    kernel: Kernel[Any] = pickle.loads(payload)
+    for share in held:
+        if share.version == version:
+            assert share.engine is not None
+            with thread_limit(threads):
+                share.last = share.engine.sweep(kernel) if share.engine.parts else None
+            share.version += 1
+    sums = [copy.deepcopy(share.last) for share in held if share.last is not None]
+    return pickle.dumps(add_up(sums) if sums else None, protocol=5)
+
+
+def collect(
+    run: str, shares: Sequence[int], version: int, threads: int, wanted: Wanted
+) -> Any | None:
+    """The labels of these shares as one arrow table, sorted by item."""
+    held = _held(run, shares, version)
+    if held is None:
+        return None
+    labels = [
+        PartLabels(part, engine.vocabulary, wanted)
+        for engine in held_engines(held)
+        for part in engine
+    ]
+    tables = list(merged(labels)) if labels else []
+    return pa.concat_tables(tables).unify_dictionaries() if tables else pa.table({})
+
+
+def write(
+    run: str,
+    shares: Sequence[int],
+    version: int,
+    threads: int,
+    folder: str,
+    suffix: str,
+    wanted: Wanted,
+    parts_per_share: int,
+) -> dict[str, str] | None:
+    """Files of the labels of these shares, in a folder that all machines see: their SHA-256."""
+    held = _held(run, shares, version)
+    if held is None:
+        return None
+    digests: dict[str, str] = {}
+    for number, engine in zip(shares, held_engines(held), strict=True):
+        first = number * parts_per_share
+        digests |= write_parts(engine, Path(folder), suffix, wanted, first)
+    return digests
+
+
+def _held(run: str, shares: Sequence[int], version: int) -> list[Share] | None:
+    """These shares if all are here and none is at another version than this one or the next."""
+    held = [_HERE.shares.get((run, share)) for share in shares]
+    fine = all(
+        share is not None and share.engine is not None and share.version in (version, version + 1)
+        for share in held
+    )
+    return [share for share in held if share is not None] if fine else None
+
+
+def held_engines(held: Sequence[Share]) -> list[PartsEngine]:
+    return [share.engine for share in held if share.engine is not None]
+
+
+def forget(run: str) -> None:
+    """Let go of everything of a run."""
+    _HERE.splits.pop(run, None)
+    for key in [key for key in _HERE.shares if key[0] == run]:
+        del _HERE.shares[key]

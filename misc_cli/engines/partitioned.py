@@ -1,0 +1,234 @@
+"""Answers split by a hash of their item into parts, each encoded alone, joined by vocabularies.
+
+An item's answers all fall into one part, so votes, repeats and contradictions are a part's own
+affair. Workers and classes are few: their names are collected, ordered once for all parts, and
+every part then translates its codes. Items' names never leave their part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from misc_cli.data.encode import encode, encode_gold, order_classes
+from misc_cli.data.holdout import name_hashes
+from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, Names
+from misc_cli.data.votes import SparseVotes, Votes
+from misc_cli.engines.local import Allocate, LocalEngine, in_memory
+from misc_cli.engines.protocol import GOLD, Kernel, Sums, add_up
+from misc_cli.errors import InputError
+
+COLUMNS = ("worker", "item", "label")
+# Answers that are encoded at a time: some 100 bytes each at the peak.
+PART_ANSWERS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was read, and what was set aside on the way; as in `Encoding`."""
+
+    n_rows: int = 0
+    n_empty: int = 0
+    n_repeats: int = 0
+    n_conflicts: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.n_rows + other.n_rows,
+            self.n_empty + other.n_empty,
+            self.n_repeats + other.n_repeats,
+            self.n_conflicts + other.n_conflicts,
+        )
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All workers, in byte order, and all classes, in class order; both are small."""
+
+    workers: Names
+    classes: Names
+    ordered: bool
+
+    @classmethod
+    def of(
+        cls, workers: Iterable[Names], classes: Iterable[Names], class_order: list[str] | None
+    ) -> Vocabulary:
+        names = _sorted_union(classes)
+        _, in_order, ordered = order_classes(
+            np.arange(len(names), dtype=np.int32), names, class_order
+        )
+        return cls(_sorted_union(workers), in_order, ordered)
+
+
+def _sorted_union(vocabularies: Iterable[Names]) -> Names:
+    names = pc.unique(pa.chunked_array(list(vocabularies), pa.string()))
+    return names.take(pc.sort_indices(names))
+
+
+def split(answers: Answers, n_parts: int, salt: int = 0) -> list[Any]:
+    """One arrow table (worker, item, label; dictionaries) per part, rows in their order.
+
+    A `salt` splits differently: once by machine, then within each by part.
+    """
+    columns = [_plain(column) for column in (answers.worker, answers.item, answers.label)]
+    table = pa.table(columns, names=list(COLUMNS))
+    if n_parts == 1:
+        return [table]
+    item = columns[1]
+    hashes = name_hashes(pc.utf8_trim_whitespace(item.dictionary))
+    with np.errstate(over="ignore"):
+        hashes = (hashes + np.uint64(salt)) * np.uint64(0xD6E8FEB86659FD93)
+    of_name = ((hashes >> np.uint64(32)) % np.uint64(n_parts)).astype(np.uint16)
+    of_row = of_name[item.indices.to_numpy()]
+    order = np.argsort(of_row, kind="stable")
+    edges = np.searchsorted(of_row[order], np.arange(n_parts + 1))
+    return [compact(table.take(pa.array(order[first:last]))) for first, last in pairwise(edges)]
+
+
+def compact(table: Any) -> Any:
+    """The same rows, dictionaries without what no row uses."""
+    columns = [_used(_plain(table[name])) for name in COLUMNS]
+    return pa.table(columns, names=list(COLUMNS))
+
+
+def _plain(column: Any) -> Any:
+    """One dictionary array of text with int32 codes."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # no chunk at all
+            column = pa.array([], pa.dictionary(pa.int32(), pa.string()))
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    return column.cast(pa.dictionary(pa.int32(), pa.string()))
+
+
+def _used(column: Any) -> Any:
+    codes = column.indices.to_numpy()
+    seen = np.zeros(len(column.dictionary), dtype=bool)
+    seen[codes] = True
+    if seen.all():
+        return column
+    remap = (np.cumsum(seen) - 1).astype(np.int32)
+    names = column.dictionary.filter(pa.array(seen))
+    return pa.DictionaryArray.from_arrays(pa.array(remap[codes]), names)
+
+
+def joined(tables: Sequence[Any]) -> Any:
+    """Pieces of one part as one table."""
+    if not tables:
+        empty = pa.array([], pa.dictionary(pa.int32(), pa.string()))
+        return pa.table([empty] * 3, names=list(COLUMNS))
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+@dataclass(frozen=True)
+class EncodedPart:
+    """A part before the others are known: codes are into its own vocabularies."""
+
+    labels: Labels
+    counts: Counts
+
+
+def encode_part(table: Any, duplicates: str, name: str) -> EncodedPart | None:
+    """None for a part without answers. `name` is what errors call the input."""
+    if table.num_rows == 0:
+        return None
+    worker, item, label = (_plain(table[column]) for column in COLUMNS)
+    encoding = encode(Answers(worker, item, label, name), duplicates=duplicates)
+    counts = Counts(0, 0, encoding.n_repeats, encoding.n_conflicts)
+    return EncodedPart(encoding.labels, counts)
+
+
+def translate(labels: Labels, vocabulary: Vocabulary) -> Labels:
+    """The part's votes in the codes that all parts share."""
+    votes = labels.votes
+    assert isinstance(votes, SparseVotes)
+    n_workers, n_classes = len(vocabulary.workers), len(vocabulary.classes)
+    if n_workers * n_classes >= 2**31:
+        raise InputError("workers × classes exceed 2^31: split the data or merge classes")
+    workers = _positions(labels.workers, vocabulary.workers)
+    classes = _positions(labels.classes, vocabulary.classes)
+    worker, code = np.divmod(votes.matrix.indices, votes.n_classes)
+    columns = workers[worker] * np.int32(n_classes) + classes[code]
+    matrix = sp.csr_array(
+        (votes.matrix.data, columns.astype(np.int32), votes.matrix.indptr),
+        shape=(votes.n_items, n_workers * n_classes),
+    )
+    if len(classes) > 1 and not (np.diff(classes) > 0).all():
+        matrix.sort_indices()
+    return replace(
+        labels,
+        votes=SparseVotes(matrix, n_workers, n_classes),
+        workers=vocabulary.workers,
+        classes=vocabulary.classes,
+        ordered=vocabulary.ordered,
+    )
+
+
+def _positions(names: Names, within: Names) -> Codes:
+    found: Codes = pc.index_in(names, within).to_numpy(zero_copy_only=False).astype(np.int32)
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part's items, in byte order, and the engine that holds its votes and rows."""
+
+    items: Names
+    engine: LocalEngine
+
+
+def part_of(
+    labels: Labels, gold: KnownLabels | None, votes: Votes, allocate: Allocate = in_memory
+) -> Part:
+    """A part of these labels, with those of its items known that `gold` has; `votes` stand for the
+    labels' own."""
+    known = {}
+    if gold is not None:
+        codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
+        known = {GOLD: codes}
+    return Part(labels.items, LocalEngine(votes, known, allocate, labels.items))
+
+
+class PartsEngine:
+    """Parts of one process, walked one after the other, each by all threads."""
+
+    def __init__(self, parts: Sequence[Part], vocabulary: Vocabulary) -> None:
+        self.parts = list(parts)
+        self.vocabulary = vocabulary
+
+    @property
+    def n_items(self) -> int:
+        return sum(part.engine.n_items for part in self.parts)
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.vocabulary.workers)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.vocabulary.classes)
+
+    @property
+    def ordered(self) -> bool:
+        return self.vocabulary.ordered
+
+    @property
+    def n_votes(self) -> int:
+        return sum(part.engine.n_votes for part in self.parts)
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        return add_up(part.engine.sweep(kernel) for part in self.parts)
+
+    def whole(self, name: str) -> None:
+        return None
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self.parts)

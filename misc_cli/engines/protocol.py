@@ -1,0 +1,243 @@
+"""The seam between methods and machines.
+
+Everything about an item lives with its block of items; everything about a worker, a class or a rank
+is small and shared. A kernel is a pure function
+
+    (block of votes, rows of the block, shared state) → (new rows, partial sums)
+
+written as a frozen dataclass whose fields are the shared state. An engine keeps blocks and rows
+where they are, hands the kernel to every block and adds the partial sums in the blocks' order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import reduce
+from operator import iadd
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Start
+from misc_cli.errors import MiscError
+
+_JOIN = "join"
+# `change: float = field(metadata=LARGEST)` keeps the larger of two instead of their sum.
+LARGEST: Mapping[str, Callable[..., Any]] = {_JOIN: max}
+SMALLEST: Mapping[str, Callable[..., Any]] = {_JOIN: min}
+
+
+@dataclass
+class Summed:
+    """Base of such a record: its numbers and arrays are added, its lists grow, all in place."""
+
+    def __iadd__(self, other: Self) -> Self:
+        for each in fields(self):
+            join = each.metadata.get(_JOIN, iadd)
+            joined = join(getattr(self, each.name), getattr(other, each.name))
+            setattr(self, each.name, joined)
+        return self
+
+
+@dataclass
+class Counted(Summed):
+    """With counts (n_workers * n_classes observed, n_classes true): how often, as expected."""
+
+    counts: Floats
+
+    @property
+    def by_worker(self) -> Floats:
+        """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
+        n_classes = self.counts.shape[1]
+        return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
+
+
+Array = npt.NDArray[Any]
+RowArrays = Mapping[str, Array]  # name → the block's rows, (n_block_items, ...)
+Sums = TypeVar("Sums")
+SumsOut = TypeVar("SumsOut", covariant=True)
+
+# The rows that every method leaves behind: (n_block_items, n_classes), each sums to 1.
+POSTERIORS = "posteriors"
+# Known classes of items, (n_block_items,), -1 where unknown; absent where no item's is known.
+GOLD = "gold"
+# The loop's extra worker, (n_block_items, n_classes): the current estimate, real-valued.
+SLICE = "slice"
+
+
+class Block(Protocol):
+    """The votes on a block of items."""
+
+    @property
+    def items(self) -> Names:
+        """The items' names, (n_block_items,); not all engines of a test have them."""
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """CSR (n_block_items, n_workers * n_classes)."""
+
+    def class_totals(self) -> Floats:
+        """How many votes each class has on these items, (n_block_items, n_classes)."""
+
+
+class Kernel(Protocol[SumsOut]):
+    """A frozen dataclass of shared state that can be pickled. A call changes neither its arguments.
+
+    The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two class
+    attributes help an engine that lost some rows, or keeps none, to make them again:
+    needs   names of the rows that its new rows depend on (without it: any)
+    writes  names of its new rows, the same on every block (without it: any)
+    """
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
+
+
+@dataclass
+class FusedSums(Generic[Sums]):
+    """The sums of several kernels, each by itself."""
+
+    each: list[Sums]
+
+    def __iadd__(self, other: FusedSums[Sums]) -> FusedSums[Sums]:
+        self.each = [add_up(pair) for pair in zip(self.each, other.each, strict=True)]
+        return self
+
+
+@dataclass(frozen=True)
+class FusedKernels(Generic[Sums]):
+    """Kernels that do not need each other's rows, in one sweep."""
+
+    kernels: tuple[Kernel[Sums], ...]
+
+    @property
+    def needs(self) -> tuple[str, ...] | None:
+        return self._names("needs")
+
+    @property
+    def writes(self) -> tuple[str, ...] | None:
+        return self._names("writes")
+
+    def _names(self, which: str) -> tuple[str, ...] | None:
+        """Of all kernels; None if one of them does not say."""
+        names: list[str] = []
+        for kernel in self.kernels:
+            of_kernel = getattr(kernel, which, None)
+            if of_kernel is None:
+                return None
+            names += of_kernel
+        return tuple(names)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, FusedSums[Sums]]:
+        new: dict[str, Array] = {}
+        each = []
+        for kernel in self.kernels:
+            its_rows, sums = kernel(block, rows)
+            new.update(its_rows)
+            each.append(sums)
+        return new, FusedSums(each)
+
+
+@dataclass(frozen=True)
+class CopyRows:
+    """Rows under one more name."""
+
+    source: str
+    target: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.source,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.target,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {self.target: rows[self.source]}, 0
+
+
+class Engine(Protocol):
+    """Blocks of votes, rows beside them, and the hands that walk them."""
+
+    @property
+    def n_items(self) -> int: ...
+    @property
+    def n_workers(self) -> int: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def n_votes(self) -> int: ...
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the classes means something."""
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        """`kernel` on every block: keeps the new rows, returns the sums of all blocks."""
+
+    def whole(self, name: str) -> Array | None:
+        """These rows of all items as one array, if they are in this process's memory."""
+
+
+def add_up(partials: Iterable[Sums]) -> Sums:
+    """The sum of partial sums in the order they come, in place of the first one."""
+    return reduce(iadd, partials)
+
+
+class DetailKernel(Kernel[int], Protocol):
+    """One that says what it writes."""
+
+    writes: ClassVar[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a method found out on an engine. The posteriors stay there (`POSTERIORS`).
+
+    confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
+    class_prior  (n_classes,)
+    stopped, own_workers, own_shared  as in `Aggregation`
+    item_details makes rows of what the method knows of items, (n_block_items,) by each name that it
+                 writes, as long as its own rows are there
+    """
+
+    confusions: Floats
+    class_prior: Floats
+    iterations: int
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    objective: float | None = None
+    own_workers: Mapping[str, Floats] = field(default_factory=dict)
+    own_shared: Mapping[str, Floats] = field(default_factory=dict)
+    item_details: DetailKernel | None = None
+
+
+class EngineMethod(Protocol):
+    """A method that runs on any engine."""
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted: ...
+
+
+def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
+    """The aggregation of an engine whose rows are in this process's memory."""
+    posteriors = engine.whole(POSTERIORS)
+    if posteriors is None:
+        raise MiscError("the posteriors are spread over files or machines: read them part by part")
+    details: dict[str, Floats] = {}
+    if fitted.item_details is not None:
+        engine.sweep(fitted.item_details)
+        details = {name: np.asarray(engine.whole(name)) for name in fitted.item_details.writes}
+    return Aggregation(
+        posteriors=np.asarray(posteriors, dtype=np.float64),
+        item_details=details,
+        confusions=fitted.confusions,
+        class_prior=fitted.class_prior,
+        iterations=fitted.iterations,
+        stopped=fitted.stopped,
+        objective=fitted.objective,
+        own_workers=fitted.own_workers,
+        own_shared=fitted.own_shared,
+    )

@@ -1,0 +1,305 @@
+"""Answers hidden from a method on any engine, and what then shows how well it does without them.
+
+`Hide` marks the items some of whose answers a draw hides; `Kept` is the engine without those
+answers; `Reveal` brings what a fit there says of them. What comes back is of the size of the
+hidden answers and of the workers, never of the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+
+from misc_cli.data.holdout import Draw, Hashes, Positions, Triplets, item_keys, without
+from misc_cli.data.types import Codes, Floats, Labels, Names
+from misc_cli.data.votes import SparseVotes, totals_by_class
+from misc_cli.engines.partitioned import Vocabulary
+from misc_cli.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    Array,
+    Block,
+    Counted,
+    Engine,
+    Kernel,
+    RowArrays,
+    Summed,
+    Sums,
+)
+
+# The items' names, how many votes each has, the votes' columns, known classes (or None).
+Piece = tuple[Names, Array, Array, Array | None]
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Everything of a block but its rows; `chosen` says by their names which items are wanted."""
+
+    chosen: Callable[[Names], Array] | None = None
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, list[Piece]]:
+        matrix = block.matrix
+        gold = np.array(rows[GOLD]) if GOLD in rows else None
+        names = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
+        if self.chosen is not None:
+            wanted = self.chosen(names)
+            matrix, names = matrix[wanted], names.filter(pa.array(wanted))
+            gold = None if gold is None else gold[wanted]
+        return {}, [(names, np.diff(matrix.indptr), matrix.indices, gold)]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Votes as those of a CSR matrix, by item in byte order; known classes (or None)."""
+
+    names: Names
+    pointers: Array
+    columns: Array
+    gold: Array | None
+
+
+def gathered_votes(engine: Engine, chosen: Callable[[Names], Array] | None = None) -> Gathered:
+    """All votes (of the chosen items) in the order that one memory would have them in."""
+    pieces: list[Piece] = engine.sweep(Gather(chosen))
+    names = pa.concat_arrays([piece[0] for piece in pieces])
+    sizes, columns = (np.concatenate([piece[at] for piece in pieces]) for at in (1, 2))
+    order = pc.sort_indices(names).to_numpy().astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1][order]
+    pointers = np.concatenate([[0], np.cumsum(sizes[order])])
+    within = np.arange(len(columns)) - np.repeat(pointers[:-1], np.diff(pointers))
+    in_order = columns[np.repeat(starts, np.diff(pointers)) + within]
+    golds = [piece[3] for piece in pieces]
+    known = [gold for gold in golds if gold is not None]
+    gold = np.concatenate(known)[order] if len(known) == len(golds) else None
+    return Gathered(names.take(pa.array(order)), pointers, in_order, gold)
+
+
+def gathered_labels(engine: Engine, vocabulary: Vocabulary) -> Labels:
+    """All votes as labels."""
+    found = gathered_votes(engine)
+    shape = (len(found.names), engine.n_workers * engine.n_classes)
+    columns, pointers = found.columns.astype(np.int32), found.pointers.astype(np.int32)
+    parts = (np.ones(len(columns)), columns, pointers)
+    return Labels(
+        SparseVotes(sp.csr_array(parts, shape=shape), engine.n_workers, engine.n_classes),
+        vocabulary.workers,
+        found.names,
+        vocabulary.classes,
+        vocabulary.ordered,
+        found.gold,
+    )
+
+
+# The key of an item some of whose answers are hidden, 0 of all others, (n_block_items,).
+DRAWN = "drawn"
+
+
+@dataclass
+class Said(Summed):
+    """How many answers are hidden; how often each column of the votes was said by the others."""
+
+    n_hidden: int
+    counts: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hide:
+    """Marks what the draw hides."""
+
+    draw: Draw
+    n_classes: int
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (DRAWN,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Said]:
+        matrix, keys = block.matrix, item_keys(block.items)
+        hidden = self.draw.hidden(matrix, self.n_classes, keys)
+        drawn = np.zeros_like(keys)
+        of_hidden = _rows_of(matrix, hidden)
+        drawn[of_hidden] = keys[of_hidden]
+        counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
+        counts -= np.bincount(matrix.indices[hidden], minlength=matrix.shape[1])
+        return {DRAWN: drawn}, Said(len(hidden), counts)
+
+
+def _rows_of(matrix: sp.csr_array, positions: Positions) -> Positions:
+    return np.searchsorted(matrix.indptr, positions, side="right") - 1
+
+
+def _hidden(matrix: sp.csr_array, n_classes: int, draw: Draw, drawn: Hashes) -> Positions:
+    """Where the hidden votes are, given the marks: only marked items are looked at again."""
+    marked = np.flatnonzero(drawn)
+    starts, sizes = matrix.indptr[marked], np.diff(matrix.indptr)[marked]
+    few = matrix[marked]
+    found = draw.hidden(few, n_classes, drawn[marked])
+    # from positions among the votes of marked items to those among all
+    return np.asarray((np.repeat(starts - few.indptr[:-1], sizes))[found] + found)
+
+
+@dataclass(frozen=True)
+class KeptBlock:
+    """A block without its hidden votes."""
+
+    block: Block
+    hidden: Positions
+    n_classes: int
+
+    @property
+    def items(self) -> Names:
+        return self.block.items
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        return without(self.block.matrix, self.hidden)
+
+    def class_totals(self) -> Floats:
+        return totals_by_class(self.matrix, self.n_classes)
+
+
+@dataclass(frozen=True)
+class MaskedKernel:
+    """A kernel that does not see all there is; it makes the rows that the kernel itself makes."""
+
+    kernel: Kernel[Any]
+
+    @property
+    def needs(self) -> tuple[str, ...] | None:
+        return getattr(self.kernel, "needs", None)
+
+    @property
+    def writes(self) -> tuple[str, ...] | None:
+        return getattr(self.kernel, "writes", None)
+
+
+@dataclass(frozen=True)
+class Without(MaskedKernel):
+    """It does not see the hidden votes."""
+
+    draw: Draw
+    n_classes: int
+
+    @property
+    def needs(self) -> tuple[str, ...] | None:
+        needs = super().needs
+        return None if needs is None else (*needs, DRAWN)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
+        hidden = _hidden(block.matrix, self.n_classes, self.draw, rows[DRAWN])
+        return self.kernel(KeptBlock(block, hidden, self.n_classes), rows)
+
+
+@dataclass(frozen=True)
+class WithoutGold(MaskedKernel):
+    """It does not see which classes are known."""
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
+        return self.kernel(block, {name: rows[name] for name in rows if name != GOLD})
+
+
+@dataclass(frozen=True)
+class View:
+    """An engine whose kernels do not see all there is."""
+
+    engine: Engine
+
+    @property
+    def n_items(self) -> int:
+        return self.engine.n_items
+
+    @property
+    def n_workers(self) -> int:
+        return self.engine.n_workers
+
+    @property
+    def n_classes(self) -> int:
+        return self.engine.n_classes
+
+    @property
+    def n_votes(self) -> int:
+        return self.engine.n_votes
+
+    @property
+    def ordered(self) -> bool:
+        return self.engine.ordered
+
+    def whole(self, name: str) -> Array | None:
+        return self.engine.whole(name)
+
+
+@dataclass(frozen=True)
+class TrainingView(View):
+    """The engine without the answers that a draw hides; `Hide` went before."""
+
+    draw: Draw
+    n_hidden: int
+
+    @property
+    def n_votes(self) -> int:
+        return self.engine.n_votes - self.n_hidden
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        blinded: Kernel[Sums] = Without(kernel, self.draw, self.n_classes)
+        return self.engine.sweep(blinded)
+
+
+@dataclass(frozen=True)
+class WithoutGoldView(View):
+    """The engine without its gold."""
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        blinded: Kernel[Sums] = WithoutGold(kernel)
+        return self.engine.sweep(blinded)
+
+
+@dataclass
+class Revealed(Counted):
+    """What a fit without the hidden answers says of them, in the order of no matter which block.
+
+    counts      (n_workers * n_classes observed, n_classes true): expected, of the kept answers
+    keys        (n_hidden,) of their items, by which `sorted` puts them into one order for all
+    columns     (n_hidden,) worker * n_classes + class
+    posteriors  (n_hidden, n_classes) of their items
+    """
+
+    keys: list[Hashes]
+    columns: list[Codes]
+    posteriors: list[Floats]
+
+    def sorted(self) -> tuple[Triplets, Floats]:
+        """The hidden answers, and their items' posteriors: row n is that of answer n."""
+        columns = np.concatenate(self.columns)
+        order = np.lexsort((columns, np.concatenate(self.keys)))
+        workers, classes = np.divmod(columns[order], np.int32(self.counts.shape[1]))
+        rows = np.arange(len(order), dtype=np.int32)
+        return Triplets(workers, rows, classes), np.concatenate(self.posteriors)[order]
+
+
+@dataclass(frozen=True)
+class Reveal:
+    """After a fit on `Kept`."""
+
+    draw: Draw
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Revealed]:
+        matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
+        hidden = _hidden(matrix, posteriors.shape[1], self.draw, rows[DRAWN])
+        items = _rows_of(matrix, hidden)
+        return {}, Revealed(
+            without(matrix, hidden).T @ posteriors,
+            [rows[DRAWN][items]],
+            [matrix.indices[hidden]],
+            [posteriors[items]],
+        )

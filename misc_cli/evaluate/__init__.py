@@ -1,1 +1,0 @@
-"""Judge labels: error, calibration, confusion."""

@@ -1,0 +1,214 @@
+"""Labels against the truth: align the two by item, then every figure `misc evaluate` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.data.decide import tied_classes
+from misc_cli.data.encode import distinct, order_names, trimmed
+from misc_cli.data.types import Codes, Floats, KnownLabels, LabelTable, Names
+from misc_cli.errors import InputError
+
+Z = 1.96  # 95 cases of 100
+
+
+def expected_error(posteriors: Floats, truth: Codes) -> float:
+    """Share of wrong labels among items with truth (truth ≥ 0); a tie costs its expected error.
+
+    posteriors (n_items, n_classes), truth (n_items,) class codes, -1 where unknown. A truth outside
+    the known classes is coded n_classes: always wrong.
+    """
+    known = truth >= 0
+    rows, right = posteriors[known], truth[known]
+    if len(rows) == 0:
+        return float("nan")
+    tied = tied_classes(rows)
+    inside = right < rows.shape[1]
+    hit = np.zeros(len(rows), dtype=bool)
+    hit[inside] = tied[np.flatnonzero(inside), right[inside]]
+    return float(1.0 - (hit / tied.sum(axis=1)).mean())
+
+
+def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> float:
+    """Expected calibration error: |mean confidence − accuracy| over equal-width bins, weighted."""
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    size = np.bincount(which, minlength=bins)
+    gap = np.abs(
+        np.bincount(which, confidence, minlength=bins)
+        - np.bincount(which, correct.astype(np.float64), minlength=bins)
+    )
+    return float(gap.sum() / max(size.sum(), 1))
+
+
+def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
+    """Wilson's interval of a share of so many answers: where it lies in 95 cases of 100."""
+    width = 1.0 + Z**2 / n_answers
+    centre = (share + Z**2 / (2.0 * n_answers)) / width
+    half = Z * np.sqrt(share * (1.0 - share) / n_answers + Z**2 / (4.0 * n_answers**2)) / width
+    return centre - half, centre + half
+
+
+def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2) -> float:
+    """Share of the wrong labels that are among the least sure `share` of the items with truth.
+
+    Items that are equally sure count by expectation, as do labels that tie. NaN if none is wrong.
+    """
+    known = truth >= 0
+    rows, right = posteriors[known], truth[known]
+    tied = tied_classes(rows)
+    inside = np.flatnonzero(right < rows.shape[1])
+    wrong = np.ones(len(rows))
+    wrong[inside] -= tied[inside, right[inside]] / tied[inside].sum(axis=1)
+    _, which, sizes = np.unique(rows.max(axis=1).round(9), return_inverse=True, return_counts=True)
+    before = np.cumsum(sizes) - sizes
+    taken = np.clip((share * len(rows) - before) / sizes, 0.0, 1.0)
+    total = float(wrong.sum())
+    return float((wrong * taken[which]).sum()) / total if total > 0 else float("nan")
+
+
+def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDArray[np.int64]:
+    """How many items of each true class got each label, (n_classes, n_classes): [true, label]."""
+    cells = truth.astype(np.int64) * n_classes + predicted
+    counts = np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
+    return counts.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """Per class, (n_classes,) each; NaN where a class was never given (or never true)."""
+
+    precision: Floats
+    recall: Floats
+    f1: Floats
+
+
+def class_scores(confusion: npt.NDArray[np.int64]) -> ClassScores:
+    """Precision, recall and F1 of every class from counts [true, label]."""
+    hits = np.diagonal(confusion).astype(np.float64)
+    given, true = confusion.sum(axis=0), confusion.sum(axis=1)
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN: there is nothing to be right or wrong about
+        return ClassScores(hits / given, hits / true, 2 * hits / (given + true))
+
+
+EXAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Error rates are shares of the items that have both a label and a truth.
+
+    error              a tie costs its expected error where probabilities show it
+    error_as_written   every label taken at its word
+    confusion          (n_classes, n_classes) counts: [true, label]
+    calibration_error  expected calibration error of the confidence, 10 bins; None without one
+    unlabelled         items with truth and no label; `unjudged` the other way round
+    """
+
+    n_items: int
+    error: float
+    error_as_written: float
+    n_ties: int
+    classes: tuple[str, ...]
+    confusion: npt.NDArray[np.int64]
+    scores: ClassScores
+    calibration_error: float | None
+    unlabelled: tuple[str, ...]
+    unjudged: tuple[str, ...]
+
+    @property
+    def accuracy(self) -> float:
+        return 1.0 - self.error
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers and names; what cannot be said (0/0) is null."""
+        rows = zip(
+            self.classes,
+            self.confusion.sum(axis=1).tolist(),
+            self.confusion.sum(axis=0).tolist(),
+            *(column.tolist() for column in vars(self.scores).values()),
+            strict=True,
+        )
+        keys = ("class", "items", "labels", *vars(self.scores))
+        return {
+            "items": self.n_items,
+            "error": self.error,
+            "accuracy": self.accuracy,
+            "error_as_written": self.error_as_written,
+            "ties": self.n_ties,
+            "calibration_error": self.calibration_error,
+            "classes": [
+                {key: _finite(value) for key, value in zip(keys, row, strict=True)} for row in rows
+            ],
+            "confusion": self.confusion.tolist(),
+            "items_without_label": len(self.unlabelled),
+            "items_without_truth": len(self.unjudged),
+            "examples_without_label": list(self.unlabelled[:EXAMPLES]),
+            "examples_without_truth": list(self.unjudged[:EXAMPLES]),
+        }
+
+
+def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
+    """Compare by item name; both sides may have items that the other lacks, or an empty label."""
+    which, which_truth = table.name or "the labels", known.name or "the truth"
+    items, rows = distinct(table.items, table.labels, which)
+    true_items, true_rows = distinct(known.items, known.labels, which_truth)
+    for names, name in ((items, which), (true_items, which_truth)):
+        if not len(names):
+            raise InputError(f"{name}: every label is empty; give a file that has some")
+    position = pc.index_in(true_items, items)
+    shared = pc.is_valid(position)
+    if not pc.any(shared).as_py():
+        raise InputError(
+            f"no item is in both files (labels have {items[0].as_py()!r}, "
+            f"the truth has {true_items[0].as_py()!r}); are these the same items?"
+        )
+    chosen = rows[position.filter(shared).to_numpy()]
+    labels = trimmed(table.labels).take(pa.array(rows))
+    truths = trimmed(known.labels).take(pa.array(true_rows))
+    classes = _classes(table.classes, labels, truths)
+    predicted = _codes(labels.take(position.filter(shared)), classes)
+    truth = _codes(truths.filter(shared), classes)
+    confusion = confusion_counts(truth, predicted, len(classes))
+    wrong = float((predicted != truth).mean())
+    error, n_ties = wrong, 0
+    if table.probabilities is not None:
+        # classes nobody has a probability for come last: they are never right
+        posteriors = table.probabilities[chosen]
+        error = expected_error(posteriors, np.minimum(truth, posteriors.shape[1]))
+        n_ties = int((tied_classes(posteriors).sum(axis=1) > 1).sum())
+    calibration = None
+    if table.confidence is not None:
+        calibration = calibration_error(table.confidence[chosen], predicted == truth)
+    return Evaluation(
+        n_items=len(truth),
+        error=error,
+        error_as_written=wrong,
+        n_ties=n_ties,
+        classes=classes,
+        confusion=confusion,
+        scores=class_scores(confusion),
+        calibration_error=calibration,
+        unlabelled=tuple(true_items.filter(pc.invert(shared)).to_pylist()),
+        unjudged=tuple(items.filter(pc.invert(pc.is_in(items, true_items))).to_pylist()),
+    )
+
+
+def _classes(known: tuple[str, ...], labels: Names, truth: Names) -> tuple[str, ...]:
+    """The probabilities' classes in their order, then any others; else the usual class order."""
+    named = {*pc.unique(labels).to_pylist(), *pc.unique(truth).to_pylist()}
+    return (*known, *order_names(named.difference(known))[0])
+
+
+def _codes(names: Names, classes: tuple[str, ...]) -> Codes:
+    codes: Codes = pc.index_in(names, pa.array(classes, pa.string())).to_numpy().astype(np.int32)
+    return codes
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value

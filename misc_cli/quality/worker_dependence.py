@@ -1,0 +1,353 @@
+"""Workers who err together: how far two agree beyond what a common truth explains.
+
+No labels are needed, so copies that have already won the vote are found all the same. For two
+workers w, v and the n items that both answered:
+    A     = how often they agree
+    e_wv  = Σ_k m_w[k] m_v[k]            how often chance would let them, by their shares of labels
+    κ_wv  = (A/n − e_wv) / (1 − e_wv)    agreement beyond chance
+If only the truth joins them, κ_wv ≈ s_w s_v with one skill per worker: the agreements are a matrix
+of rank one, and s_w is what all of w's partners say of it (compare Jaffe, Fetaya, Nadler, Jiang &
+Kluger 2016, "Unsupervised ensemble learning with dependent classifiers"). Two experts agree often,
+and also with everybody else more than others do; two copies agree always, and with everybody else
+no more than before. A worker's partners are dealt into groups, each group says what s_w is, and the
+weighted median of the groups counts, so that a few copies among them do not move it. Then
+    E     = n (e_wv + (1 − e_wv) s_w s_v)    what the truth explains of their agreement
+    ρ_wv  = (A − E) / (n − E)                their likeness: 0 independent, 1 always the same
+How likely so much agreement would be by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
+chances of the single items (Hoeffding 1963): no approximation that fails where E is near n. Many
+pairs are tried, so the level holds for the share of false pairs among those found (Benjamini &
+Hochberg 1995). Copies that are the majority on their items cannot be told from the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from misc_cli.data.types import Codes, Floats
+from misc_cli.data.votes import Votes
+
+MIN_SHARED = 10  # fewer shared items say nothing about a pair
+# Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
+MOST_PAIRS_OF_ANSWERS = 1_000_000
+PAIRS_AT_ONCE = 200_000
+
+Keys = npt.NDArray[np.int64]
+Chosen = npt.NDArray[np.bool_]
+
+
+def active_in(votes: Votes) -> Chosen:
+    """Workers whose pairs are looked at, (n_workers,)."""
+    blocks = [votes.block(rows) for rows in votes.blocks]
+    activity = np.zeros(votes.n_workers, dtype=np.int64)
+    for block in blocks:
+        activity += activity_in(block, votes.n_classes)
+
+    def pairs_among(kept: Chosen) -> float:
+        return sum(pairs_in(block, kept, votes.n_classes) for block in blocks)
+
+    return active_enough(activity, pairs_among)
+
+
+def activity_in(block: sp.csr_array, n_classes: int) -> Keys:
+    """How many answers each worker gave in a block, (n_workers,)."""
+    n_workers = block.shape[1] // n_classes
+    return np.bincount(block.indices // n_classes, minlength=n_workers).astype(np.int64)
+
+
+def active_enough(activity: Keys, pairs_among: Callable[[Chosen], float]) -> Chosen:
+    """Workers whose pairs are looked at, (n_workers,): the most active, if all are too many.
+
+    Pairs that share enough items to be judged are found among the active.
+    """
+    kept: Chosen = activity >= MIN_SHARED
+    while (excess := pairs_among(kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
+        # half as many answers are about a quarter as many pairs; who is as active leaves with him
+        order = np.sort(activity[kept])
+        share = np.cumsum(order) / order.sum()
+        least = order[np.searchsorted(share, 1.0 - 0.95 / np.sqrt(excess))]
+        kept = activity > least
+    return kept
+
+
+def pairs_in(block: sp.csr_array, kept: Chosen, n_classes: int) -> float:
+    """How many pairs of answers to one item these workers gave in a block."""
+    before = np.append(0, np.cumsum(kept[block.indices // n_classes]))
+    sizes = np.diff(before[block.indptr]).astype(np.float64)
+    return float((sizes * (sizes - 1.0)).sum()) / 2.0
+
+
+def keys_of(block: sp.csr_array, kept: Chosen, n_classes: int) -> tuple[Keys, Keys]:
+    """Every two answers of these workers to one item, as one number each (`_pairs_of_answers`);
+    how often they said each class, (n_workers, n_classes).
+    """
+    worker, answer = np.divmod(block.indices.astype(np.int64), n_classes)
+    item = np.repeat(np.arange(block.shape[0], dtype=np.int64), np.diff(block.indptr))
+    chosen = kept[worker]
+    worker, item, answer = worker[chosen], item[chosen], answer[chosen]
+    said = np.bincount(worker * n_classes + answer, minlength=len(kept) * n_classes)
+    keys = _pairs_of_answers(worker, item, answer, len(kept))
+    return keys, said.reshape(len(kept), n_classes).astype(np.int64)
+
+
+def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
+    """Every two answers to one item as one number: (first · n_workers + second) · 2 + same.
+
+    Answers are sorted by item and worker. Items with equally many answers are done together.
+    """
+    starts = np.flatnonzero(np.diff(item, prepend=-1))
+    sizes = np.diff(starts, append=len(item))
+    keys = np.empty(int((sizes * (sizes - 1) // 2).sum()), dtype=np.int64)
+    done = 0
+    for size in np.unique(sizes[sizes > 1]):
+        left, right = np.triu_indices(int(size), 1)
+        heads = starts[sizes == size]
+        step = max(1, PAIRS_AT_ONCE // len(left))
+        for begin in range(0, len(heads), step):
+            at = heads[begin : begin + step, None]
+            one, other = (at + left).ravel(), (at + right).ravel()
+            part = keys[done : done + len(one)]
+            np.multiply(worker[one], n_workers, out=part)
+            part += worker[other]
+            part *= 2
+            part += answer[one] == answer[other]
+            done += len(one)
+    return keys
+
+
+MARGIN_PRIOR = 2.0  # answers of the crowd's in a worker's shares of labels
+SKILL_PRIOR = 5.0  # shared items with a typical worker in a worker's skill
+MOST_SAY = 30  # shared items beyond which a partner's say grows no more: no copy outvotes the rest
+GROUPS = 15  # of partners
+ROUNDS = 6  # of half a step towards the medians
+
+
+@dataclass(frozen=True)
+class Margins:
+    """The workers' shares of labels, smoothed by the crowd's, as far as chance needs them.
+
+    counts  (n_workers, n_classes), sparse: how often a worker said each class
+    usual   (n_workers,) Σ_k counts · the crowd's share of k
+    totals  (n_workers,) how many answers, with the crowd's
+    crowd   Σ_k of the crowd's share squared
+    """
+
+    counts: Any
+    usual: Floats
+    totals: Floats
+    crowd: float
+
+    def of_workers(self) -> Floats:
+        """The chance of a worker to agree with the crowd's answers, (n_workers,)."""
+        chance: Floats = (self.usual + MARGIN_PRIOR * self.crowd) / self.totals
+        return np.minimum(chance, 1.0 - 1e-6)
+
+    def of_pairs(self, first: Keys, second: Keys) -> Floats:
+        """e_wv of every pair, (n_pairs,)."""
+        common = np.empty(len(first))
+        for start in range(0, len(first), PAIRS_AT_ONCE):
+            rows = slice(start, start + PAIRS_AT_ONCE)
+            one, other = self.counts[first[rows]], self.counts[second[rows]]
+            common[rows] = one.multiply(other).sum(axis=1)
+        common += MARGIN_PRIOR * (self.usual[first] + self.usual[second])
+        common += MARGIN_PRIOR**2 * self.crowd
+        chance: Floats = common / (self.totals[first] * self.totals[second])
+        return np.minimum(chance, 1.0 - 1e-6)
+
+
+def margins_of(said: Keys) -> Margins:
+    """From how often each worker said each class, (n_workers, n_classes)."""
+    counts = sp.csr_array(said.astype(np.float64))
+    crowd = said.sum(axis=0) / max(int(said.sum()), 1)
+    totals = said.sum(axis=1) + MARGIN_PRIOR
+    return Margins(counts, np.asarray(counts @ crowd), totals, float(crowd @ crowd))
+
+
+def skills_of(margins: Margins, first: Keys, second: Keys, shared: Keys, agreed: Keys) -> Floats:
+    """s_w, (n_workers,), from what groups of partners say, again and again.
+
+    A group g says Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, its say is the denominator's; a
+    partner's n counts up to a limit. One typical partner beside them is everybody's.
+    """
+    n_workers = len(margins.totals)
+    by_chance = margins.of_workers()
+    counted = np.minimum(shared, MOST_SAY).astype(np.float64)
+    same = agreed * (counted / np.maximum(shared, 1))
+    shape = (n_workers, GROUPS)
+    # each pair counts for both of its workers, in the group of the other
+    sides = [
+        (of, partner, (of * GROUPS + partner % GROUPS).astype(np.int32))
+        for of, partner in ((first, second), (second, first))
+    ]
+
+    def summed(values: Callable[[Keys, Keys], Floats]) -> Floats:
+        parts = [np.bincount(at, values(w, v), shape[0] * shape[1]) for w, v, at in sides]
+        return (parts[0] + parts[1]).astype(np.float64).reshape(shape)
+
+    beyond = summed(lambda of, _: same - counted * by_chance[of])
+    room = summed(lambda of, _: counted * (1.0 - by_chance[of]))
+    typical = float(np.sqrt(max(beyond.sum() / max(room.sum(), 1e-9), 0.01)))
+    usual = np.full((n_workers, 1), typical)
+    skill = usual[:, 0]
+    for _ in range(ROUNDS):
+        theirs = np.maximum(skill, 0.05)
+        # 1 − e_w is the same for all partners of a worker
+        say = summed(lambda _, partner: counted * theirs[partner])  # noqa: B023 – called at once
+        say *= 1.0 - by_chance[:, None]
+        ratio = np.hstack([beyond / np.maximum(say, 1e-9), usual])
+        weight = np.hstack([say, SKILL_PRIOR * usual])
+        skill = np.clip((skill + _medians(ratio, weight)) / 2.0, -1.0, 1.0)
+    return skill
+
+
+def _medians(values: Floats, weights: Floats) -> Floats:
+    """The weighted median of each row, (n_rows,)."""
+    order = np.argsort(values, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    middle = (reached >= reached[:, -1:] / 2.0).argmax(axis=1)[:, None]
+    found = np.take_along_axis(order, middle, axis=1)
+    medians: Floats = np.take_along_axis(values, found, axis=1)[:, 0]
+    return medians
+
+
+LEVEL = 0.01  # expected share of false pairs among those called alike
+ALIKE = 0.2  # a likeness below this is real on large data, but changes little
+COPIES = 0.9  # from here on two workers are as good as one
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of workers that share at least MIN_SHARED items, (n_pairs,) each, first < second.
+
+    shared    items that both answered
+    agreed    on how many of them they said the same
+    expected  how many it would be if only the truth joined them
+    chance    of at least so much agreement by luck, at most
+    """
+
+    n_workers: int
+    first: Codes
+    second: Codes
+    shared: Floats
+    agreed: Floats
+    expected: Floats
+    chance: Floats
+
+    @property
+    def likeness(self) -> Floats:
+        """ρ, at most 1; below 0 for pairs that avoid each other."""
+        room = self.shared - self.expected
+        likeness: Floats = (self.agreed - self.expected) / np.maximum(room, 1e-9)
+        return likeness
+
+    @property
+    def alike(self) -> Chosen:
+        """Pairs that agree beyond luck, and by enough to matter."""
+        return _significant(self.chance) & (self.likeness >= ALIKE)
+
+    @property
+    def copies(self) -> Chosen:
+        """Pairs that are as good as one worker."""
+        return self.alike & (self.likeness >= COPIES)
+
+    def matrix(self, chosen: Chosen) -> sp.csr_array:
+        """Likeness of the chosen pairs, symmetric, (n_workers, n_workers), sparse."""
+        ends = self.first[chosen], self.second[chosen]
+        half = sp.csr_array((self.likeness[chosen], ends), shape=(self.n_workers, self.n_workers))
+        return sp.csr_array(half + half.T)
+
+
+def compare_pairs(votes: Votes) -> Pairs:
+    """Every pair of workers that shares enough items."""
+    kept = active_in(votes)
+    found = [keys_of(votes.block(rows), kept, votes.n_classes) for rows in votes.blocks]
+    keys, counts = (list(part) for part in zip(*found, strict=True))
+    return pairs_of(keys, np.sum(counts, axis=0))
+
+
+def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
+    """Every pair that shares enough items, from the keys of all blocks; `counts` (n_workers,
+    n_classes) is how often each worker said each class.
+    """
+    n_workers = len(counts)
+    keys = np.concatenate(blocks)
+    blocks.clear()
+    keys.sort()
+    pair = keys >> 1
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    sizes = np.diff(starts, append=len(pair))
+    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
+    first, second = np.divmod(pair[starts], n_workers)
+    del keys, pair  # the largest arrays of all
+    margins = margins_of(counts)
+    skill = skills_of(margins, first, second, sizes, agreed)
+    enough = sizes >= MIN_SHARED
+    first, second = first[enough], second[enough]
+    shared, same = sizes[enough].astype(np.float64), agreed[enough].astype(np.float64)
+    by_chance = margins.of_pairs(first, second)
+    common = np.clip(skill[first] * skill[second], 0.0, 1.0)
+    expected = shared * (by_chance + (1.0 - by_chance) * common)
+    return Pairs(
+        n_workers=n_workers,
+        first=first.astype(np.int32),
+        second=second.astype(np.int32),
+        shared=shared,
+        agreed=same,
+        expected=expected,
+        chance=_luck(same, expected, shared),
+    )
+
+
+def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
+    """exp(−n · KL(A/n ‖ E/n)) where A lies above E, else 1."""
+    seen, mean = agreed / shared, np.clip(expected / shared, 1e-12, 1.0 - 1e-12)
+    differ = np.maximum(1.0 - seen, 0.0)
+    divergence = seen * np.log(np.maximum(seen, 1e-300) / mean)
+    divergence += differ * np.log(np.maximum(differ, 1e-300) / (1.0 - mean))
+    return np.where(seen > mean, np.exp(-shared * divergence), 1.0)
+
+
+def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) -> Floats:
+    """How much each answer of a block counts beside those of like workers on its item, (n_votes,).
+
+    1 / (1 + Σ_v ρ_wv) over the others who answered the item: m copies of a worker count 1/m each,
+    one in all, and whoever is like nobody counts whole. In the order of the votes.
+    """
+    worker = block.indices // n_classes
+    shape = (block.shape[0], likeness.shape[0])
+    who = sp.csr_array((np.ones(len(worker)), worker, block.indptr), shape=shape)
+    company = (who @ likeness).tocsr()
+    company.sort_indices()
+    row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(block.indptr))
+    company_row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(company.indptr))
+    width = np.int64(shape[1])
+    met = _aligned(row * width + worker, company_row * width + company.indices, company.data)
+    weights: Floats = 1.0 / (1.0 + met)
+    return weights
+
+
+def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
+    """The values of the wanted keys, 0 where there is none; `keys` are sorted."""
+    found = np.zeros(len(wanted))
+    if len(keys) == 0:
+        return found
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    hit = keys[at] == wanted
+    found[hit] = values[at[hit]]
+    return found
+
+
+def _significant(chance: Floats) -> npt.NDArray[np.bool_]:
+    """Benjamini & Hochberg's step-up rule at LEVEL."""
+    if len(chance) == 0:
+        return np.zeros(0, dtype=bool)
+    order = np.sort(chance)
+    passing = np.flatnonzero(order <= LEVEL * np.arange(1, len(order) + 1) / len(order))
+    limit = order[passing[-1]] if len(passing) else -1.0
+    found: npt.NDArray[np.bool_] = chance <= limit
+    return found

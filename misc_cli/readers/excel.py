@@ -1,0 +1,93 @@
+"""A sheet of an .xlsx workbook as CSV text, which then is read as any table.
+
+openpyxl (extra `excel`), because it also writes workbooks, so that one library serves both ends;
+its read-only mode streams the rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import warnings
+import zipfile
+from typing import Any
+
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.readers.remote import Access, needs_extra, too_large
+
+
+def is_workbook(data: bytes) -> bool:
+    """Whether the bytes, a zip archive, hold an Excel workbook."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+
+
+def sheet_as_csv(name: str, data: bytes, access: Access) -> bytes:
+    """The only sheet with anything in it, or the one that `access.sheet` names."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise needs_extra(name, "excel") from None
+    _refuse_bomb(name, data, access)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
+        try:
+            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+            sheets = {title: text for title in book.sheetnames if (text := _csv(book[title]))}
+        except Exception as error:  # openpyxl lets those of zip, XML and its own checks through
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(
+                f"{name}: not a whole Excel workbook ({reason}); save it again, or as CSV"
+            ) from None
+    return _chosen(name, sheets, access.sheet)
+
+
+def _refuse_bomb(name: str, data: bytes, access: Access) -> None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            n_bytes = sum(member.file_size for member in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{name}: damaged workbook ({error}); save it again") from None
+    if n_bytes > access.max_bytes:
+        raise too_large(name, n_bytes, access.max_bytes)
+
+
+def _chosen(name: str, sheets: dict[str, bytes], asked: str | None) -> bytes:
+    if not sheets:
+        raise InputError(f"{name}: the workbook is empty; give a file with answers in it")
+    listed = ", ".join(sheets)
+    if asked is None and len(sheets) > 1:
+        raise InputError(f"{name}: {len(sheets)} sheets ({listed}); pick one with --sheet")
+    if asked is not None and asked not in sheets:
+        raise ConfigError(f"--sheet {asked}: {name} has {listed}")
+    return sheets[asked or listed]
+
+
+def _csv(sheet: Any) -> bytes:
+    """The sheet's rows, without the empty rows and columns around them."""
+    rows = [[_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        return b""
+    width = max(at + 1 for row in rows for at, cell in enumerate(row) if cell)
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(
+        row[:width] + [""] * (width - len(row)) for row in rows
+    )
+    return stream.getvalue().encode("utf-8", "replace")
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # Excel knows no integers: 3 is stored as 3.0
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return str(value).strip()

@@ -1,0 +1,86 @@
+"""Folders and quoted patterns → files: recursive, sorted, no hidden files, none of our outputs."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from misc_cli.errors import InputError
+from misc_cli.readers.source import STDIN
+
+SUFFIXES = (
+    *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
+    *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
+)
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+_OURS = (".run.json", ".diagnostics.jsonl")
+
+
+def expand(sources: Sequence[str]) -> list[str]:
+    """Every file that is meant; a plain path is taken as it is, whether it exists or not."""
+    found: list[str] = []
+    for source in sources:
+        if source == STDIN or "://" in source or os.path.isfile(source):
+            found.append(source)
+        elif os.path.isdir(source):
+            found.extend(_files_in(source))
+        elif glob.has_magic(source) and not os.path.exists(source):
+            found.extend(_matches(source))
+        else:
+            found.append(source)
+    return list(dict.fromkeys(found))
+
+
+def _files_in(folder: str) -> list[str]:
+    """What looks like answers below a folder."""
+    paths = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
+    shown = [path for path in paths if not _is_hidden(path.relative_to(folder))]
+    files = [str(path) for path in shown if _suffix(path.name) in SUFFIXES]
+    files = without_ours(files)
+    if not files:
+        raise InputError(f"{folder}: a folder without files of answers; name the files")
+    return files
+
+
+def _matches(pattern: str) -> list[str]:
+    files = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
+    files = without_ours(files)
+    if not files:
+        raise InputError(f"{pattern}: no file matches; check the pattern")
+    return files
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_", "~")) for part in path.parts)
+
+
+def _suffix(name: str) -> str:
+    lowered = name.lower()
+    for packed in _PACKED:
+        lowered = lowered.removesuffix(packed)
+    return os.path.splitext(lowered)[1]
+
+
+def without_ours(files: Sequence[str]) -> list[str]:
+    """Files but for manifests, diagnostics and the outputs that a manifest beside them names."""
+    ours: set[str] = set()
+    for folder in {Path(file).parent for file in files}:
+        for manifest in folder.glob(f"*{_OURS[0]}"):
+            ours.update(_outputs(manifest))
+    return [
+        file for file in files if not file.endswith(_OURS) and os.path.realpath(file) not in ours
+    ]
+
+
+def _outputs(manifest: Path) -> list[str]:
+    """What a run wrote: its paths as given, and beside its manifest."""
+    try:
+        outputs = json.loads(manifest.read_bytes()).get("outputs", {})
+        named = [str(path) for path in outputs.values()]
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return []
+    beside = [str(manifest.parent / Path(path).name) for path in named]
+    return [os.path.realpath(path) for path in (*named, *beside)]

@@ -1,0 +1,204 @@
+"""Formats other than delimited text: Parquet, JSON and JSON lines.
+
+Numbers keep the spelling they have in the file (`1.0` and `1` are different labels).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.errors import InputError
+from misc_cli.readers.columns import Parsed
+from misc_cli.readers.document import SAMPLE_ROWS, Document, Record, Table, json_document
+from misc_cli.readers.layouts.long_checks import from_table
+from misc_cli.readers.source import Source, empty, refuse_nul, refuse_undecodable
+from misc_cli.readers.vocabulary import find_roles
+
+FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
+_BY_SUFFIX = {
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+}
+
+
+# Characters beyond the first 65,536 are written as two of these; one alone is no text.
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def detect(source: Source) -> str:
+    """The format by its first bytes where they tell, else by the extension, else CSV."""
+    if source.is_parquet:
+        return "parquet"
+    start = bytes(memoryview(source.content)[: 1 << 16]).lstrip()
+    if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
+        return "json"
+    if start.startswith((b"<?xml", b"<annotation", b"<!DOCTYPE")):
+        raise InputError(
+            f"{source.name}: XML, as CVAT and others write it, names no annotators; export each "
+            "annotator's own answers as CSV or JSON"
+        )
+    if start.startswith(b"{"):
+        return "json" if _BY_SUFFIX.get(source.suffix) == "json" else "jsonl"
+    return _BY_SUFFIX.get(source.suffix, "csv")
+
+
+def read_records(
+    source: Source,
+    format_name: str,
+    given: dict[str, str | None],
+    synonyms: dict[str, list[set[str]]],
+) -> Parsed:
+    """The columns sought, by role, of a Parquet, JSON or JSON-lines file."""
+    return from_table(source.name, open_records(source, format_name).table, given, synonyms)
+
+
+def open_records(source: Source, format_name: str) -> Document:
+    """A Parquet, JSON or JSON-lines file; Parquet with lists or objects in it counts as JSON."""
+    if format_name == "parquet":
+        return _parquet(source)
+    refuse_nul(source)
+    refuse_undecodable(source)
+    read = _json_lines if format_name == "jsonl" else _json_array
+    records = list(read(source))
+    if not records:
+        raise empty(source.name)
+    return json_document(source.name, format_name, records)
+
+
+def _parquet(source: Source) -> Document:
+    import pyarrow.parquet as parquet
+
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(source.content))
+        schema = file.schema_arrow
+        if any(pa.types.is_nested(column.type) for column in schema):
+            records = [_spelled(record) for record in file.read().to_pylist()]
+            return json_document(source.name, "parquet", records)
+        first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
+        cells = [] if first is None else [_encoded(column).to_pylist() for column in first.columns]
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise InputError(
+            f"{source.name}: not a whole Parquet file ({_first_line(error)}); write it again"
+        ) from None
+
+    def fetch(positions: Sequence[int]) -> list[Any]:
+        try:
+            names = list(dict.fromkeys(schema.names[at] for at in positions))
+            table = file.read(columns=names)
+            return [_encoded(_nth(table, schema.names, at)) for at in positions]
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{source.name}: {_first_line(error)}; export it as CSV") from None
+
+    sample = [list(row) for row in zip(*cells, strict=True)]
+    table = Table(list(schema.names), sample, fetch, lambda row: row + 1)
+    return Document(source.name, "parquet", lambda: table)
+
+
+def _nth(table: Any, names: Sequence[str], at: int) -> Any:
+    """The column of a position; where two have one name arrow reads both, in the file's order."""
+    same = [place for place, name in enumerate(table.column_names) if name == names[at]]
+    return table.column(same[names[:at].count(names[at])])
+
+
+def _spelled(value: Any) -> Any:
+    """Values of Parquet as JSON gives them: numbers and dates as text."""
+    if isinstance(value, dict):
+        return {name: _spelled(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_spelled(inner) for inner in value]
+    return value if value is None or isinstance(value, bool | str) else str(value)
+
+
+def _encoded(column: Any) -> Any:
+    """Text, dictionary-encoded; a missing value is an empty one."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.cast(pa.string()).fill_null("").dictionary_encode()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def _json_lines(source: Source) -> Iterator[Record]:
+    content = bytes(memoryview(source.content))
+    lines = content.splitlines()
+    if content.lstrip().partition(b"\n")[0].strip() == b"{":  # one object, written over lines
+        yield from _json_array(source)
+        return
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _record(_loads(source, line, number), f"{source.name}, line {number}")
+
+
+def _json_array(source: Source) -> Iterator[Record]:
+    content = bytes(memoryview(source.content))
+    if content.lstrip().startswith(b"{") and _is_lines(content):
+        yield from _json_lines(source)
+        return
+    whole = _with_header(_loads(source, content, None))
+    for number, record in enumerate(whole if isinstance(whole, list) else [whole], start=1):
+        yield _record(record, f"{source.name}, record {number}")
+
+
+def _is_lines(content: bytes) -> bool:
+    """Whether the first line is an object by itself and others follow: JSON lines called .json."""
+    first, _, rest = content.lstrip().partition(b"\n")
+    if not first.rstrip().endswith(b"}") or not rest.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _with_header(whole: Any) -> Any:
+    """A list of lists, the first of them names, as objects; anything else as it is."""
+    if not isinstance(whole, list) or len(whole) < 2 or not isinstance(whole[0], list):
+        return whole
+    names, *rows = whole
+    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        return whole
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        return whole
+    if sum(map(bool, find_roles(names).values())) < 2:
+        return whole
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _loads(source: Source, text: bytes, line: int | None) -> Any:
+    try:
+        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+        if _HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        where = f", line {line}" if line else ""
+        raise InputError(
+            f"{source.name}{where}: half a character (\\ud800 to \\udfff) that stands for none; "
+            "export it again"
+        ) from None
+    except RecursionError:
+        raise InputError(
+            f"{source.name}: objects within objects, too deep to read; give a flat export"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
+            "set --format if it is something else"
+        ) from None
+
+
+def _record(value: Any, where: str) -> Record:
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected an object with worker, item and label")
+    return value

@@ -1,0 +1,170 @@
+"""Known labels of several questions in one file, for --each-question.
+
+item,mood,spam          a column for each question, called as it is
+item,question,label     a row for each item and question
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from misc_cli.data.types import KnownLabels
+from misc_cli.errors import InputError
+from misc_cli.readers.answer_table import FileInfo, joined
+from misc_cli.readers.chunks import Piece, fingerprint, read_columns
+from misc_cli.readers.columns import listing, rivals, truth_synonyms
+from misc_cli.readers.dialect import delimiter_of
+from misc_cli.readers.document import Document
+from misc_cli.readers.formats import detect, read_records
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import compact, known_of
+from misc_cli.readers.read import DELIMITED, open_document
+from misc_cli.readers.source import open_source
+from misc_cli.readers.table import read_table
+from misc_cli.readers.vocabulary import find_roles, normalise
+
+
+def carried_gold(pieces: Sequence[Piece]) -> Known:
+    """Each item once, where some row has the right answer beside it: one more pass over the files.
+
+    What is held is as long as the gold, never as the answers.
+    """
+    found: list[Any] = []
+    for piece in pieces:
+        if piece.gold is not None:
+            for batch in read_columns(piece, {"item": piece.positions[1], "label": piece.gold}):
+                known = known_of(batch["item"], batch["label"])
+                found += [] if known is None else [known]
+    if not found:
+        raise InputError(f"{pieces[0].path}: no gold in it; give --gold a file")
+    whole = known_of(*(joined([one[at] for one in found]) for at in (0, 1)))
+    assert whole is not None
+    names = list(dict.fromkeys(piece.path for piece in pieces))
+    first = fingerprint(names[0])
+    labels = KnownLabels(*whole, f"{', '.join(names)}, the gold it carries")
+    return Known(labels, FileInfo(names[0], first["sha256"] or "", len(whole[0]), "", None, None))
+
+
+FIRST_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Known:
+    """Known labels, dictionary-encoded, and the file they are from."""
+
+    labels: KnownLabels
+    file: FileInfo
+
+
+def read_known(source: str, answers: ReadOptions | None = None) -> Known:
+    """Known labels (--truth, --gold), read on their own terms.
+
+    Of the options for the answers beside them the encoding counts here too, and the delimiter and
+    the names of columns if the first row has them.
+    """
+    answers = answers or ReadOptions()
+    delimiter = delimiter_of(answers.delimiter)
+    opened = open_source(source, answers.encoding, answers.access)
+    start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
+    own = delimiter if delimiter and delimiter.encode() in start else None
+    format_name = detect(opened)
+    synonyms = truth_synonyms(answers.item_col, answers.label_col)
+    given: dict[str, str | None] = dict.fromkeys(synonyms)
+    with ThreadPoolExecutor(1) as pool:
+        digest = pool.submit(opened.sha256)
+        if format_name in DELIMITED:
+            parsed = read_table(opened, given, synonyms, own)
+        else:
+            parsed = read_records(opened, format_name, given, synonyms)
+        if not parsed.n_rows:
+            raise InputError(f"{opened.name}: a header and no rows; give a file with labels in it")
+        info = FileInfo(
+            name=opened.name,
+            sha256=digest.result(),
+            n_rows=parsed.n_rows,
+            format=format_name,
+            delimiter=parsed.delimiter,
+            header=parsed.header,
+            columns={role: str(column) for role, column in parsed.chosen.items()},
+        )
+    labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
+    return Known(labels, info)
+
+
+_QUESTION = {"question", "questionname", "questionid", "attribute", "aspect", "variable"}
+
+
+def read_known_each(
+    path: str, questions: Sequence[str], answers: ReadOptions | None = None
+) -> dict[str, Known]:
+    """The known labels of each question that the file knows; an error if it knows none."""
+    answers = answers or ReadOptions()
+    source = open_source(path, answers.encoding, answers.access)
+    document = open_document(source, ReadOptions(header=True))
+    columns = _by_column(document, questions) or _by_row(document, questions)
+    if not columns:
+        raise InputError(
+            f"{document.name}: no column for any of {listing(questions)} among "
+            f"{listing(document.names, 30)}; give one for each question (item,{questions[0]},…), "
+            "or item,question,label"
+        )
+    digest = source.sha256()
+    found = {}
+    for question, (items, labels, name) in columns.items():
+        info = FileInfo(
+            document.name,
+            digest,
+            len(labels),
+            document.format,
+            document.table.delimiter,
+            document.table.header,
+            {"item": _item(document, [name]), "label": name},
+            question=question,
+        )
+        found[question] = Known(KnownLabels(items, labels, document.name), info)
+    return found
+
+
+Columns = Mapping[str, tuple[Any, Any, str]]  # question → items, labels, the labels' column
+
+
+def _by_column(document: Document, questions: Sequence[str]) -> Columns:
+    named = {normalise(name): name for name in document.names}
+    own = {q: named[normalise(q)] for q in questions if normalise(q) in named}
+    if not own:
+        return {}
+    item, *labels = document.columns([_item(document, list(own.values())), *own.values()])
+    return {q: (item, label, name) for (q, name), label in zip(own.items(), labels, strict=True)}
+
+
+def _by_row(document: Document, questions: Sequence[str]) -> Columns:
+    asked = [name for name in document.names if normalise(name) in _QUESTION]
+    rest = [name for name in document.names if name not in asked]
+    label = find_roles(rest, {"label": truth_synonyms()["label"]})["label"]
+    if len(asked) != 1 or len(label) != 1:
+        return {}
+    name = rest[label[0]]
+    which, item, labels = document.columns([asked[0], _item(document, [*asked, name]), name])
+    words = [normalise(word) for word in which.to_pylist()]
+    found = {}
+    for question in questions:
+        rows = pa.array(np.flatnonzero([word == normalise(question) for word in words]))
+        if len(rows):
+            found[question] = (compact(item.take(rows)), compact(labels.take(rows)), name)
+    return found
+
+
+def _item(document: Document, taken: Sequence[str]) -> str:
+    rest = [name for name in document.names if name not in taken]
+    found = [rest[at] for at in find_roles(rest, {"item": truth_synonyms()["item"]})["item"]]
+    if len(found) > 1:
+        raise rivals(document.name, "item", found)
+    if not found:
+        raise InputError(f"{document.name}: no item column among {listing(document.names, 30)}")
+    return found[0]

@@ -1,0 +1,93 @@
+"""The table of readers: one line per format, one file each. The first that is surest reads.
+
+A reader's module is imported only if one of its `marks` is in the file, so that a plain table of
+worker, item and label pays for none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from misc_cli.readers.document import Document
+    from misc_cli.readers.platforms.base import Match, Reader
+
+LOOKED_AT = 50  # records whose keys are searched for marks
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a reader is, and how names begin in the files that are worth asking it about.
+
+    module  in this package; its `READER` is the reader
+    marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
+    """
+
+    module: str
+    marks: tuple[str, ...]
+
+
+READERS: dict[str, Entry] = {
+    "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
+    "label-studio-table": Entry("label_studio_table", ("annotation_id", "annotator")),
+    "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
+    "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
+    "toloka-api": Entry("toloka_api", ("solutions", "items", "data")),
+    "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
+    "mturk-api": Entry("mturk_api", ("Assignments", "AssignmentId")),
+    "surge": Entry("surge", ("responses",)),
+    "appen": Entry("appen", ("_unit_id", "_worker_id")),
+    "appen-json": Entry("appen_json", ("results",)),
+    "dataloop": Entry("dataloop", ("annotations",)),
+    "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
+    "argilla": Entry(
+        "argilla", ("responses", "annotation_agent", "fields", "external_id", "status")
+    ),
+    "labelbox": Entry("labelbox", ("data_row", "Created By")),
+    "lighttag": Entry("lighttag", ("examples", "seen_by", "classifications", "annotations")),
+    "superannotate": Entry("superannotate", ("instances",)),
+    "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
+    "zooniverse": Entry("zooniverse", ("classification_id",)),
+    "potato": Entry("potato", ("label_annotations", "instance_id")),
+    "google-forms": Entry(
+        "google_forms",
+        (
+            *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
+            *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
+        ),
+    ),
+    "qualtrics": Entry("qualtrics", ("ResponseId",)),
+    "surveymonkey": Entry("surveymonkey", ("Respondent ID", "RespondentID", "respondent_id")),
+    "snorkel": Entry("snorkel", ("lf_", "LF_")),
+    "wrench": Entry("wrench", ("weak_labels", "0")),
+    "kili": Entry("kili", ("labels",)),
+    "without-workers": Entry("without_workers", ()),
+}
+
+
+def load(name: str) -> Reader:
+    reader: Reader = import_module(f"misc_cli.readers.platforms.{READERS[name].module}").READER
+    return reader
+
+
+def recognise(document: Document) -> tuple[Reader, Match] | None:
+    """The platform whose file this is, and how that was told; None for everybody else's."""
+    found = []
+    keys = _keys(document)
+    for name, entry in READERS.items():
+        if not entry.marks or any(key.startswith(entry.marks) for key in keys):
+            reader = load(name)
+            match = reader.detect(document)
+            if match is not None:
+                found.append((reader, match))
+    return max(found, key=lambda pair: pair[1].sure, default=None)
+
+
+def _keys(document: Document) -> list[str]:
+    if document.records is None:
+        return document.names if document.table.header is not False else []
+    first = islice(document.records, LOOKED_AT)
+    return list(dict.fromkeys(key for record in first for key in record))

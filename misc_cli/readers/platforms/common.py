@@ -1,0 +1,256 @@
+"""What several platforms' readers share."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.errors import InputError
+from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import (
+    BOXES,
+    CHOICE,
+    CHOICES,
+    OTHER,
+    SPANS,
+    TEXT,
+    WITH_CLASSES,
+    Collector,
+    Question,
+    Reading,
+)
+from misc_cli.readers.values import kind_of
+
+MOST_QUESTIONS = 100
+# A field for remarks is no question, however short the remarks are.
+_REMARKS = re.compile(
+    r"(?i)comment|feedback|remark|suggestion|explanation|explain|justif|rationale|(^|[._])notes?$"
+)
+_BOX_KEYS = {
+    "x",
+    "y",
+    "width",
+    "height",
+    "points",
+    "rle",
+    "left",
+    "top",
+    "vertices",
+    "mask",
+    "bbox",
+}
+_SPAN_KEYS = {"start", "end", "startoffset", "endoffset", "start_offset", "end_offset"}
+
+
+class Answers(Collector):
+    """A collector that knows what to do with answers of nobody.
+
+    If no answer of the file has a worker, the file has none: only a majority vote is possible. If
+    some have, those that have not are set aside.
+    """
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self._where = where
+        self._nameless: list[tuple[Any, ...]] = []
+        self._is_named = False
+
+    def answer(
+        self,
+        question: str,
+        worker: Any,
+        item: Any,
+        label: Any,
+        row: int,
+        kind: str = CHOICE,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        if not text(item).strip():
+            raise InputError(f"{self._where}, record {row + 1}: an answer without its item's id")
+        if text(worker).strip():
+            self._is_named = True
+            super().answer(question, worker, item, label, row, kind, columns)
+            if kind not in WITH_CLASSES:  # what is a region once is no class anywhere
+                self._kinds[question] = kind
+        else:
+            self._nameless.append((question, "", item, label, row, kind, columns))
+
+    def said(
+        self,
+        question: str,
+        worker: Any,
+        item: Any,
+        options: Iterable[Any],
+        row: int,
+        columns: Mapping[str, str] | None = None,
+        several: bool = False,
+    ) -> None:
+        """One answer that is a list of options: a choice if there is never more than one."""
+        chosen = [text(option) for option in options]
+        if several or len(chosen) > 1:
+            self.answer(question, worker, item, chosen, row, CHOICES, columns)
+        else:
+            self.answer(question, worker, item, chosen[0] if chosen else "", row, CHOICE, columns)
+
+    def reading(self, notes: Sequence[str] = (), has_workers: bool = True) -> Reading:
+        if self._is_named:
+            for answer in self._nameless:
+                self.aside("without a worker", answer[4])
+        else:
+            for answer in self._nameless:
+                super().answer(*answer)
+                if answer[5] not in WITH_CLASSES:
+                    self._kinds[answer[0]] = answer[5]
+        has_workers = has_workers and (self._is_named or not self._nameless)
+        return super().reading(notes, has_workers)
+
+
+def refuse_single(document: Document, options: ReadOptions, reading: Reading) -> Reading:
+    """The reading, unless it has one answer of nobody for each item: then there is no vote."""
+    alone = [len(q) == len(q.item.dictionary) for q in reading.questions if q.kind in WITH_CLASSES]
+    if not reading.has_workers and options.worker_from is None and alone and all(alone):
+        raise InputError(
+            f"{document.name}: no worker is named, and each item has one answer; if each file is "
+            "one worker's, name all files and say --worker-from filename (or folder)"
+        )
+    return reading
+
+
+def objects(value: Any) -> list[Record]:
+    """The JSON objects in a list; nothing if it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def mapping(value: Any) -> Record:
+    """A JSON object; an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_at(document: Document, row: int, value: Any, name: str) -> list[Record]:
+    """A list of objects, or nothing; anything else is no file of this platform."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise InputError(
+            f"{document.name}, record {row + 1}: {name!r} should be a list of objects; "
+            "export the file again"
+        )
+    return value
+
+
+def kind_of_region(value: Any) -> str | None:
+    """BOXES or SPANS for what marks a part of the item; None for what is about all of it."""
+    keys = {str(key).lower() for key in mapping(value)}
+    if keys & _BOX_KEYS:
+        return BOXES
+    return SPANS if keys & _SPAN_KEYS else None
+
+
+def form_answers(content: Any, prefix: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Question, kind and label of each field of a form, as Amazon's workers' pages send it.
+
+    {"animal": {"label": "cat"}} by crowd-classifier, {"labels": [...]} by its multi-select,
+    {"animal": {"cat": true, "dog": false}} by radio buttons, {"animal": "cat"} by a plain field.
+    """
+    for name, value in mapping(content).items():
+        question = f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from _form_field(question, value)
+        elif isinstance(value, list):
+            region = next(filter(None, map(kind_of_region, value)), None)
+            plain = all(isinstance(one, str | bool) for one in value)
+            yield question, region or (CHOICES if plain else OTHER), value if plain else text(value)
+        elif value is not None:
+            yield question, CHOICE, text(value)
+
+
+def _form_field(question: str, value: Record) -> Iterator[tuple[str, str, Any]]:
+    if set(value) == {"label"} and not isinstance(value["label"], dict | list):
+        yield question, CHOICE, text(value["label"])
+    elif set(value) == {"labels"} and isinstance(value["labels"], list):
+        yield question, CHOICES, [text(one) for one in value["labels"]]
+    elif set(value) == {"on"} and isinstance(value["on"], bool):  # a single checkbox
+        yield question, CHOICE, text(value["on"])
+    elif value and all(isinstance(one, bool) for one in value.values()):
+        chosen = [option for option, on in value.items() if on]
+        yield question, CHOICES if len(chosen) > 1 else CHOICE, _single(chosen)
+    elif kind_of_region(value):
+        yield question, kind_of_region(value) or BOXES, text(value)
+    else:
+        regions = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
+        kinds = [regions[key.lower()] for key in value if key.lower() in regions]
+        if kinds:
+            yield question, kinds[0], text(value)
+        else:
+            yield from form_answers(value, f"{question}.")
+
+
+def _single(chosen: list[str]) -> Any:
+    return chosen if len(chosen) > 1 else next(iter(chosen), "")
+
+
+def loads(cell: str) -> Any:
+    """A cell that should hold JSON; None if it does not."""
+    try:
+        return json.loads(cell, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_flag(cells: Iterable[str]) -> bool:
+    """Whether cells are all true or false, as a radio button's or checkbox's column is."""
+    values = {cell.strip().lower() for cell in cells}
+    return bool(values) and values <= {"true", "false"}
+
+
+def narrowed(where: str, questions: Mapping[str, str], options: ReadOptions) -> dict[str, str]:
+    """The questions worth parsing: of very many only the one that is asked for."""
+    if len(questions) <= MOST_QUESTIONS or options.label_col is not None:
+        return dict(questions)
+    if options.question is not None and options.question in questions:
+        return {options.question: questions[options.question]}
+    first = ", ".join(list(questions)[:8])
+    raise InputError(
+        f"{where}: {len(questions):,} questions ({first}, …); pick one with --question NAME"
+    )
+
+
+def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
+    """Of these columns those that differ within some item: answers do, an item's data does not."""
+    items, *columns = document.columns([item, *names])
+    n_items = len(items.dictionary.take(items.indices.unique()))
+    found = []
+    for name, column in zip(names, columns, strict=True):
+        if len(column.dictionary) == 1:
+            continue
+        filled = pa.table({"item": items.indices, "value": column.indices})
+        if filled.group_by(["item", "value"], use_threads=False).aggregate([]).num_rows > n_items:
+            found.append(name)
+    return found
+
+
+def with_inferred_kinds(reading: Reading) -> Reading:
+    """Plain fields may hold anything: remarks are told by their name, the rest by its look."""
+    questions = [
+        replace(question, kind=_inferred(question)) if question.kind == CHOICE else question
+        for question in reading.questions
+    ]
+    return replace(reading, questions=questions)
+
+
+def is_remark(name: str) -> bool:
+    """Whether a field is for remarks, by its name."""
+    return _REMARKS.search(name) is not None
+
+
+def _inferred(question: Question) -> str:
+    if is_remark(question.name):
+        return TEXT
+    found = kind_of(question.label)
+    return CHOICE if found.name == CHOICES else found.name

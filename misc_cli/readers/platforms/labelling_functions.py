@@ -1,0 +1,142 @@
+"""WRENCH (and Snorkel labels in JSON): records with a list of weak labels, -1 for none.
+
+https://github.com/JieyuZ2/wrench: {"0": {"label": 1, "weak_labels": [-1, 0, 1], "data": {…}},
+…}. Labelling functions are the workers, called by their place in the list; `label` is the truth,
+so it is gold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from misc_cli.errors import InputError
+from misc_cli.readers.document import Document, Record, text, text_array
+from misc_cli.readers.layouts.melt import melt
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import CERTAIN, CHOICE, OTHER, Match, Question, Reader, Reading
+from misc_cli.readers.platforms.common import Answers
+from misc_cli.readers.vocabulary import normalise
+
+_PREFIX = "lf_"
+_NONE = {"-1", "-1.0", "abstain"}
+
+
+def _functions(document: Document) -> list[str]:
+    return [name for name in document.names if name.lower().startswith(_PREFIX)]
+
+
+def detect_snorkel(document: Document) -> Match | None:
+    functions = _functions(document)
+    if len(functions) < 2 or document.table.header is False:
+        return None
+    cells = {cell.lower() for name in functions for cell in document.sampled(name)}
+    return Match(CERTAIN, "columns lf_… with -1 for none") if cells & _NONE else None
+
+
+def read_snorkel(document: Document, options: ReadOptions) -> Reading:
+    functions = _functions(document)
+    n_rows = len(document.columns([functions[0]])[0])
+    names = [
+        name for name in document.names if normalise(name) in ("id", "itemid", "exampleid", "text")
+    ]
+    items, item = text_array(map(str, range(n_rows))), "the row's number, from 0"
+    for name in names:
+        (column,) = document.columns([name])
+        if len(column.dictionary) == n_rows:
+            items, item = column, name
+            break
+    cells = melt(document, items, {name: name for name in functions})
+    answered = np.array(
+        [value.lower() not in _NONE for value in cells.label.dictionary.to_pylist()]
+    )
+    kept = np.flatnonzero(answered[np.asarray(cells.label.indices)])
+    label = cells.label.take(pa.array(kept)).cast(pa.string()).dictionary_encode()
+    roles = {"worker": "a column for each", "item": item, "label": "lf_*"}
+    question = Question(
+        "label",
+        CHOICE,
+        cells.by_column.take(kept),
+        cells.by_row.take(kept),
+        label,
+        cells.rows[kept],
+        columns=roles,
+    )
+    return Reading([question])
+
+
+SNORKEL = Reader(
+    name="snorkel",
+    title="Snorkel, a table of labelling functions",
+    explain="worker is a column lf_…, item the row (its id or text where there is one), -1 is no "
+    "answer",
+    detect=detect_snorkel,
+    read=read_snorkel,
+    page="https://snorkel.readthedocs.io/",
+)
+
+
+_VOTES = "weak_labels"
+
+
+def detect_wrench(document: Document) -> Match | None:
+    first = next(_examples(document), None)
+    if first is not None and isinstance(first[1].get(_VOTES), list):
+        return Match(CERTAIN, _VOTES)
+    return None
+
+
+def read_wrench(document: Document, options: ReadOptions) -> Reading:
+    found = Answers(document.name)
+    width: int | None = None
+    columns = {"worker": "place in weak_labels", "item": "key", "label": _VOTES}
+    for row, (item, example) in enumerate(_examples(document)):
+        votes = example.get(_VOTES)
+        width = width or (len(votes) if isinstance(votes, list) else None)
+        if not isinstance(votes, list) or len(votes) != width:
+            raise InputError(
+                f"{document.name}, record {row + 1}: {_VOTES} should be a list of "
+                f"{width or 'some'} labels, one for each labelling function"
+            )
+        if any(isinstance(vote, list) for vote in votes):  # a label for each token
+            found.answer(_VOTES, "tokens", item, text(votes), row, OTHER, columns)
+            continue
+        _vote(found, row, item, votes, columns)
+        if not isinstance(example.get("label"), list | dict | type(None)):
+            found.gold(_VOTES, item, example["label"])
+    return found.reading()
+
+
+def _vote(found: Answers, row: int, item: str, votes: list[Any], columns: dict[str, str]) -> None:
+    said = [(at, text(vote)) for at, vote in enumerate(votes)]
+    filled = [(at, vote) for at, vote in said if vote and not vote.startswith("-")]
+    if not filled:
+        found.aside("no vote", row)
+    for at, vote in filled:
+        found.answer(_VOTES, str(at), item, vote, row, columns=columns)
+
+
+def _examples(document: Document) -> Iterator[tuple[str, Record]]:
+    """Name and content of each example: values of one object, or records of their own."""
+    records = document.records or []
+    if len(records) == 1 and _VOTES not in records[0]:
+        pairs = [(key, value) for key, value in records[0].items() if isinstance(value, dict)]
+        if len(pairs) == len(records[0]):
+            yield from pairs
+        return
+    for row, record in enumerate(records):
+        yield text(record.get("id")) or str(row), record
+
+
+WRENCH = Reader(
+    name="wrench",
+    title="WRENCH, weak labels in JSON",
+    explain="worker is the place in weak_labels, item the example's key, -1 is no answer; label is "
+    "gold",
+    detect=detect_wrench,
+    read=read_wrench,
+    page="https://github.com/JieyuZ2/wrench",
+)

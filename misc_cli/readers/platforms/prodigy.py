@@ -1,0 +1,118 @@
+"""Prodigy, JSON lines: one record per task and annotator.
+
+https://prodi.gy/docs/api-interfaces: `answer` is accept, reject or ignore; the choice interface
+keeps the accepted options' ids in `accept`; `_annotator_id` (or `_session_id`) is the annotator,
+`_input_hash` the input, `_task_hash` the input with its question. Where a task only proposes a
+`label`, accept and reject are the answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from misc_cli.errors import InputError
+from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import (
+    BOXES,
+    CERTAIN,
+    CHOICE,
+    LIKELY,
+    SPANS,
+    TEXT,
+    Match,
+    Reader,
+    Reading,
+)
+from misc_cli.readers.platforms.common import Answers, mapping
+
+_VERDICTS = ("accept", "reject", "ignore")
+_OWN = ("_input_hash", "_task_hash", "_session_id", "_annotator_id", "_view_id")
+
+
+def detect(document: Document) -> Match | None:
+    if not document.records:
+        return None
+    first = document.records[0]
+    hashes = {"_input_hash", "_task_hash"} & set(first)
+    if hashes and ("answer" in first or "versions" in first):
+        return Match(CERTAIN, "_input_hash and _task_hash")
+    if first.get("answer") in _VERDICTS and any(key in first for key in _OWN):
+        return Match(LIKELY, "answer is accept, reject or ignore")
+    return None
+
+
+def read(document: Document, options: ReadOptions) -> Reading:
+    found = Answers(document.name)
+    for row, task in enumerate(document.records or []):
+        if "versions" in task:
+            raise InputError(
+                f"{document.name}, record {row + 1}: made by Prodigy's review, which merges the "
+                "annotators; export the datasets that were reviewed"
+            )
+        _task(document, found, row, task)
+    return found.reading()
+
+
+def _task(document: Document, found: Answers, row: int, task: Record) -> None:
+    verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
+    if verdict not in _VERDICTS:
+        found.aside("unanswered", row)
+        return
+    if verdict == "ignore":
+        found.aside("ignored", row)
+        return
+    who = task.get("_annotator_id") or task.get("_session_id")
+    worker = "_annotator_id" if task.get("_annotator_id") else "_session_id"
+    if "accept" in task or "options" in task:
+        if verdict == "reject":
+            found.aside("rejected", row)
+            return
+        item = _item(document, row, task, "_input_hash")
+        accepted = task.get("accept")
+        chosen = accepted if isinstance(accepted, list) else [] if accepted is None else [accepted]
+        several = mapping(task.get("config")).get("choice_style") == "multiple"
+        columns = {"worker": worker, "item": "_input_hash", "label": "accept"}
+        found.said("accept", who, item, chosen, row, columns, several)
+        return
+    item = _item(document, row, task, "_task_hash")
+    marked = _marked(task)
+    if marked and "label" not in task:
+        if verdict == "reject":
+            found.aside("rejected", row)
+        else:
+            found.answer("spans", who, item, text(task.get("spans")), row, marked)
+    elif "user_input" in task:
+        found.answer("user_input", who, item, task["user_input"], row, TEXT)
+    else:  # yes or no to the label, or to the span, that the task proposes
+        columns = {"worker": worker, "item": "_task_hash", "label": "answer"}
+        found.answer("answer", who, item, verdict, row, CHOICE, columns)
+
+
+def _marked(task: Record) -> str | None:
+    """Spans or boxes that the annotator drew; None for a question about the whole."""
+    if "relations" in task or "audio_spans" in task:
+        return SPANS
+    spans = task.get("spans")
+    if not isinstance(spans, list):
+        return None
+    return BOXES if any(isinstance(s, dict) and "points" in s for s in spans) else SPANS
+
+
+def _item(document: Document, row: int, task: Record, key: str) -> Any:
+    for name in (key, "_input_hash", "_task_hash", "id", "text", "image"):
+        if task.get(name) not in (None, ""):
+            return task[name]
+    raise InputError(f"{document.name}, record {row + 1}: a task without {key}")
+
+
+READER = Reader(
+    name="prodigy",
+    title="Prodigy, JSON lines",
+    explain="worker is _annotator_id or _session_id; a choice is the accepted options of an "
+    "_input_hash, a yes/no question the verdict on a _task_hash; ignored tasks and rejected "
+    "choices are left out",
+    detect=detect,
+    read=read,
+    page="https://prodi.gy/docs/api-interfaces",
+)

@@ -1,0 +1,120 @@
+"""SageMaker Ground Truth and A2I: workers' answers before they are consolidated.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/sms-custom-templates-step3-lambda-requirements.html:
+a post-annotation function gets, for each data object, `annotations` with workerId and
+annotationData.content, JSON within JSON. Worker-response files hold `answers` (A2I:
+humanAnswers) with workerId and answerContent. An output manifest has x and x-metadata: one
+consolidated label, nobody's answer, but for custom jobs whose function passes all answers on as
+annotationsFromAllWorkers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from misc_cli.errors import InputError
+from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.platforms.common import (
+    Answers,
+    form_answers,
+    loads,
+    mapping,
+    objects,
+    objects_at,
+    with_inferred_kinds,
+)
+
+LOOKED_AT = 20
+_ALL = "annotationsFromAllWorkers"
+_RESPONSES = ("answers", "humanAnswers")
+
+
+def detect(document: Document) -> Match | None:
+    for record in (document.records or [])[:LOOKED_AT]:
+        if "datasetObjectId" in record and isinstance(record.get("annotations"), list):
+            return Match(CERTAIN, "datasetObjectId and annotations")
+        for key in _RESPONSES:
+            if any("answerContent" in answer for answer in objects(record.get(key))):
+                return Match(CERTAIN, f"{key} with answerContent")
+        if _consolidated(record):
+            return Match(CERTAIN, "a label and its -metadata")
+    return None
+
+
+def _consolidated(record: Record) -> bool:
+    metadata = [mapping(value) for key, value in record.items() if key.endswith("-metadata")]
+    return any("human-annotated" in one or "job-name" in one for one in metadata)
+
+
+def _passed_on(record: Record) -> list[Record]:
+    """All workers' answers, where a custom job's function writes them into its output."""
+    return [one for value in record.values() for one in objects(mapping(value).get(_ALL))]
+
+
+def read(document: Document, options: ReadOptions) -> Reading:
+    found = Answers(document.name)
+    for row, record in enumerate(document.records or []):
+        if _consolidated(record) and not _passed_on(record):
+            raise InputError(
+                f"{document.name}: Ground Truth's output manifest holds consolidated labels and no "
+                "workers; read the job's annotations/worker-response files"
+            )
+        answers = list(_answers(document, row, record))
+        if not answers:
+            found.aside("not annotated", row)
+        for who, content in answers:
+            fields = list(form_answers(content))
+            if not fields:
+                found.aside("empty", row)
+            for question, kind, label in fields:
+                key, item = _item(document, record)
+                columns = {"worker": "workerId", "item": key, "label": question}
+                found.answer(question, who, item, label, row, kind, columns)
+    return with_inferred_kinds(found.reading())
+
+
+def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any, Any]]:
+    """Worker and content of each answer."""
+    annotations = objects_at(document, row, record.get("annotations"), "annotations")
+    for one in [*annotations, *_passed_on(record)]:
+        content = mapping(one.get("annotationData")).get("content", one.get("content"))
+        content = loads(content) if isinstance(content, str) else content
+        if not isinstance(content, dict):
+            raise InputError(
+                f"{document.name}, record {row + 1}: annotationData.content is not JSON"
+            )
+        yield one.get("workerId"), content
+    for key in _RESPONSES:
+        for one in objects_at(document, row, record.get(key), key):
+            yield one.get("workerId"), one.get("answerContent")
+
+
+def _item(document: Document, record: Record) -> tuple[str, str]:
+    """What names the item, and its name.
+
+    A worker-response file is about one object; the folder it is in bears its number.
+    """
+    for key in ("datasetObjectId", "humanLoopName", "source-ref", "source"):
+        if record.get(key) is not None:
+            return key, text(record[key])
+    path = PurePath(document.name)
+    if path.parent.name.isdigit():
+        return "the folder's number", path.parent.name
+    return "the file's name", path.stem
+
+
+READER = Reader(
+    name="sagemaker",
+    title="SageMaker Ground Truth, workers' answers",
+    explain="worker is workerId, item datasetObjectId (or the source, or the folder's number), a "
+    "question a field of the worker's page; an output manifest without "
+    "annotationsFromAllWorkers is refused, since it names no workers",
+    detect=detect,
+    read=read,
+    page="https://docs.aws.amazon.com/sagemaker/latest/dg/"
+    "sms-custom-templates-step3-lambda-requirements.html",
+)

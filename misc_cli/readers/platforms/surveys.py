@@ -1,0 +1,332 @@
+"""Google Forms, CSV of responses: a row per respondent, a column per question.
+
+https://support.google.com/docs/answer/2917686: the first column is the time of the response, then
+comes the e-mail address or user name if it was collected, then each question under its title.
+Questions that are answered in the same words are the items. (A grid's columns, "Question [Row]",
+are those of any form: io/forms.py.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from misc_cli.errors import InputError
+from misc_cli.readers.columns import listing
+from misc_cli.readers.document import Document, text_array
+from misc_cli.readers.layouts import form
+from misc_cli.readers.layouts.melt import LABEL, is_unique, melt
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    by_kind,
+    compact,
+    is_one_of,
+)
+from misc_cli.readers.platforms.common import is_remark
+from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, kind_of_values
+from misc_cli.readers.vocabulary import EMAILS, SYNONYMS, TIMES, find_roles, normalise, words_of
+
+# Words of questions about the respondent, not about what is judged.
+_PERSONAL = {
+    *("consent", "participate", "participation", "age", "old", "gender", "sex", "education"),
+    *("nationality", "occupation", "prolific", "captcha", "robot"),
+}
+
+
+def groups(document: Document, names: Sequence[str]) -> list[list[str]]:
+    """Of these columns those that are answered in the same few words, group by group."""
+    found: list[tuple[set[str], list[str]]] = []
+    for name in names:
+        values = set(document.sampled(name))
+        if not values or not _is_asked(document, name):
+            continue
+        joined = [group for group in found if group[0] & values]
+        found = [group for group in found if group not in joined]
+        words = values.union(*(group[0] for group in joined))
+        found.append((words, [*(one for group in joined for one in group[1]), name]))
+    return [columns for _, columns in found if len(columns) > 1]
+
+
+def _is_asked(document: Document, name: str) -> bool:
+    if is_remark(name):
+        return False
+    cells = document.sampled(name)
+    return kind_of_values(sorted(set(cells)), len(cells)).name in (CHOICE, CHOICES, NUMBER)
+
+
+def is_personal(text: str) -> bool:
+    return bool(words_of(text) & _PERSONAL)
+
+
+def reading(
+    document: Document, found: Sequence[Sequence[str]], worker: str | None, out: Any = None
+) -> Reading:
+    """Each filled cell of each group is an answer; `out` is a mask of the rows that are left out.
+
+    worker  the column that names whoever answered; None if nobody is named
+    """
+    n_rows = len(document.columns([document.names[0]])[0])
+    people = text_array(f"row {row + 1}" for row in range(n_rows))
+    if worker is not None:
+        (people,) = document.columns([worker])
+    questions = []
+    for group in found:
+        cells = melt(document, people, {name: name for name in group})
+        kept = np.arange(len(cells.rows)) if out is None else np.flatnonzero(~out[cells.rows])
+        form.refuse_nameless(document, cells.by_row.take(kept), cells.rows[kept])
+        kind, labels = by_kind(compact(cells.label.take(kept)))
+        roles = {
+            "worker": worker or "the row's number",
+            "item": "a column for each",
+            "label": listing(group, 4),
+        }
+        title = LABEL if len(found) == 1 else group[0]
+        who, what = cells.by_row.take(kept), cells.by_column.take(kept)
+        rows = cells.rows[kept]
+        questions.append(Question(title, kind, who, what, labels, rows, columns=roles))
+    notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
+    return Reading(questions, notes=notes)
+
+
+def read_below(
+    document: Document,
+    options: ReadOptions,
+    *,
+    n_headers: int,
+    names: Mapping[str, str],
+    people: Sequence[str],
+    aside: Mapping[str, Callable[[Document], Any]] | None = None,
+) -> Reading:
+    """A survey with more header rows below its names.
+
+    n_headers  how many of the first rows are no answers
+    names      the questions' columns → what was asked
+    people     columns that name whoever answered, the best first
+    aside      reason → a function of the document that gives a mask of rows
+    """
+    view = without_first(document, n_headers)
+    asked = [name for name, text in names.items() if not is_personal(f"{name} {text}")]
+    found = groups(view, [name for name in asked if document.names.count(name) == 1])
+    if not found:
+        raise InputError(
+            f"{document.name}: a survey whose questions are each answered in words of their own, "
+            "so none of them judges several items; name the columns of the items with --item-cols"
+        )
+    taken = [name for group in found for name in group]
+    worker = options.worker_col and form.worker_column(view, options, taken)
+    worker = worker or next((name for name in people if _names_all(view, name)), None)
+    reasons: dict[str, Any] = {}
+    n_rows = len(view.columns([view.names[0]])[0])
+    out = np.zeros(n_rows, dtype=bool)
+    for reason, test in (aside or {}).items():
+        rows = np.asarray(test(view)) & ~out
+        if rows.any():
+            reasons[reason] = np.flatnonzero(rows)
+            out |= rows
+    return replace(reading(view, found, worker, out), aside=reasons, view=view)
+
+
+def _names_all(document: Document, name: str) -> bool:
+    if document.names.count(name) != 1 or not is_unique(document, name):
+        return False
+    return len(document.sampled(name)) == len(document.table.sample)
+
+
+def without_first(document: Document, n_rows: int) -> Document:
+    """The same file without its first rows."""
+    table = document.table
+
+    def lines(rows: Sequence[int]) -> list[int]:
+        return table.lines_of([row + n_rows for row in rows])
+
+    below = replace(
+        table,
+        sample=table.sample[n_rows:],
+        fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
+        line=lambda row: table.line(row + n_rows),
+        lines=lines,
+    )
+    return Document(document.name, document.format, lambda: below)
+
+
+_QUALTRICS_COLUMNS = {
+    *("startdate", "enddate", "status", "ipaddress", "progress", "duration(inseconds)", "finished"),
+    *("recordeddate", "responseid", "recipientlastname", "recipientfirstname", "recipientemail"),
+    *("externalreference", "locationlatitude", "locationlongitude", "distributionchannel"),
+    *("userlanguage", "qrecaptchascore", "qrelevantidduplicate", "qballotboxstuffing"),
+}
+_BESIDE = re.compile(r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)")
+_QUALTRICS_PEOPLE = (
+    "prolificpid",
+    "prolificid",
+    "workerid",
+    "participantid",
+    "mturkid",
+    "subjectid",
+    "pid",
+)
+_PREVIEWS = ("survey preview", "survey test", "spam", "1", "2", "8", "9", "12")
+
+
+def detect_qualtrics(document: Document) -> Match | None:
+    if document.records is not None or document.table.header is False:
+        return None
+    first = [row for row in document.table.sample[:2] if any("ImportId" in cell for cell in row)]
+    if "ResponseId" not in document.names or not first:
+        return None
+    return Match(CERTAIN, "ResponseId, and a row of ImportIds below the names")
+
+
+def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
+    sample = document.table.sample
+    at = next(at for at, row in enumerate(sample[:2]) if any("ImportId" in c for c in row))
+    texts = sample[0] if at else document.names
+    asked = {
+        name: text
+        for name, text in zip(document.names, texts, strict=False)
+        if normalise(name) not in (*_QUALTRICS_COLUMNS, *_QUALTRICS_PEOPLE)
+        and not _BESIDE.fullmatch(name)
+    }
+    people = [name for name in document.names if normalise(name) in _QUALTRICS_PEOPLE]
+    return read_below(
+        document,
+        options,
+        n_headers=at + 1,
+        names=asked,
+        people=[*people, "ResponseId"],
+        aside={"preview, test or spam": _is_no_response} if "Status" in document.names else {},
+    )
+
+
+def _is_no_response(document: Document) -> Any:
+    return is_one_of(document.columns(["Status"])[0], *_PREVIEWS)
+
+
+QUALTRICS = Reader(
+    name="qualtrics",
+    title="Qualtrics, CSV of responses",
+    explain="worker is an id that was passed in (PROLIFIC_PID), else ResponseId; an item is a "
+    "column, where several are answered in the same words; previews and spam are left out",
+    detect=detect_qualtrics,
+    read=read_qualtrics,
+    page="https://www.qualtrics.com/support/survey-platform/data-and-analysis-module/data/"
+    "download-data/understanding-your-dataset/",
+)
+
+
+_SURVEYMONKEY_COLUMNS = {
+    *("respondentid", "collectorid", "datecreated", "datemodified", "ipaddress", "emailaddress"),
+    *("firstname", "lastname", "customdata", "customdata1", "startdate", "enddate"),
+}
+_PLAIN = {"response", "openendedresponse", ""}
+
+
+def detect_surveymonkey(document: Document) -> Match | None:
+    known = {normalise(name) for name in document.names}
+    if document.records is not None or document.table.header is False:
+        return None
+    if not {"respondentid", "collectorid"} <= known or not document.table.sample:
+        return None
+    below = document.table.sample[0]
+    at = [normalise(name) for name in document.names].index("respondentid")
+    if len(below) <= at or below[at].strip() or not any(map(str.strip, below)):
+        return None
+    return Match(CERTAIN, "Respondent ID and Collector ID, and a second row of names")
+
+
+def read_surveymonkey(document: Document, options: ReadOptions) -> Reading:
+    names, question = [], ""
+    for name, below in zip(document.names, document.table.sample[0], strict=False):
+        question = name or question
+        plain = normalise(below) in _PLAIN
+        names.append(question if plain else f"{question} [{below.strip()}]")
+    table = replace(document.table, names=[*names, *document.names[len(names) :]])
+    named = Document(document.name, document.format, lambda: table)
+    asked = {name: name for name in names if normalise(name) not in _SURVEYMONKEY_COLUMNS}
+    people = [name for name in names if normalise(name) == "respondentid"]
+    return read_below(named, options, n_headers=1, names=asked, people=people)
+
+
+SURVEYMONKEY = Reader(
+    name="surveymonkey",
+    title="SurveyMonkey, CSV of all responses",
+    explain="worker is Respondent ID; an item is a column, where several are answered in the same "
+    "words",
+    detect=detect_surveymonkey,
+    read=read_surveymonkey,
+    page="https://help.surveymonkey.com/en/surveymonkey/analyze/exports-csv-xls/",
+)
+
+
+_GOOGLE_FORMS_PEOPLE = re.compile(
+    r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo"
+)
+_WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
+_GOOGLE_FORMS_COLUMNS = {"score", "totalscore", "punkte", "punktzahl"}
+# A quiz has two more columns for each question.
+_QUIZ = re.compile(r"(?i).*\[(score|feedback|punkte|punktzahl)\]\s*")
+
+
+def detect_google_forms(document: Document) -> Match | None:
+    names = document.names
+    if document.table.header is False or normalise(names[0]) not in TIMES:
+        return None
+    times = document.sampled(names[0])
+    is_quiz = any(map(_QUIZ.fullmatch, names))
+    if not times or not all(map(_WHEN.fullmatch, times)):
+        return None
+    if not is_quiz and form.item_columns(document):
+        return None
+    if find_roles(names, {"item": SYNONYMS["item"]})["item"] or not _groups(document):
+        return None
+    return Match(CERTAIN, f"{names[0]!r} first, then questions answered in the same words")
+
+
+def _groups(document: Document) -> list[list[str]]:
+    names = [
+        n
+        for n in document.names[1:]
+        if not _is_people(n) and normalise(n) not in _GOOGLE_FORMS_COLUMNS
+    ]
+    return groups(document, [name for name in names if not _QUIZ.fullmatch(name)])
+
+
+def read_google_forms(document: Document, options: ReadOptions) -> Reading:
+    found = _groups(document)
+    taken = [name for group in found for name in group]
+    worker = options.worker_col and form.worker_column(document, options, taken)
+    worker = worker or _respondent(document, taken)
+    return reading(document, found, worker)
+
+
+def _is_people(name: str) -> bool:
+    return normalise(name) in EMAILS or bool(_GOOGLE_FORMS_PEOPLE.search(name))
+
+
+def _respondent(document: Document, taken: Sequence[str]) -> str | None:
+    """The column that names whoever answered, if it names everybody and nobody twice."""
+    for name in document.names[1:]:
+        full = len(document.sampled(name)) == len(document.table.sample)
+        if name not in taken and _is_people(name) and full and is_unique(document, name):
+            return name
+    return None
+
+
+GOOGLE_FORMS = Reader(
+    name="google-forms",
+    title="Google Forms, CSV of responses",
+    explain="worker is the e-mail address or name, else the row; an item is a column, where "
+    "several are answered in the same words",
+    detect=detect_google_forms,
+    read=read_google_forms,
+    page="https://support.google.com/docs/answer/2917686",
+)

@@ -1,0 +1,138 @@
+"""Which of a file's questions are read: --question, --each-question, --group-by and --multi."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from misc_cli.errors import InputError
+from misc_cli.readers import checks
+from misc_cli.readers.columns import named
+from misc_cli.readers.document import Document
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.platforms.base import Question, Reading, split_by
+from misc_cli.readers.values import CHOICE, CHOICES, WITH_CLASSES
+
+YES, NO = "yes", "no"
+NOTHING = "(none)"  # the class of an answer that chose no option at all
+
+
+def pick(
+    where: str, document: Document, reading: Reading, options: ReadOptions, *, each: bool = False
+) -> list[Question]:
+    """The questions to read, with one label per answer; one unless `each`. A refusal lists them."""
+    if not reading.questions:
+        raise InputError(f"{where}: no answers in it{_left_out(reading)}; check the export")
+    questions = reading.questions
+    if options.group_by is not None:
+        questions = grouped(where, document, questions, options)
+    asked = options.question
+    chosen = _by_name(where, questions, asked, options) if asked is not None else questions
+    candidates = [question for question in chosen if question.kind in WITH_CLASSES]
+    if not candidates and not options.allow_odd:
+        kinds = {question.kind for question in chosen}
+        raise InputError(f"{where}: {checks.no_classes(chosen[0], kinds.pop())}")
+    if len(candidates) > 1 and not each:
+        raise InputError(f"{where}: {_several(candidates)}")
+    found = [one for question in candidates or chosen for one in single(where, question, options)]
+    if asked is not None and asked in [question.name for question in found]:
+        found = [question for question in found if question.name == asked]
+    if len(found) > 1 and not each:
+        raise InputError(f"{where}: {_several(found)}")
+    return found
+
+
+def _several(questions: Sequence[Question]) -> str:
+    return (
+        f"{len(questions)} questions, {listing(questions)}; pick one with --question NAME, "
+        "or read all of them with --each-question"
+    )
+
+
+def _by_name(
+    where: str, questions: Sequence[Question], asked: str, options: ReadOptions
+) -> list[Question]:
+    """By its name, by its name without case, or by that of one option (mood.angry)."""
+    for key in (str, str.casefold):
+        found = [question for question in questions if key(question.name) == key(asked)]
+        if found:
+            return found
+    if options.multi == "split":
+        found = [q for q in questions if asked.startswith(f"{q.name}.")]
+        if found:
+            return found
+    raise InputError(f"{where}: no question {asked!r}; there are {listing(questions)}")
+
+
+def single(where: str, question: Question, options: ReadOptions) -> list[Question]:
+    """One label per answer, whatever --multi makes of several."""
+    if question.kind != CHOICES:
+        return [question]
+    if options.multi == "set":
+        labels = ["" if one is None else _as_set(one) for one in question.label.to_pylist()]
+        return [_with_labels(question, pa.array(labels, pa.string()))]
+    if options.multi == "split":
+        return [_option(question, option) for option in options_of(question)]
+    if options.allow_odd:
+        return [_with_labels(question, pa.array(map(str, question.label.to_pylist())))]
+    raise InputError(f"{where}: {checks.several_choices(question)}")
+
+
+def _as_set(chosen: Sequence[str]) -> str:
+    return "|".join(sorted(chosen)) if chosen else NOTHING
+
+
+def options_of(question: Question) -> list[str]:
+    """All options that somebody chose, sorted."""
+    return sorted(set(question.label.flatten().to_pylist()))
+
+
+def _option(question: Question, option: str) -> Question:
+    """Whether each answer chose this option."""
+    lists = question.label.to_pylist()
+    said = ["" if one is None else YES if option in one else NO for one in lists]
+    return replace(
+        _with_labels(question, pa.array(said, pa.string())),
+        name=f"{question.name}.{option}",
+        gold=_option_gold(question, option),
+    )
+
+
+def _option_gold(question: Question, option: str) -> tuple[Any, Any] | None:
+    if question.gold is None or not pa.types.is_list(question.gold[1].type):
+        return None
+    said = [YES if option in (one or []) else NO for one in question.gold[1].to_pylist()]
+    return question.gold[0], pa.array(said, pa.string()).dictionary_encode()
+
+
+def _with_labels(question: Question, labels: Any) -> Question:
+    gold = question.gold
+    if gold is not None and pa.types.is_list(gold[1].type):
+        sets = [_as_set(one or []) for one in gold[1].to_pylist()]
+        gold = gold[0], pa.array(sets, pa.string()).dictionary_encode()
+    return replace(question, kind=CHOICE, label=labels.dictionary_encode(), gold=gold)
+
+
+def grouped(
+    where: str, document: Document, questions: Sequence[Question], options: ReadOptions
+) -> list[Question]:
+    """A question for each value of a column."""
+    at = named(where, document.names, "group", options.group_by or "")
+    (values,) = document.table.fetch([at])
+    if len(questions) == 1:
+        return split_by(questions[0], values)
+    parts = [(question, part) for question in questions for part in split_by(question, values)]
+    return [replace(part, name=f"{part.name}.{question.name}") for question, part in parts]
+
+
+def listing(questions: Sequence[Question], most: int = 12) -> str:
+    shown = ", ".join(f"{question.name!r} ({question.kind})" for question in questions[:most])
+    return shown + (f", … ({len(questions)} in all)" if len(questions) > most else "")
+
+
+def _left_out(reading: Reading) -> str:
+    counts = [f"{len(rows):,} {reason}" for reason, rows in reading.aside.items()]
+    return f" ({', '.join(counts)} left out)" if counts else ""

@@ -1,0 +1,337 @@
+"""Inputs behind an address: http and https with the standard library, s3 and gs with fsspec.
+
+A download is tried again after passing faults (no connection, 429, 5xx, a body cut short), may
+stall for `timeout` seconds and bring `max_bytes`. Credentials come from the usual places: the
+address itself, ~/.netrc (or $NETRC) for http; what boto and gcloud read for s3 and gs.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import netrc
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.message import Message
+from typing import IO, Any
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+
+from misc_cli.errors import ConfigError, InputError
+
+WEB = ("http", "https")
+STORES = ("s3", "gs", "gcs")
+DATABASES = ("sqlite", "postgresql", "postgres", "duckdb")
+GIBIBYTE = 1 << 30
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# The parts of an address, whatever is in them: also one that no parser takes is shown safely.
+_ADDRESS = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
+    r"(\?(?P<query>[^#]*))?(#(?P<fragment>.*))?",
+    re.IGNORECASE | re.DOTALL,
+)
+# Names of parameters that carry a secret: tokens, keys, signatures of signed links, passwords.
+_SECRET_NAME = re.compile(
+    r"token|secret|pass|pwd|key|sig|auth|cred|session|jwt|bearer|code|sas|ticket", re.IGNORECASE
+)
+# A long run of letters and digits is more likely a secret than a name.
+_SECRET_VALUE = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.-]{20,}")
+HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How inputs that are no plain local file are read.
+
+    query      for a database: what to select
+    sheet      for a spreadsheet: which of its sheets
+    max_bytes  the most that one download, query or unpacked spreadsheet may bring
+    timeout    seconds a connection may stall; a whole download may take 60 times that
+    retries    how often a download is tried again after a passing fault
+    max_input  the most bytes that a pipe or a packed file may bring
+    quotes_span_lines  cells with many lines are meant (see quotes.py)
+    """
+
+    query: str | None = None
+    sheet: str | None = None
+    max_bytes: int = GIBIBYTE
+    timeout: float = 30.0
+    retries: int = 3
+    max_input: int = 2 * GIBIBYTE
+    quotes_span_lines: bool = False
+
+
+def scheme_of(path: str) -> str | None:
+    """`https` of https://…, in lower case; None for a local path."""
+    match = _SCHEME.match(path)
+    return match[1].lower() if match else None
+
+
+def is_address(path: str) -> bool:
+    """Whether the input is somewhere else than in a local file, so that no path rule applies."""
+    return scheme_of(path) is not None
+
+
+def database_kind(path: str) -> str | None:
+    """sqlite, duckdb or postgresql, also of postgres:// and of SQLAlchemy's postgresql+driver://."""
+    scheme = (scheme_of(path) or "").partition("+")[0]
+    if scheme not in DATABASES:
+        return None
+    return "postgresql" if scheme == "postgres" else scheme
+
+
+def is_database(path: str) -> bool:
+    return database_kind(path) is not None
+
+
+def redact(text: str) -> str:
+    """The text with passwords and tokens of an address in it replaced by ***.
+
+    Anything else comes back as it is, so it can be asked of every word of a command line.
+    """
+    match = _ADDRESS.search(text)
+    if match is None:
+        return text
+    netloc = match["netloc"]
+    if "@" in netloc:
+        user, _, host = netloc.rpartition("@")
+        name, colon, _ = user.partition(":")
+        netloc = f"{name}{colon}{HIDDEN if colon else ''}@{host}"
+    shown = match["scheme"] + netloc + match["path"]
+    if match["query"] is not None:
+        shown += "?" + _redact_query(match["query"])
+    if match["fragment"] is not None:
+        shown += "#" + _redact_query(match["fragment"])
+    return text[: match.start()] + shown
+
+
+def _redact_query(query: str) -> str:
+    if "=" not in query:
+        return HIDDEN if _SECRET_VALUE.fullmatch(query) else query
+    return "&".join(map(_redact_pair, query.split("&")))
+
+
+def _redact_pair(pair: str) -> str:
+    name, equals, value = pair.partition("=")
+    secret = _SECRET_NAME.search(unquote(name)) or _SECRET_VALUE.fullmatch(unquote(value))
+    return f"{name}{equals}{HIDDEN}" if value and secret else pair
+
+
+def without_secrets(message: str, address: str) -> str:
+    """A library's message about an address, in one line, without what the address hides."""
+    line = " ".join(message.split())
+    shown = redact(address)
+    line = line.replace(address, shown)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return redact(line)
+    secrets = [parts.password or "", *(pair.partition("=")[2] for pair in parts.query.split("&"))]
+    for secret in secrets:
+        for spelling in {secret, unquote(secret), quote(secret)}:
+            if len(spelling) > 3 and spelling not in shown:
+                line = line.replace(spelling, HIDDEN)
+    return redact(line)
+
+
+CHUNK = 1 << 20
+_PASSING = {408, 425, 429, 500, 502, 503, 504}
+_LONGEST_PAUSE = 20.0
+
+
+class _PassingFault(Exception):
+    """Worth another try; `pause` is what the server asked for, in seconds."""
+
+    def __init__(self, reason: str, pause: float | None = None) -> None:
+        super().__init__(reason)
+        self.pause = pause
+
+
+def fetch(address: str, access: Access) -> bytes:
+    """All bytes behind a web or store address."""
+    scheme = scheme_of(address)
+    if scheme in WEB:
+        return _with_retries(address, access)
+    if scheme in STORES:
+        return _from_store(address, access)
+    known = ", ".join(f"{name}://" for name in (*WEB, *STORES, *DATABASES))
+    raise ConfigError(f"{redact(address)}: no way to read {scheme}://; use {known} or a file")
+
+
+def _with_retries(address: str, access: Access) -> bytes:
+    shown = redact(address)
+    tries = access.retries + 1
+    for attempt in range(1, tries + 1):
+        try:
+            return _get(address, access)
+        except _PassingFault as fault:
+            if attempt == tries:
+                times = "once" if tries == 1 else f"{tries} times"
+                raise InputError(
+                    f"{shown}: {without_secrets(str(fault), address)} (tried {times}); "
+                    "try again later, or download it and name the file"
+                ) from None
+            time.sleep(min(fault.pause or 0.5 * 2**attempt, _LONGEST_PAUSE))
+    raise AssertionError("unreachable")
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but never from https to http: what is read must stay protected."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if scheme_of(req.full_url) == "https" and scheme_of(newurl) != "https":
+            raise InputError(
+                f"{redact(req.full_url)}: redirected to {redact(newurl)}, not to https"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _get(address: str, access: Access) -> bytes:
+    shown = redact(address)
+    try:
+        request = _request(address)
+        opener = urllib.request.build_opener(_SafeRedirects)
+        with opener.open(request, timeout=access.timeout) as response:
+            return _body(response, shown, access)
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code in _PASSING:
+                raise _PassingFault(f"HTTP {error.code}", _pause(error.headers)) from None
+            hint = {
+                401: "put the name and password into ~/.netrc",
+                403: "check that you may read it; a signed link may have run out",
+                404: "check the address",
+            }.get(error.code, "check the address")
+            raise InputError(f"{shown}: HTTP {error.code}; {hint}") from None
+    except (
+        urllib.error.URLError,
+        TimeoutError,
+        ConnectionError,
+        http.client.HTTPException,
+    ) as error:
+        if isinstance(error, http.client.InvalidURL):
+            raise InputError(f"{shown}: not a web address; check the spelling") from None
+        reason = getattr(error, "reason", None) or error
+        raise _PassingFault(str(reason) or type(error).__name__) from None
+    except ValueError as error:
+        message = without_secrets(str(error), address)
+        raise InputError(f"{shown}: not a web address ({message}); check the spelling") from None
+
+
+def _request(address: str) -> urllib.request.Request:
+    parts = urlsplit(address)
+    host = parts.netloc.rpartition("@")[2]
+    plain = urlunsplit((parts.scheme, host, parts.path or "/", parts.query, ""))
+    request = urllib.request.Request(plain, headers={"User-Agent": "misc-cli", "Accept": "*/*"})
+    login = (unquote(parts.username or ""), unquote(parts.password or ""))
+    if not parts.username:
+        login = _netrc_login(parts.hostname or "") or login
+    if login != ("", ""):
+        coded = base64.b64encode(":".join(login).encode()).decode()
+        # unredirected: another server that we are sent to must not see it
+        request.add_unredirected_header("Authorization", f"Basic {coded}")
+    return request
+
+
+def _netrc_login(host: str) -> tuple[str, str] | None:
+    path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
+    try:
+        found = netrc.netrc(path).authenticators(host) if os.path.isfile(path) else None
+    except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
+        return None  # not ours to judge; the server says if it wants a login
+    return (found[0], found[2] or "") if found else None
+
+
+def _pause(headers: Message | None) -> float | None:
+    asked = (headers.get("Retry-After") if headers else None) or ""
+    return float(asked) if asked.isascii() and asked.isdigit() else None
+
+
+def _body(response: Any, shown: str, access: Access) -> bytes:
+    length = response.headers.get("Content-Length") or ""
+    expected = int(length) if length.isascii() and length.isdigit() else None
+    if expected is not None and expected > access.max_bytes:
+        raise too_large(shown, expected, access.max_bytes)
+    deadline = time.monotonic() + 60 * access.timeout
+    data = _collect(_chunks(response, deadline), shown, access.max_bytes)
+    if expected is not None and len(data) != expected:
+        raise _PassingFault(f"only {len(data):,} of {expected:,} bytes came")
+    return data
+
+
+def _chunks(response: Any, deadline: float) -> Iterator[bytes]:
+    while chunk := response.read1(CHUNK):
+        if time.monotonic() > deadline:
+            raise _PassingFault("too slow: not done after 60 timeouts")
+        yield chunk
+
+
+def _collect(chunks: Iterator[bytes], shown: str, max_bytes: int) -> bytes:
+    data = io.BytesIO()
+    for chunk in chunks:
+        if data.tell() + len(chunk) > max_bytes:
+            raise too_large(shown, None, max_bytes)
+        data.write(chunk)
+    return data.getvalue()  # shares the bytes, copies nothing
+
+
+def too_large(shown: str, n_bytes: int | None, max_bytes: int) -> InputError:
+    size = f"{n_bytes:,} bytes are" if n_bytes is not None else "it is"
+    return InputError(
+        f"{shown}: {size} more than the limit of {max_bytes:,} bytes; raise it with --max-download"
+    )
+
+
+def _from_store(address: str, access: Access) -> bytes:
+    """s3 and gs by fsspec: it finds the credentials where aws and gcloud keep them."""
+    shown = redact(address)
+    try:
+        import fsspec
+    except ImportError:
+        raise needs_extra(shown, "remote") from None
+    try:
+        with fsspec.open(address, "rb") as file:
+            size = getattr(file, "size", None)
+            if size is not None and size > access.max_bytes:
+                raise too_large(shown, size, access.max_bytes)
+            return _collect(iter(lambda: file.read(CHUNK), b""), shown, access.max_bytes)
+    except InputError:
+        raise
+    except ImportError:
+        raise needs_extra(shown, "remote") from None
+    except FileNotFoundError:
+        raise InputError(f"{shown}: no such object; check the address") from None
+    except PermissionError:
+        raise InputError(
+            f"{shown}: access denied; check the credentials ({_credentials(address)})"
+        ) from None
+    except Exception as error:  # every store's client has its own family of errors
+        message = without_secrets(str(error) or type(error).__name__, address)
+        raise InputError(
+            f"{shown}: cannot be read ({message}); check the address and the credentials "
+            f"({_credentials(address)})"
+        ) from None
+
+
+def _credentials(address: str) -> str:
+    return (
+        "aws configure" if scheme_of(address) == "s3" else "gcloud auth application-default login"
+    )
+
+
+def needs_extra(shown: str, extra: str) -> ConfigError:
+    return ConfigError(f"{shown}: reading this needs pip install 'misc-cli[{extra}]'")

@@ -1,0 +1,169 @@
+"""Rows that do not count as answers by what stands beside them, and gold that does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.errors import InputError
+from misc_cli.readers.document import Document
+from misc_cli.readers.platforms.base import is_one_of, plain_words
+from misc_cli.readers.vocabulary import normalise
+
+_BAD_STATUSES = (
+    *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
+    *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
+    *("spam", "failed", "timed-out", "timed out"),
+)
+_BAD_FLAGS = (
+    *("rejected", "cancelled", "canceled", "wascancelled", "skipped", "tainted", "deleted"),
+    *("isdeleted", "discarded", "isspam", "ignored", "isskipped", "isrejected", "iscancelled"),
+    *("istraining", "ispractice", "isdraft", "superseded", "exclude", "excluded", "isexcluded"),
+    *("isinvalid", "invalid"),
+)
+_GOOD_FLAGS = (
+    *("isvalid", "valid", "islatest", "latest", "iscurrent", "approved", "isapproved"),
+    *("accepted", "isaccepted"),
+)
+_YES, _NO = ("true", "1", "yes", "t", "y", "1.0"), ("false", "0", "no", "f", "n", "0.0")
+_BAD_TIMES = ("deletedat", "rejectedat", "cancelledat", "canceledat", "skippedat", "discardedat")
+# What kind of row it is: such words count only where other rows have other ones.
+_KINDS = ("phase", "stage", "type", "kind", "labeltype", "annotationtype", "block", "part", "mode")
+_BAD_KINDS = (
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated", "majority"),
+    *("prediction", "predicted", "pre-annotation", "preannotation"),
+)
+# Who is called so is nobody: a label made of the others' answers, or known before.
+_NOBODY = (
+    *("consensus", "majority", "majority vote", "majority_vote", "majorityvote", "aggregated"),
+    *("aggregate", "adjudicated", "gold", "gold standard", "gold_standard", "ground truth"),
+    *("ground_truth", "groundtruth", "truth", "final label", "final_label"),
+)
+_GOLD = {"gold", "goldlabel", "truth", "groundtruth", "truelabel", "goldanswer", "correctlabel"}
+
+
+def is_standing(name: str) -> bool:
+    """Whether a column says if an answer counts, by its name: a status, a flag, a time."""
+    plain = normalise(name)
+    is_status = plain.endswith("status") or plain in ("state", "reviewstate")
+    return is_status or plain in (*_BAD_FLAGS, *_GOOD_FLAGS, *_BAD_TIMES)
+
+
+def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
+    """Rows that a status or a flag takes out, by reason; what is `taken` says something else."""
+    found: dict[str, list[Callable[[Any], Any]]] = {}
+    for name in document.names:
+        if document.names.count(name) > 1 or name in taken:
+            continue
+        for reason, condition in _of_column(name).items():
+            found.setdefault(reason, []).append(condition)
+    return {reason: _any_of(conditions) for reason, conditions in found.items()}
+
+
+def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
+    """The rows that one column takes out, by reason."""
+    plain, said = normalise(name), name.strip().lower()
+    if plain in _BAD_FLAGS:
+        return {said: _is(name, *_YES)}
+    if plain in _GOOD_FLAGS:
+        return {f"not {said}": _is_not(name)}
+    if plain in _BAD_TIMES:
+        return {said: _is_filled(name)}
+    if is_standing(name):
+        return {status: _is(name, status) for status in _BAD_STATUSES}
+    if plain in _KINDS:
+        return {kind: _is_kind(name, kind) for kind in _BAD_KINDS}
+    return {}
+
+
+def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Rows that one of these takes out: several columns may give the same reason."""
+
+    def condition(column: Any) -> Any:
+        hits = [hit for one in conditions if (hit := one(column)) is not None]
+        return reduce(pc.or_kleene, hits) if hits else None
+
+    return condition
+
+
+def _is_not(name: str) -> Callable[[Any], Any]:
+    """Cells that say no, if others say yes: where none does, nobody has looked yet."""
+
+    def condition(column: Any) -> Any:
+        is_used = pc.any(pc.is_in(plain_words(column(name)), pa.array(_YES))).as_py()
+        return is_one_of(column(name), *_NO) if is_used else None
+
+    return condition
+
+
+def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
+    def condition(column: Any) -> Any:
+        others = pc.invert(pc.is_in(plain_words(column(name)), pa.array(["", *_BAD_KINDS])))
+        return is_one_of(column(name), kind) if pc.any(others).as_py() else None
+
+    return condition
+
+
+def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any], Any]]:
+    """Rows whose worker is nobody: a consensus or known labels among the workers' answers.
+
+    All names are looked at, not only the first rows': such rows stand at the end.
+    """
+
+    def condition(column: Any) -> Any:
+        names = column(worker)
+        hits = pc.is_in(plain_words(names), pa.array(_NOBODY))
+        is_some = pc.any(hits).as_py() and not pc.all(hits).as_py()
+        return hits.take(names.indices) if is_some else None
+
+    return {"consensus or gold": condition}
+
+
+def header_again(document: Document, roles: Mapping[str, str]) -> dict[str, Callable[[Any], Any]]:
+    """Rows that are the header once more, as files have that were put together from several."""
+    names = list(roles.values())
+    if not document.table.header or not names:
+        return {}
+
+    def condition(column: Any) -> Any:
+        _refuse_other_order(document, column, names)
+        places = [(column(name), column(name).dictionary.index(name).as_py()) for name in names]
+        if any(place < 0 for _, place in places):
+            return None
+        return np.all([np.asarray(values.indices) == place for values, place in places], axis=0)
+
+    return {"repeated header": condition}
+
+
+def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -> None:
+    """A header in the middle of the file whose columns come in another order than the first's."""
+    if len(names) == 2:
+        first, second = names
+        if all(
+            column(name).dictionary.index(other).as_py() >= 0
+            for name, other in ((first, second), (second, first))
+        ):
+            raise InputError(
+                f"{document.name}: a second header with {first!r} and {second!r} in another order; "
+                "give the parts as files of their own"
+            )
+
+
+def _is(name: str, *values: str) -> Callable[[Any], Any]:
+    return lambda column: is_one_of(column(name), *values)
+
+
+def _is_filled(name: str) -> Callable[[Any], Any]:
+    """Cells that hold something; programs write a missing time as nothing, NULL or NaN."""
+    return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
+
+
+def gold_of(document: Document, roles: Mapping[str, str], answers: Sequence[str]) -> dict[str, str]:
+    known = [n for n in document.names if normalise(n) in _GOLD and n not in roles.values()]
+    return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}

@@ -1,0 +1,469 @@
+"""The bytes of one input: opened, hashed, unpacked, and brought to plain UTF-8."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import hashlib
+import io
+import lzma
+import mmap
+import os
+import re
+import stat
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+from urllib.parse import quote as quote_url
+
+import pyarrow as pa
+
+from misc_cli.data.memory import available_bytes
+from misc_cli.errors import ConfigError, EmptyFile, InputError
+from misc_cli.readers.excel import is_workbook
+from misc_cli.readers.remote import Access, is_address, is_database, redact
+
+
+def open_query(address: str, access: Access) -> Source:
+    """The rows of a database, as a Parquet file in memory."""
+    from misc_cli.readers.sql import run_query
+
+    result = run_query(address, access)
+    return Source(redact(address), b"", result.content, result.content, result.digest)
+
+
+def open_binary(path: str, source: Source, access: Access) -> Source:
+    """What the first bytes say it is; the hash stays that of the file, but for a database."""
+    name, data = source.name, source.content
+    start = bytes(memoryview(data)[:16])
+    if start.startswith(b"PK"):
+        return _with_content(source, _workbook(name, bytes(memoryview(data)), access))
+    if start.startswith(ARROW_STARTS):
+        return _with_content(source, _arrow_as_parquet(name, data))
+    if start.startswith(b"\x93NUMPY"):
+        from misc_cli.readers.layouts.matrix import matrix_as_parquet
+
+        return _with_content(source, matrix_as_parquet(name, bytes(memoryview(data))))
+    kind = "sqlite" if start.startswith(b"SQLite") else "duckdb"
+    if path == STDIN or is_address(path):
+        raise InputError(f"{name}: a database; save it to a file and name that")
+    return open_query(f"{kind}:///{quote_url(path)}", access)
+
+
+def _with_content(source: Source, content: bytes | pa.Buffer) -> Source:
+    return Source(source.name, source.stored, source.raw, pa.py_buffer(content))
+
+
+def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
+    """A file or a stream of Arrow, as pandas' Feather and Hugging Face's datasets are."""
+    import pyarrow.parquet as parquet
+
+    try:
+        opened = pa.ipc.open_file(data) if starts_with(data, ARROW) else pa.ipc.open_stream(data)
+        sink = pa.BufferOutputStream()
+        parquet.write_table(opened.read_all(), sink)
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{name}: not a whole Arrow file ({reason}); write it again") from None
+    return sink.getvalue()
+
+
+def _workbook(name: str, data: bytes, access: Access) -> bytes:
+    from misc_cli.readers.excel import sheet_as_csv
+
+    return sheet_as_csv(name, data, access)
+
+
+_TAR = b"ustar"  # at byte 257
+_TAR_AT = 257
+
+
+def only_member(name: str, content: Any, limit: int) -> tuple[str, Any]:
+    """The file in a zip, its name and its bytes; a workbook, which is a zip, stays as it is."""
+    data = bytes(memoryview(content))
+    if is_workbook(data):
+        return "", content
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = [one for one in archive.infolist() if _is_file(one)]
+            if any(one.filename == "mimetype" for one in members):
+                raise InputError(
+                    f"{name}: a spreadsheet or document that is no .xlsx; save it as CSV"
+                )
+            if len(members) != 1:
+                raise _several(name, [one.filename for one in members])
+            with archive.open(members[0]) as stream:
+                return members[0].filename, pa.py_buffer(limited(name, stream, limit))
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise InputError(f"{name}: damaged zip file ({error}); fetch or pack it again") from None
+    except (RuntimeError, NotImplementedError) as error:  # a password, or a way of packing
+        raise InputError(f"{name}: cannot be unpacked here ({error}); unpack it first") from None
+
+
+def _is_file(member: zipfile.ZipInfo) -> bool:
+    parts = member.filename.split("/")
+    hidden = any(part.startswith(".") for part in parts) or "__MACOSX" in parts
+    return not member.is_dir() and not hidden
+
+
+def _several(name: str, members: list[str]) -> InputError:
+    if not members:
+        return InputError(f"{name}: a zip archive without files; fetch or pack it again")
+    shown = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
+    folder = os.path.splitext(os.path.basename(name))[0] or "export"
+    return InputError(
+        f"{name}: a zip archive of {len(members)} files ({shown}); unpack it, "
+        f"`unzip {quote(name)} -d {quote(folder)}`, and name the folder in its place, with "
+        "--worker-from filename if each file is one worker's"
+    )
+
+
+def refuse_tar(name: str, content: Any) -> None:
+    """Raise if the bytes are a tar archive."""
+    if bytes(memoryview(content)[_TAR_AT : _TAR_AT + len(_TAR)]) == _TAR:
+        raise InputError(
+            f"{name}: a tar archive; unpack it, `tar xf {quote(name)}`, and name the files in it"
+        )
+
+
+Stamp = tuple[int, int, int, int]
+
+PIECE = 1 << 20
+STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
+
+# How a packed file begins, what it is called, how it is read unpacked.
+_UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
+    (rb"\x1f\x8b\x08", "gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
+    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.BZ2File),
+    (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
+    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
+]
+
+
+def read_stdin(limit: int) -> bytes | mmap.mmap:
+    if sys.stdin is None:
+        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
+    try:
+        number = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError):  # a program that put something else there
+        whole: bytes = sys.stdin.buffer.read()
+        return whole
+    try:
+        with open(number, "rb", buffering=0, closefd=False) as file:
+            return _read("<stdin>", file, limit)
+    except OSError as error:
+        raise _unreadable("<stdin>", error) from None
+
+
+def read_file(path: str, limit: int) -> bytes | mmap.mmap:
+    """The bytes of a file; of a pipe or a device at most `limit` of them."""
+    try:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: this is a folder; name the files in it")
+        with open(path, "rb", buffering=0) as file:
+            return _read(path, file, limit)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; check the path") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def unpack(name: str, raw: Any, limit: int) -> Any:
+    """The content of a packed file, at most `limit` bytes; any other as it is."""
+    start = bytes(memoryview(raw)[:16])
+    for magic, kind, opened in _UNPACKERS:
+        if re.match(magic, start):
+            try:
+                return pa.py_buffer(limited(name, opened(pa.BufferReader(raw)), limit))
+            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                raise InputError(
+                    f"{name}: damaged {kind} file ({error}); fetch or pack it again"
+                ) from None
+    return raw
+
+
+def _read(name: str, file: io.FileIO, limit: int) -> bytes | mmap.mmap:
+    before = os.fstat(file.fileno())
+    start = 0
+    with suppress(OSError):  # a pipe has no place in it
+        start = file.tell()
+    size = before.st_size - start
+    if not stat.S_ISREG(before.st_mode) or size <= 0:  # a size of 0 says nothing, as in /proc
+        return limited(name, file, limit)
+    if size > available_bytes() // 2 and not start:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    at = 0
+    with memoryview(memory) as view:
+        while at < size and (n_read := file.readinto(view[at : at + (PIECE << 3)])):
+            at += n_read
+    if at < size or file.read(1) or _stamp(file.fileno()) != _stamp_of(before):
+        raise _changed(name)
+    return memory
+
+
+def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
+    """How files on this machine are now; for `refuse_changed` when they have been read."""
+    return {path: _stamp(path) for path in paths if os.path.isfile(path)}
+
+
+def refuse_changed(before: Mapping[str, Stamp]) -> None:
+    for path, stamp in before.items():
+        try:
+            now = _stamp(path)
+        except OSError:
+            raise _changed(path) from None
+        if now != stamp:
+            raise _changed(path)
+
+
+def _changed(name: str) -> InputError:
+    return InputError(f"{name}: the file changed while it was read; wait until it is written")
+
+
+def _stamp(file: str | int) -> Stamp:
+    """What tells a file from itself after a change, when the clock has moved on from the last."""
+    now = os.stat(file)
+    young = STALE_SECONDS - (time.time() - now.st_mtime)
+    if 0 < young <= STALE_SECONDS:
+        time.sleep(young)
+        now = os.stat(file)
+    return _stamp_of(now)
+
+
+def _stamp_of(found: os.stat_result) -> Stamp:
+    """Which file, its size, and the time of its last change."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def limited(name: str, stream: Any, limit: int) -> bytes:
+    pieces, total = [], 0
+    while piece := stream.read(PIECE):
+        pieces.append(piece)
+        total += len(piece)
+        if total > limit:
+            raise InputError(
+                f"{name}: more than {limit / 2**30:.3g} GiB when read and unpacked; if that is "
+                "meant, raise --max-input"
+            )
+    return b"".join(pieces)
+
+
+def _unreadable(name: str, error: OSError) -> InputError:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return InputError(f"{name}: cannot be read ({reason}); check the permissions")
+
+
+Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
+
+STDIN = "-"
+CHUNK = 1 << 17  # small enough that its copy stays in the cache
+
+ARROW = b"ARROW1"
+ARROW_STARTS = (ARROW, b"\xff\xff\xff\xff")  # a file, and a stream
+# What is no text and nothing that is read here, by its first bytes.
+_KNOWN = {
+    b"\x80\x04": "a pickle of Python, which may run anything",
+    b"\x80\x05": "a pickle of Python, which may run anything",
+    b"\x89HDF": "an HDF5 file",
+    b"$FL2": "a file of SPSS",
+    b"RDX": "a file of R",
+    b"X\n\0\0": "a file of R",
+    b"<stata_dta>": "a file of Stata",
+    b"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
+    b"MATLAB": "a file of MATLAB",
+    b"%PDF": "a PDF",
+}
+_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+
+
+def check_stdin_once(sources: Iterable[str]) -> None:
+    """A second reader of standard input would find it empty."""
+    if list(sources).count(STDIN) > 1:
+        raise ConfigError("standard input (-) can be read only once")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input.
+
+    stored   what holds its bytes: memory, or a mapped file if it is larger than that
+    raw      those bytes as they are
+    content  unpacked, and UTF-8 without a mark, unless binary
+    digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
+    quotes_span_lines  the user knows of cells with many lines
+    inner    the name of the file within the archive that this is, if it is one
+    """
+
+    name: str
+    stored: bytes | mmap.mmap
+    raw: Buffer
+    content: Buffer
+    digest: str | None = None
+    quotes_span_lines: bool = False
+    inner: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """The extension that tells the format, `.gz` and the like set aside."""
+        name = (self.inner or self.name).lower()
+        if is_address(name):
+            name = re.split(r"[?#]", name)[0]
+        for packed in _PACKED_SUFFIXES:
+            name = name.removesuffix(packed)
+        return os.path.splitext(name)[1]
+
+    @property
+    def is_parquet(self) -> bool:
+        return starts_with(self.content, b"PAR1")
+
+    def sha256(self) -> str:
+        """Of the bytes as stored, so that sha256sum on the file says the same."""
+        # hashing lets other threads run meanwhile
+        return self.digest or hashlib.sha256(self.raw).hexdigest()
+
+
+def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
+    """Read one input, `-` for standard input."""
+    access = access or Access()
+    if is_database(path):
+        return open_query(path, access)
+    name = "<stdin>" if path == STDIN else redact(path)
+    stored = read_stdin(access.max_input) if path == STDIN else _fetch(path, access)
+    raw = pa.py_buffer(stored)
+    content, inner = unpack(name, raw, access.max_input), ""
+    if bytes(memoryview(content)[:4]) in (b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
+        inner, content = only_member(name, content, access.max_input)
+        content = unpack(name, content, access.max_input)
+    if is_binary(content):
+        return open_binary(path, Source(name, stored, raw, content), access)
+    source = Source(name, stored, raw, content, inner=inner)
+    if source.is_parquet:
+        return source
+    content = _to_utf8(name, content, encoding)
+    if not content.size or not any(chunk.strip() for chunk in chunks(content)):
+        raise empty(name)
+    spanning = access.quotes_span_lines
+    return Source(name, stored, raw, content, quotes_span_lines=spanning, inner=inner)
+
+
+def empty(name: str) -> EmptyFile:
+    return EmptyFile(f"{name}: the file is empty; give a file with answers in it")
+
+
+def chunks(buffer: Buffer) -> Iterator[bytes]:
+    view = memoryview(buffer)
+    return (bytes(view[start : start + CHUNK]) for start in range(0, len(view), CHUNK))
+
+
+def starts_with(buffer: Buffer, prefix: bytes) -> bool:
+    return bytes(memoryview(buffer)[: len(prefix)]) == prefix
+
+
+def count(buffer: Buffer, byte: bytes) -> int:
+    return sum(chunk.count(byte) for chunk in chunks(buffer))
+
+
+def line_at(buffer: Buffer, offset: int) -> int:
+    """The line number, from 1, of a byte."""
+    return 1 + sum(chunk.count(b"\n") for chunk in chunks(buffer.slice(0, offset)))
+
+
+def refuse_nul(source: Source) -> None:
+    start = 0
+    for chunk in chunks(source.content):
+        at = chunk.find(b"\0")
+        if at >= 0:
+            _refuse_known(source)
+            line = line_at(source.content, start + at)
+            raise InputError(
+                f"{source.name}, line {line}: a NUL byte, so this is no plain text; "
+                "if it is UTF-16, say --encoding utf-16, else export it anew"
+            )
+        start += len(chunk)
+
+
+def _refuse_known(source: Source) -> None:
+    """Raise with what the file is, where its first bytes say so and it is nothing to be read."""
+
+    refuse_tar(source.name, source.content)
+    for start, what in _KNOWN.items():
+        if starts_with(source.content, start):
+            raise InputError(f"{source.name}: {what}; write it as CSV or Parquet")
+
+
+def refuse_undecodable(source: Source) -> None:
+    """Raise with the line of the first byte that is no UTF-8, if there is one."""
+    try:
+        bytes(memoryview(source.content)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = line_at(source.content, error.start)
+        # latin-1 has no characters there; Windows and old Macs have
+        windows = any(re.search(rb"[\x80-\x9f]", chunk) for chunk in chunks(source.content))
+        which = "cp1252 (Windows) or mac-roman (old Macs)" if windows else "latin-1"
+        raise InputError(
+            f"{source.name}, line {line}: not UTF-8 (byte 0x{error.object[error.start]:02x}); "
+            f"give its encoding, for example --encoding {which}"
+        ) from None
+
+
+def is_binary(content: Buffer) -> bool:
+    """Whether this is a workbook, a matrix, a database or Arrow's, by its first bytes."""
+    start = bytes(memoryview(content)[:16])
+    known = (b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0", *ARROW_STARTS)
+    return start.startswith(known) or (start[8:12] == b"DUCK")
+
+
+def _fetch(path: str, access: Access) -> bytes | mmap.mmap:
+    """A local file, or what is behind an address."""
+    if not is_address(path):
+        return read_file(path, access.max_input)
+    from misc_cli.readers.remote import fetch
+
+    return fetch(path, access)
+
+
+def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
+    if encoding is not None:
+        encoding = _text_encoding(encoding)
+    wide = starts_with(content, codecs.BOM_UTF16_LE) or starts_with(content, codecs.BOM_UTF16_BE)
+    if encoding is None and wide:
+        encoding = "utf-16"
+    if encoding not in (None, "utf-8", "utf-8-sig"):
+        data = bytes(memoryview(content))
+        try:
+            return _without_mark(pa.py_buffer(data.decode(encoding).encode("utf-8")))
+        except UnicodeDecodeError as error:
+            line = 1 + data[: error.start].count(b"\n")
+            raise InputError(
+                f"{name}, line {line}: not {encoding} ({error.reason}); set --encoding"
+            ) from None
+        except UnicodeError as error:  # half characters, or an encoding of short names only
+            raise InputError(
+                f"{name}: cannot be read as {encoding} ({error}); set --encoding"
+            ) from None
+    return _without_mark(content)
+
+
+def _text_encoding(name: str) -> str:
+    """The proper name of an encoding of text: base64 and the like are none."""
+    try:
+        found = codecs.lookup(name)
+        "".encode(name)
+    except (LookupError, ValueError, UnicodeError):
+        raise ConfigError(f"--encoding {name}: no such encoding of text; try utf-8") from None
+    return found.name
+
+
+def _without_mark(content: Buffer) -> Buffer:
+    return content.slice(3) if starts_with(content, codecs.BOM_UTF8) else content

@@ -1,0 +1,302 @@
+"""What columns are called: names of worker, item and label, and names that are none of these.
+
+Names are compared without case, spaces, underscores, hyphens, dots and colons. Synonyms come in
+tiers, the plainest first: the first tier that matches decides (columns.py).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_WORKER_WORDS = """
+bearbeiter annotierer kodierer codierer bewerter gutachter nutzer benutzer teilnehmer mitarbeiter
+annotateur annotatrice évaluateur évaluatrice codeur utilisateur travailleur juge relecteur
+anotador evaluador codificador trabajador usuario participante juez revisor etiquetador
+avaliador trabalhador usuário utilizador annotatore valutatore codificatore utente giudice
+beoordelaar gebruiker medewerker разметчик аннотатор исполнитель пользователь оценщик
+作業者 ワーカー アノテーター アノテータ 評価者 回答者 ユーザー
+标注员 标注者 标注人 用户 评分者 작업자 라벨러 평가자
+"""
+_ITEM_WORDS = """
+bild objekt dokument beitrag aufgabe gegenstand beispiel datei élément tâche exemple objet fichier
+imagen elemento documento tarea ejemplo objeto archivo ítem imagem tarefa exemplo arquivo
+immagine compito esempio oggetto afbeelding taak объект задание изображение документ картинка
+画像 項目 アイテム タスク 文書 图片 图像 任务 样本 条目 文档 항목 이미지 문항
+"""
+_TEXTS = """
+satz texte phrase texto frase testo zin текст предложение 文 テキスト 文章 文本 句子 텍스트 문장
+"""
+_LABEL_WORDS = """
+bewertung klasse kategorie antwort urteil einstufung étiquette catégorie classe réponse jugement
+etiqueta categoría clase respuesta valoración calificación rótulo categoria resposta avaliação
+etichetta risposta valutazione giudizio categorie antwoord beoordeling метка класс категория ответ
+оценка ラベル 回答 分類 カテゴリ カテゴリー 評価 判定 标签 类别 分类 答案 라벨 레이블 답변 범주
+"""
+# The first column of a form's responses, and the one that says who answered.
+TIMES = {
+    *("timestamp", "zeitstempel", "horodateur", "marcatemporal", "informazionicronologiche"),
+    *(
+        "carimbodedata/hora",
+        "tijdstempel",
+        "отметкавремени",
+        "タイムスタンプ",
+        "时间戳记",
+        "时间戳",
+    ),
+    "타임스탬프",
+}
+EMAILS = {
+    *("email", "emailaddress", "emailadresse", "adresseemail", "direccióndecorreoelectrónico"),
+    *("correoelectrónico", "indirizzoemail", "endereçodeemail", "emailadres", "メールアドレス"),
+    *("电子邮件地址", "адресэлектроннойпочты", "이메일주소"),
+}
+
+
+def _words(text: str) -> set[str]:
+    """Each word, also without its accents, as people without the right keyboard write it."""
+    return {form for word in text.split() for form in (word, _bare(word))}
+
+
+def _bare(word: str) -> str:
+    """é → e; only in Latin script, where an accent leaves the letter what it is."""
+    parts = unicodedata.normalize("NFD", word)
+    bare = "".join(part for part in parts if not unicodedata.combining(part))
+    return bare if bare.isascii() else word
+
+
+def _ids(words: set[str]) -> set[str]:
+    return {form for word in words for form in (f"{word}id", f"id{word}")}
+
+
+WORKERS = [_words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))]
+ITEMS = [
+    _ids(_words(_ITEM_WORDS) | _words(_TEXTS)),
+    _words(_ITEM_WORDS),
+    _words(_TEXTS),
+]
+LABELS = [_words(_LABEL_WORDS)]
+
+
+_TEXT = """
+aaron abdul abigail adam adrian agnes ahmed aisha akira alan albert alejandro alessandro
+alexander alexandra alexis alfred ali alice alicia alina allison amanda amelie amina amir amit
+amy ana anastasia anders andre andrea andreas andrei andrew andy angela anil anita anja ankit
+ann anna anne annika anthony antoine anton antonio arjun arthur arun ashley astrid ayse barbara
+beatrice ben benjamin bernd bernhard beth betty bianca birgit bob boris brandon brian bruno
+camille carl carla carlos carmen carol carolina caroline catherine cathy cecilia celine charles
+charlie charlotte chloe chris christian christina christine christoph christopher claire clara
+claudia clemens colin cristina cynthia daniel daniela danielle darya dave david deborah deepak
+dennis derek diana diego dimitri dirk dmitri dmitry dominik donald donna doris dorothy doug
+eduardo edward elena eleni elias elisa elisabeth elizabeth ella ellen emil emilia emily emma
+enrique eric erica erik erika erin ernesto esther ethan eugene eva evelyn fabian fabio fatima
+federico felipe felix fernando filip florian francesca francesco francisco franz fred frederic
+frederik friedrich fritz gabriel gabriela gary georg george gerhard giovanni giulia giuseppe
+gonzalo greg gregory guido guillaume gustavo hamid hannah hans hao harald harry hassan heather
+heidi heike heinz helen helena helga henrik henry hideo hiroshi hugo ian ibrahim igor ilya ines
+ingrid irina isaac isabel isabella isabelle ivan jacob jacqueline jacques jakob jakub james
+jamie jan jana jane janet jason javier jean jeff jeffrey jelena jennifer jenny jens jeremy jerry
+jessica jim joan joanna joao jochen joe joel johan johanna johannes john johnny jonas jonathan
+jordi jorge jose josef joseph joshua juan juergen julia julian julie julien justin kamal karen
+karin karl karolina katarina kate katharina katherine kathleen katie katja katrin kavita keiko
+keith ken kenji kenneth kevin khalid kiran klaus konrad kristin kristina kumar kurt kyle larry
+lars laura lauren laurent lea lena leo leon leonardo leonie linda lisa liu lorenzo louis louise
+luca lucas lucia lucy luigi luis luisa lukas maja manuel manuela marc marcel marcin marco marcos
+marcus margaret maria marie marina mario marion marius markus marta martha martin martina mary
+masha mateo mathias matteo matthew matthias maxime megan mehmet melanie melissa meng mia michael
+michaela michal michel michelle miguel mika mike mikhail miriam mohamed mohammad mohammed monica
+monika muhammad nadia nadine nancy naomi natalia natalie natasha nathan neha nicholas nick
+nicola nicolas nicole niels nikhil nikita nikolai nils nina noah nora nour oksana ole oleg olga
+oliver olivia omar oscar oskar otto pablo pamela paolo patricia patrick paul paula pauline pavel
+pawel pedro peggy peter petra philip philipp philippe pierre piotr pooja prakash priya rachel
+rafael rahul raj rajesh ralf ralph ravi raymond rebecca rebekka renate ricardo richard rita
+robert roberto rodrigo roger rohan roland ron ronald rudolf ruth ryan sabine sakura sally sam
+samantha samir samuel sandra sanjay sara sarah satoshi scott sean sebastian sergei sergey sergio
+shirin shreya silke silvia simon simone sofia sonia sophia sophie stefan stefanie stefano
+stephanie stephen steve steven sunita susan susanne suzanne sven svetlana sylvia takashi tamara
+tanja tanya tatiana teresa theo theresa thomas thorsten tim timo tina tobias todd tom tomas tony
+trent uli ulrich ulrike ursula uwe valentina vanessa vera veronica veronika vijay vikram viktor
+viktoria vincent vladimir walter wei wendy werner wilhelm william wolfgang xavier xiaoming yan
+yasmin yasmine yuki yulia yusuf yvonne zoe zofia
+"""
+_ALSO_WORDS_TEXT = """
+amber april art bill chase dale dawn dean drew eve faith frank gene grace grant guy hope hunter
+ivy jack jade jay jordan joy judy june kai kelly kim lee lily mallory mark mason max may maya
+milan niaj pat ray rich robin roman rosa rose ruby rupert sandy sky sue sybil taylor ted trudy
+victor will xin
+"""
+_NAMES, _ALSO_WORDS = frozenset(_TEXT.split()), frozenset(_ALSO_WORDS_TEXT.split())
+_NAME = re.compile(r"(?P<given>[^\W\d_]+)(?:[ _.\-]+[^\W\d_]+\.?)?")
+
+
+def given_names(names: Iterable[str]) -> list[str]:
+    """Those that are people's: a given name alone, or with one more name behind it."""
+    given = {name: _given(name) for name in names}
+    sure = [name for name, plain in given.items() if plain in _NAMES]
+    if len(sure) < 2:
+        return sure
+    return [name for name, plain in given.items() if plain in _NAMES or plain in _ALSO_WORDS]
+
+
+def _given(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name.strip()).encode("ascii", "ignore").decode()
+    match = _NAME.fullmatch(plain)
+    return "" if match is None else match["given"].lower()
+
+
+ROLES = ("worker", "item", "label")
+
+_WORKERS = """
+worker
+workerid assignmentworkerid !amtworkerids amtworkerids amtworkerid
+annotatorid performerid raterid labelerid labellerid coderid judgeid contributorid completedby
+annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
+annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
+userid user username createdby participant participantid respondent respondentid prolificpid
+annotatorname workername annotatoremail workeremail ratername codername labelername judgename
+sessionid
+email emailaddress
+observer assignee observerid enumerator enumeratorid enumeratorname
+submitterid
+submittedby submitter submittername
+model modelname modelid llm llmname judgemodel labelingfunction labellingfunction
+subject subjectid
+"""
+_ITEMS = """
+item
+itemid
+taskid questionid exampleid objectid documentid docid imageid unitid instanceid sampleid sentenceid
+textid tweetid postid commentid reviewid pairid queryid photoid pictureid imgid mediaid assetid
+task question example object document doc image unit instance sample picture photo
+inputhash hitid assignmenttaskid origid hit
+text sentence tweet comment url file filename imagename imageurl imagefile imagefilename imagepath
+filepath photourl audiofile videofile
+stimulusid utteranceid clipid videoid audioid passageid paragraphid snippetid articleid abstractid
+stimulus utterance clip video audio passage paragraph snippet article abstract
+patientid frameid caseid patient frame case specimen slide
+"""
+_LABELS = """
+label
+answer response annotation judgment judgement choice rating
+value class category orig verdict vote decision score grade
+labelname classname
+prediction predictedlabel predictedclass modelanswer modeloutput output
+"""
+
+# A file of known labels speaks of truth, and its bare `id` can only be the item's.
+_TRUE_LABELS = (
+    "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer\n"
+)
+
+
+def _tiers(text: str) -> list[set[str]]:
+    return [set(line.split()) for line in text.strip().splitlines()]
+
+
+SYNONYMS = {
+    "worker": [*_tiers(_WORKERS), *WORKERS],
+    "item": [*_tiers(_ITEMS), *ITEMS],
+    "label": [*_tiers(_LABELS), *LABELS],
+}
+TRUE_LABELS = _tiers(_TRUE_LABELS)
+
+# Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
+_PREFIXED = {
+    "item": re.compile(r"input[.:]", re.IGNORECASE),
+    "label": re.compile(r"(answer\.|output:)", re.IGNORECASE),
+}
+
+# A column that is one worker's: rater_1, annotator b sentiment, label.worker3, w7.
+WORKER_WORDS = (
+    "annotators?|annot|ann|raters?|workers?|coders?|judges?|labell?ers?|reviewers?|experts?|"
+    "assessors?|evaluators?|graders?|turkers?|participants?|users?|persons?|performers?|"
+    "contributors?|taggers?|crowd|students?|members?|respondents?|subjects?"
+)
+BETWEEN = r"[\s_\-.:#/]"
+NUMBERED_WORKER = re.compile(
+    rf"(?:(?P<before>.+?){BETWEEN}+)?(?P<who>(?:{WORKER_WORDS}){BETWEEN}*(?:\d+|[a-z])|[wr]{BETWEEN}?\d+)"
+    rf"(?:{BETWEEN}+(?P<after>.+))?",
+    re.IGNORECASE,
+)
+
+# Columns about the answer, the worker or the tool, by a word of their name; never the answer.
+ABOUT = {
+    *(
+        "time",
+        "date",
+        "timestamp",
+        "ts",
+        "duration",
+        "seconds",
+        "created",
+        "updated",
+        "submitted",
+        "at",
+    ),
+    *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
+    *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
+    *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
+    *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
+    *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
+    *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
+}
+_TOOLS_OWN = {
+    *TIMES,
+    *EMAILS,
+    *("id", "createdat", "updatedat", "leadtime", "status"),
+    *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
+    *("collectorid", "datecreated", "datemodified", "ipaddress", "recordeddate", "finished"),
+    *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
+}
+
+
+def normalise(name: str) -> str:
+    """Without case and punctuation; an accent is one whether it is a letter's part or its own."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)
+    return re.sub(r"[\s_\-.:]+", "", name).lower()
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name: created_at, createdAt and "Created at" are created and at."""
+    parts = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return {word.lower() for word in re.split(r"[\W_\d]+", parts) if word}
+
+
+def singular(name: str) -> str:
+    """annotators → annotator, annotator_ids → annotator_id; unknown words stay as they are."""
+    known = {word for tiers in SYNONYMS.values() for tier in tiers for word in tier}
+    if normalise(name) in known or normalise(name).removesuffix("s") not in known:
+        return name
+    return name.strip()[:-1]
+
+
+def names_of_tools(cells: Sequence[str]) -> int:
+    """How many cells are names that only a header has: those of tools, and columns of workers."""
+    own = sum(normalise(cell) in _TOOLS_OWN for cell in cells)
+    people = [cell for cell in cells if NUMBERED_WORKER.fullmatch(cell.strip())]
+    words = [cell for cell in people if re.match(r"\W*[^\W\d_]{3}", cell)]  # w1 may be data
+    return own + (len(people) if len(people) > 2 or len(words) > 1 else 0)
+
+
+def find_roles(
+    names: Sequence[str], synonyms: dict[str, list[set[str]]] = SYNONYMS
+) -> dict[str, list[int]]:
+    """Candidates for each role: the positions that the first matching tier names."""
+    known = [normalise(name) for name in names]
+    found = {}
+    for role, tiers in synonyms.items():
+        matches = ([at for at, name in enumerate(known) if name in tier] for tier in tiers)
+        found[role] = next(filter(None, matches), [])
+        pattern = _PREFIXED.get(role)
+        if pattern and not _is_exact(role, found[role], known):
+            prefixed = [at for at, name in enumerate(names) if pattern.match(name)]
+            # Several inputs describe one task, so its id serves; several answers are a choice.
+            if len(prefixed) == 1 or (prefixed and not found[role]):
+                found[role] = prefixed
+    return found
+
+
+def _is_exact(role: str, positions: list[int], known: list[str]) -> bool:
+    return any(known[at] in (role, role + "id", "hitid") for at in positions)

@@ -1,0 +1,136 @@
+"""Names → classes, as strings, so that listing the methods imports none of them.
+
+Adding an algorithm is one new file and one line here. Other packages add theirs with the entry
+point groups `misc_cli.aggregators` and `misc_cli.completers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from misc_cli.data.parameters import Parameter, check, flag, parameters_of
+from misc_cli.errors import ConfigError
+
+AGGREGATORS: dict[str, str] = {
+    "mv": "misc_cli.aggregators.majority_vote:MajorityVote",
+    "one-coin": "misc_cli.aggregators.one_coin:OneCoin",
+    "ds-em": "misc_cli.aggregators.dawid_skene:DawidSkene",
+    "ds-mf": "misc_cli.aggregators.mean_field:MeanField",
+    "mmce-c": "misc_cli.aggregators.minimax.method:MinimaxEntropy",
+    "mmce-o": "misc_cli.aggregators.minimax.method:OrdinalMinimaxEntropy",
+    "ebcc": "misc_cli.aggregators.ebcc.method:EnhancedBcc",
+}
+
+COMPLETERS: dict[str, str] = {
+    "tucker": "misc_cli.completers.tucker.method:Tucker",
+    "tenals": "misc_cli.completers.tenals.method:TenALS",
+    "lrtc": "misc_cli.completers.lrtc.method:LRTC",
+}
+
+PRESETS = ("robust", "paper")
+KINDS = ("aggregator", "completer")
+
+
+def names(kind: str) -> list[str]:
+    """Every name of a kind ("aggregator" or "completer"), ours first, then other packages'."""
+    return [*own_names(kind), *plugin_names(kind)]
+
+
+def own_names(kind: str) -> list[str]:
+    """The names of a kind that this package has."""
+    return list(_table(kind))
+
+
+def plugin_names(kind: str) -> list[str]:
+    """The names of a kind that other packages add; looking them up loads none of them."""
+    ours = _table(kind)
+    return [name for name in _plugins(kind) if name not in ours]
+
+
+def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
+    """The class behind a name; `also` are words that an error should offer besides the names."""
+    ours = _table(kind)
+    if name in ours:
+        module, _, attribute = ours[name].partition(":")
+        loaded: type[Any] = getattr(import_module(module), attribute)
+        return loaded
+    plugins = _plugins(kind)
+    if name in plugins:
+        return _load_plugin(kind, plugins[name])
+    known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
+    raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(known)}")
+
+
+def _load_plugin(kind: str, point: Any) -> type[Any]:
+    """Another package's class; what is wrong with it is said with the package's name."""
+    package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
+    try:
+        plugin: Any = point.load()
+    except Exception as error:  # any fault of theirs: theirs to mend, not a defect of ours
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{kind} {point.name!r}{package} cannot be loaded ({what}); update the package or "
+            "remove it"
+        ) from error
+    if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
+        raise ConfigError(
+            f"{kind} {point.name!r}{package} is {plugin!r:.60}, not a dataclass; "
+            "see docs/plugins.md"
+        )
+    return plugin
+
+
+def parameters(kind: str, name: str) -> dict[str, Parameter]:
+    """What a method declares of its parameters, by field name."""
+    return parameters_of(load(kind, name))
+
+
+def name_of(kind: str, method: Any) -> str:
+    """The name of a method's class."""
+    here = f"{type(method).__module__}:{type(method).__qualname__}"
+    ours = _table(kind)
+    for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
+        if target == here or (name not in ours and load(kind, name) is type(method)):
+            return name
+    raise ConfigError(f"{here} is no registered {kind}")
+
+
+def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
+    """The parameters of a method under a preset; `robust` is the class's own defaults."""
+    method = load(kind, name)
+    defaults = {field.name: _default(field) for field in dataclasses.fields(method)}
+    presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
+    return {**defaults, **presets.get(preset, {})}
+
+
+def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> Any:
+    """An instance; an override that is None counts as not given, an unknown one is an error."""
+    resolved = settings(kind, name, preset)
+    given = {key: value for key, value in overrides.items() if value is not None}
+    for key in given:
+        if key not in resolved:
+            known = ", ".join(map(flag, resolved)) or "none"
+            raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
+    check(given, parameters(kind, name))
+    return load(kind, name)(**{**resolved, **given})
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    if field.default is dataclasses.MISSING:
+        raise ConfigError(f"the method's parameter {field.name} has no default; give it one")
+    return field.default
+
+
+def _table(kind: str) -> dict[str, str]:
+    return AGGREGATORS if kind == "aggregator" else COMPLETERS
+
+
+def _plugins(kind: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=f"misc_cli.{kind}s")}

@@ -1,0 +1,486 @@
+"""Everything that a page, a workbook or a table on the terminal is made from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
+from misc_cli.data.decide import decide
+from misc_cli.data.encode import trimmed
+from misc_cli.data.types import Answers, Codes, Floats, Labels, Names
+from misc_cli.data.votes import votes_by_worker
+from misc_cli.quality.agreement import agreement_intervals
+from misc_cli.quality.evaluation import wilson
+from misc_cli.run.result import Outcome
+from misc_cli.run.tables import worker_columns
+
+# Control characters (a terminal would obey them), marks that turn the direction of the text around
+# them, and spaces that nobody sees. The joiners U+200C and U+200D stay: Persian and emoji use them.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_CONTROL_PICTURES = 0x2400  # ␀, ␁, … for the first 32 characters
+_DELETE = 0x7F
+
+
+def visible(text: object) -> str:
+    """The text with every character that does something instead of being seen shown as a sign."""
+    return _UNSEEN.sub(_sign, str(text))
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    return "␡" if code == _DELETE else f"⟨U+{code:04X}⟩"
+
+
+def anonymous(names: Iterable[str]) -> dict[str, str]:
+    """A number in place of every name, in the order given.
+
+    The order should be one that the page shows anyway (worst first): it then tells nothing new,
+    where a number by the alphabet or a hash of the name could be undone.
+    """
+    listed = list(names)
+    width = len(str(len(listed)))
+    return {name: f"worker {at:0{width}}" for at, name in enumerate(listed, 1)}
+
+
+HOUR = 3600
+# Steps of time, the shortest that makes a curve of no more than so many points.
+STEPS = tuple(HOUR * hours for hours in (1, 3, 6, 12, 24, 7 * 24, 28 * 24))
+MOST_STEPS = 60
+
+
+def progress_frame(answers: Answers, times: Any, outcome: Outcome) -> pd.DataFrame:
+    """from, answers, workers, agreement (with the final labels); empty where no time is known.
+
+    `times` is when each answer was given, seconds since 1970, NaN where that is not told.
+    """
+    if times is None or np.isfinite(times).sum() < 2:
+        return pd.DataFrame()
+    labels = outcome.labels
+    worker, item, label = (
+        _codes(column, names)
+        for column, names in (
+            (answers.worker, labels.workers),
+            (answers.item, labels.items),
+            (answers.label, labels.classes),
+        )
+    )
+    known = np.isfinite(times) & (worker >= 0) & (item >= 0) & (label >= 0)
+    if not known.any():
+        return pd.DataFrame()
+    told = times[known]
+    span = float(told.max() - told.min())
+    step = next((one for one in STEPS if span / one <= MOST_STEPS), STEPS[-1])
+    start = np.floor(told.min() / step) * step
+    rows = pd.DataFrame(
+        {
+            "from": ((told - start) // step).astype(np.int64),
+            "worker": worker[known],
+            "right": label[known] == outcome.decision.label[item[known]],
+        }
+    )
+    steps = rows.groupby("from").agg(
+        answers=("right", "size"), workers=("worker", "nunique"), agreement=("right", "mean")
+    )
+    whole = steps.reindex(range(int(rows["from"].max()) + 1))
+    whole[["answers", "workers"]] = whole[["answers", "workers"]].fillna(0).astype(np.int64)
+    whole.insert(0, "from", pd.to_datetime(start + whole.index * step, unit="s", utc=True))
+    return whole.reset_index(drop=True)
+
+
+def _codes(column: Any, names: Names) -> Any:
+    """The code of each cell among these names, -1 where it is none of them."""
+    if hasattr(column, "dictionary"):
+        places = pc.index_in(trimmed(column.dictionary), names)
+        codes = pc.fill_null(places, -1).to_numpy()
+        return np.append(codes, -1)[np.asarray(column.indices.fill_null(len(codes)))]
+    return pc.fill_null(pc.index_in(trimmed(column), names), -1).to_numpy()
+
+
+def completion_frames(outcome: Outcome) -> dict[str, pd.DataFrame]:
+    """changed, worker_map and item_map; none of them for a run without completion."""
+    mixture = outcome.mixture
+    if mixture is None or mixture.completion is None:
+        return {}
+    labels, decision = outcome.labels, outcome.decision
+    classes = np.array(labels.classes.to_pylist(), dtype=object)
+    before = decide(mixture.initial.posteriors).label
+    items = pd.DataFrame(
+        {
+            "item": labels.items.to_pandas(),
+            "label": classes[decision.label],
+            "confidence": decision.confidence,
+        }
+    )
+    changed = before != decision.label
+    factor = getattr(mixture.completion, "items", None)  # lrtc has no factors: then its slice
+    x, y = plane(mixture.completion.slice if factor is None else factor)
+    found = {
+        "changed": items.assign(before=classes[before])[changed],
+        "item_map": items.assign(x=x, y=y),
+    }
+    directions = mixture.completion.directions
+    if directions is not None:
+        rows = directions[:-1]  # without the slice's
+        x, y = plane(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
+        own = outcome.aggregation
+        accuracy = np.einsum("c,wcc->w", own.class_prior, own.confusions)
+        found["worker_map"] = pd.DataFrame(
+            {"worker": labels.workers.to_pandas(), "x": x, "y": y, "accuracy": accuracy}
+        )
+    return found
+
+
+def plane(rows: Floats) -> tuple[Floats, Floats]:
+    """The first two principal components of these rows, (n_rows,) each; zeros where there is one.
+
+    Signs are fixed, so that a map does not turn over from run to run.
+    """
+    centred = rows - rows.mean(axis=0)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    best = vectors[:, ::-1][:, :2]
+    best = best * np.where(best[np.abs(best).argmax(axis=0), range(best.shape[1])] < 0, -1.0, 1.0)
+    flat = centred @ best
+    return flat[:, 0], flat[:, 1] if flat.shape[1] > 1 else np.zeros(len(flat))
+
+
+Frames = dict[str, pd.DataFrame]
+
+HISTOGRAM_BINS = 20
+RELIABILITY_BINS = 10
+CONFUSION = ("true_", "_said_")
+# Words that a verdict begins with, the worst first; one that is not listed comes after "check".
+VERDICTS = ("spammer", "always says", "copies", "check", "", "fine", "too few")
+# Stages of the search for a method: lines about trials, not about iterations of a method.
+SEARCH_STAGES = ("search", "fitted")
+
+
+def frames(outcome: Outcome) -> Frames:
+    """Every frame that this run can fill."""
+    crowd = crowd_rows(expected_counts(outcome.labels, outcome.aggregation.posteriors))
+    classes = outcome.labels.classes.to_pylist()
+    found: Frames = {
+        "figures": figures_frame(outcome.figures),
+        "agreement": agreement_frame(outcome),
+        "confidence": _confidence(outcome),
+        "classes": _classes(outcome),
+        "crowd": pd.DataFrame(crowd, index=pd.Index(classes, name="true"), columns=classes),
+        "workers": worst_first(text_frame(worker_columns(outcome))),
+        "items": _items(outcome),
+        "convergence": convergence_frame(outcome.records),
+        "tried": tried_frame(outcome.selection),
+        **completion_frames(outcome),
+    }
+    return {name: frame for name, frame in found.items() if len(frame)}
+
+
+def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame({"name": list(figures), "value": list(figures.values())}, dtype=object)
+
+
+def agreement_frame(outcome: Outcome) -> pd.DataFrame:
+    """Without labels or truth; alpha also for ordered classes where the classes have an order."""
+    labels = outcome.labels
+    nominal = agreement_intervals(labels.votes)
+    found = {
+        "pairwise agreement": nominal.agreement,
+        "alpha, classes without order": nominal.alpha,
+    }
+    if labels.ordered:
+        found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True).alpha
+    rows = [{"measure": measure, **asdict(interval)} for measure, interval in found.items()]
+    return pd.DataFrame(rows).dropna(subset=["value"])
+
+
+def convergence_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The iterations of every method that ran, in the order they ran."""
+    return pd.DataFrame([line for line in records if line["stage"] not in SEARCH_STAGES])
+
+
+def tried_frame(selection: Mapping[str, Any] | None) -> pd.DataFrame:
+    """The candidates of an automatic choice; `kind` says in which round they were tried."""
+    rounds = {
+        kind: rows
+        for kind, rows in (selection or {}).items()
+        if isinstance(rows, list) and rows and isinstance(rows[0], dict) and "candidate" in rows[0]
+    }
+    return pd.DataFrame([{"kind": kind, **row} for kind, rows in rounds.items() for row in rows])
+
+
+def worst_first(workers: pd.DataFrame) -> pd.DataFrame:
+    """By verdict where there is one, then by accuracy."""
+    keys = pd.DataFrame({"accuracy": workers["accuracy"], "worker": workers["worker"]})
+    keys.insert(0, "severity", _severity(workers["verdict"]) if "verdict" in workers else 0)
+    order = keys.sort_values(["severity", "accuracy", "worker"], kind="stable").index
+    return workers.loc[order].reset_index(drop=True)
+
+
+def _severity(verdicts: pd.Series[Any]) -> pd.Series[Any]:
+    def place(verdict: str) -> int:
+        starts = [at for at, word in enumerate(VERDICTS) if word and verdict.startswith(word)]
+        return starts[0] if starts else VERDICTS.index("")
+
+    return verdicts.map({verdict: place(verdict) for verdict in verdicts.unique()})
+
+
+def confusion_columns(workers: pd.DataFrame) -> list[str]:
+    """The columns that hold confusion matrices, true class by true class."""
+    start, middle = CONFUSION
+    return [name for name in workers.columns if name.startswith(start) and middle in name]
+
+
+def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Named columns (numpy, or arrow text) as a frame of plain text and numbers."""
+    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
+
+
+def _series(column: Any) -> Any:
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return plain.to_pandas()
+
+
+def _confidence(outcome: Outcome) -> pd.DataFrame:
+    """Items by confidence; with truth, how many of them are right."""
+    truth, decision = outcome.truth, outcome.decision
+    known = np.zeros(len(decision.label), dtype=bool) if truth is None else truth >= 0
+    right = known & (decision.label == truth) if truth is not None else known
+    return confidence_frame(decision.confidence, known, right)
+
+
+def confidence_frame(confidence: Floats, known: Any, right: Any) -> pd.DataFrame:
+    """Twenty steps of a twentieth; what is known of the truth is added where there is any."""
+    bins = HISTOGRAM_BINS
+    which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+
+    def per_bin(weights: Any) -> Floats:
+        return np.bincount(which, weights, minlength=bins).astype(np.float64)
+
+    edges = np.arange(bins + 1) / bins
+    columns = {
+        "from": edges[:-1],
+        "to": edges[1:],
+        "items": np.bincount(which, minlength=bins),
+    }
+    if known.any():
+        n_known, hits = per_bin(known), per_bin(right)
+        columns["known"] = n_known.astype(np.int64)
+        columns["sum_confidence"] = per_bin(confidence * known)
+        columns["right"] = hits.astype(np.int64)
+    return pd.DataFrame(columns)
+
+
+def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
+    """mean_confidence, accuracy, low, high, known: tenths of confidence that have items."""
+    if "known" not in confidence:
+        return pd.DataFrame()
+    tenth = np.arange(len(confidence)) * RELIABILITY_BINS // len(confidence)
+    sums = confidence[["known", "sum_confidence", "right"]].groupby(tenth).sum()
+    sums = sums[sums["known"] > 0]
+    known, right = (sums[name].to_numpy(float) for name in ("known", "right"))
+    low, high = wilson(right / known, known)
+    return pd.DataFrame(
+        {
+            "mean_confidence": sums["sum_confidence"].to_numpy() / known,
+            "accuracy": right / known,
+            "low": low,
+            "high": high,
+            "known": known.astype(np.int64),
+        }
+    )
+
+
+def _classes(outcome: Outcome) -> pd.DataFrame:
+    """Votes against labels, class by class."""
+    labels, decision = outcome.labels, outcome.decision
+    votes = labels.votes
+    cast = votes_by_worker(votes).sum(axis=0)
+    columns = class_columns(labels.classes.to_pylist(), decision.label, decision.confidence)
+    columns = {
+        "class": columns.pop("class"),
+        "votes": cast,
+        "votes_share": cast / max(cast.sum(), 1),
+        **columns,
+    }
+    if outcome.truth is not None:
+        inside = outcome.truth[(outcome.truth >= 0) & (outcome.truth < votes.n_classes)]
+        columns["truth"] = np.bincount(inside, minlength=votes.n_classes)
+    return pd.DataFrame(columns)
+
+
+def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[str, Any]:
+    """class, labels, labels_share, confidence (mean; missing where a class has no label)."""
+    given = np.bincount(label, minlength=len(classes))
+    sums = np.bincount(label, confidence, minlength=len(classes))
+    with np.errstate(invalid="ignore"):
+        mean = sums / given
+    return {
+        "class": classes,
+        "labels": given,
+        "labels_share": given / max(given.sum(), 1),
+        "confidence": mean,
+    }
+
+
+def _items(outcome: Outcome) -> pd.DataFrame:
+    """item, label, confidence, runner_up, answers, votes, majority, outvoted, overruled, tie; …
+
+    Outvoted: the label is not the most frequent answer. Overruled: all answers agree on another.
+    """
+    labels, decision = outcome.labels, outcome.decision
+    classes = np.array([*labels.classes.to_pylist(), None], dtype=object)
+    answers, votes, majority, most = _counted(labels, decision.label)
+    columns: dict[str, Any] = {
+        "item": labels.items.to_pandas(),
+        "label": classes[decision.label],
+        "confidence": decision.confidence,
+        "runner_up": classes[decision.runner_up],
+        "answers": answers,
+        "votes": votes,
+        "majority": classes[majority],
+        "outvoted": votes < most,
+        "overruled": (votes == 0) & (most == answers),
+        "tie": decision.tied,
+    }
+    if outcome.truth is not None:
+        known = outcome.truth >= 0
+        inside = np.where(known & (outcome.truth < labels.n_classes), outcome.truth, -1)
+        columns["truth"] = classes[inside]
+        columns["right"] = np.where(known, decision.label == outcome.truth, None)
+    if labels.gold is not None:
+        columns["gold"] = labels.gold >= 0
+    columns.update(outcome.aggregation.item_details)
+    order = np.lexsort((np.arange(len(answers)), decision.confidence))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
+
+
+def _counted(labels: Labels, chosen: Codes) -> tuple[Codes, Codes, Codes, Codes]:
+    """Per item: answers, votes for its label, the class with most votes, and how many it has."""
+    votes = labels.votes
+    parts: list[tuple[Any, ...]] = []
+    for rows in votes.blocks:
+        totals = votes.class_totals(rows)
+        own = totals[np.arange(len(totals)), chosen[rows]]
+        parts.append((totals.sum(axis=1), own, totals.argmax(axis=1), totals.max(axis=1)))
+    joined: list[Codes] = [
+        np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)
+    ]
+    return joined[0], joined[1], joined[2], joined[3]
+
+
+def who_said_what(labels: Labels, items: Sequence[str]) -> pd.DataFrame:
+    """item, worker, label: every answer on these items, in their order."""
+    import pyarrow.compute as pc
+
+    rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
+    matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
+    worker, said = np.divmod(matrix.indices, labels.n_classes)
+    return pd.DataFrame(
+        {
+            "item": np.repeat(np.array(items, dtype=object), np.diff(matrix.indptr)),
+            "worker": labels.workers.take(pa.array(worker)).to_pandas(),
+            "label": np.array(labels.classes.to_pylist(), dtype=object)[said],
+        }
+    )
+
+
+# Columns of the workers' frame that may name another worker.
+TELLING = ("alike", "reason", "verdict")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run's frames (see `statistics`), its facts (run.json's content) and what there is not.
+
+    `missing` says in words what the run's files cannot tell and how to have it. `labels` are the
+    encoded answers, None where they are gone: then nobody knows who said what. `aliases` holds a
+    name to show in place of each worker's, where a report is to leave the house.
+    """
+
+    frames: Frames
+    facts: Mapping[str, Any]
+    missing: tuple[str, ...] = ()
+    labels: Labels | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def answers_on(self, items: list[str]) -> pd.DataFrame:
+        """item, worker, label of every answer on these items; empty where answers are gone."""
+        if self.labels is None or not items:
+            return pd.DataFrame(columns=["item", "worker", "label"])
+        found = who_said_what(self.labels, items)
+        return found.replace({"worker": dict(self.aliases)}) if self.aliases else found
+
+
+def build(
+    outcome: Outcome, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
+) -> Report:
+    """The report of a run; `times` is when each of these answers was given, where that is known."""
+    found = frames(outcome)
+    if answers is not None:
+        progress = progress_frame(answers, times, outcome)
+        found.update({"progress": progress} if len(progress) else {})
+    return Report(found, facts, labels=outcome.labels)
+
+
+def anonymized(report: Report) -> Report:
+    """The same report with a number in place of every worker's name.
+
+    The command and the files' names go too: either may hold a name.
+    """
+    workers = report.frames.get("workers")
+    if workers is None:
+        return replace(report, facts=_without_names(report.facts, {}))
+    aliases = anonymous(workers["worker"])
+    hidden = workers.assign(worker=workers["worker"].map(aliases))
+    if "alike" in workers:
+        others = workers["alike"]
+        for name in TELLING:
+            hidden[name] = [
+                _hide(text, other, aliases)
+                for text, other in zip(hidden[name], others, strict=True)
+            ]
+    frames = {**report.frames, "workers": hidden}
+    if "worker_map" in frames:
+        points = frames["worker_map"]
+        frames["worker_map"] = points.assign(worker=points["worker"].map(aliases))
+    return replace(
+        report,
+        frames=frames,
+        facts=_without_names(report.facts, aliases),
+        aliases=aliases,
+    )
+
+
+def _hide(text: Any, other: Any, aliases: Mapping[str, str]) -> Any:
+    """A text without the name it may hold: that of the worker whom this one is alike with."""
+    if not isinstance(text, str) or other not in aliases:
+        return text
+    return re.sub(rf"(?<!\w){re.escape(other)}(?!\w)", lambda _: aliases[other], text)
+
+
+def _unquoted(text: str, aliases: Mapping[str, str]) -> str:
+    """A message without the names that it quotes."""
+    return re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), text)
+
+
+def _without_names(facts: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """Facts without the command and the paths, and warnings without names."""
+    kept = {name: value for name, value in facts.items() if name not in ("command", "outputs")}
+    kept["warnings"] = [_unquoted(str(text), aliases) for text in facts.get("warnings", [])]
+    kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
+    kept["known"] = {
+        name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()
+    }
+    return kept

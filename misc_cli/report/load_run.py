@@ -1,0 +1,271 @@
+"""A finished run's report from its files: no new fit.
+
+run.json leads to the others. The answers are read again where they still are, byte for byte the
+same: then everything can be counted anew. Where they are gone, the page shows what the files hold
+and says what is missing and how to have it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
+from misc_cli.data.decide import Decision, tied_classes
+from misc_cli.data.encode import Encoding, encode, encode_truth
+from misc_cli.data.types import Aggregation, Codes, Floats, LabelTable
+from misc_cli.errors import InputError, MiscError
+from misc_cli.readers.answer_table import ReadResult
+from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.read import read_answer_columns
+from misc_cli.report import frames as statistics
+from misc_cli.report.frames import Report, build
+from misc_cli.run.result import Outcome
+from misc_cli.run.settings import Methods
+from misc_cli.writers.read_back import read_labels
+
+SUFFIX = ".run.json"
+
+ReadingOf = Callable[[Mapping[str, Any]], ReadOptions]
+
+
+def is_run(path: str) -> bool:
+    """Whether a file is called as `misc aggregate` calls the record of a run."""
+    return path.endswith(SUFFIX)
+
+
+def read_run(path: str, reading_of: ReadingOf = lambda _: ReadOptions()) -> Report:
+    """The report of the run that this run.json is about.
+
+    `reading_of` tells from run.json's content with which options the run read its answers.
+    """
+    facts, folder = _facts(path), Path(path).parent
+    outputs = facts.get("outputs", {})
+    place = _found(_path_of(outputs.get("labels")), folder)
+    if place is None:
+        raise InputError(
+            f"{path}: its labels {_path_of(outputs.get('labels')) or '(stdout)'} are not there; "
+            "report on the answers instead"
+        )
+    table = read_labels(str(place))
+    records = _records(_found(_path_of(outputs.get("diagnostics")), folder))
+    workers = _workers(_found(_path_of(outputs.get("workers")), folder))
+    found = _answers(facts, folder, reading_of)
+    if isinstance(found, str):
+        return _from_files(facts, table, workers, records, found)
+    return _from_answers(facts, folder, table, workers, records, *found)
+
+
+def _facts(path: str) -> dict[str, Any]:
+    try:
+        facts = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict) or not {"misc", "figures", "counts", "classes"} <= set(facts):
+        raise InputError(f"{path}: this is no run.json of misc aggregate; name one, or answers")
+    return facts
+
+
+def _path_of(output: Any) -> str | None:
+    """The path of an output in run.json: the text itself, or the "path" of its record."""
+    if isinstance(output, Mapping):
+        output = output.get("path") or output.get("name")
+    return None if output is None else str(output)
+
+
+def _found(name: str | None, folder: Path) -> Path | None:
+    """The file where the run's command saw it, or beside its run.json."""
+    if name is None:
+        return None
+    places = (Path(name), folder / name, folder / Path(name).name)
+    return next((place for place in places if place.is_file()), None)
+
+
+def _records(place: Path | None) -> list[dict[str, Any]]:
+    if place is None:
+        return []
+    return [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+
+
+def _workers(place: Path | None) -> pd.DataFrame | None:
+    """workers.csv as it was written, in whichever format."""
+    if place is None:
+        return None
+    if place.name.endswith(".parquet"):
+        return pd.read_parquet(place)
+    text = dict.fromkeys(("worker", "verdict", "reason", "alike"), str)
+    separator = "\t" if ".tsv" in place.name else ","
+    return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values={})
+
+
+def _answers(
+    facts: Mapping[str, Any], folder: Path, reading_of: ReadingOf
+) -> tuple[ReadResult, Encoding] | str:
+    """The answers as the run read and encoded them, or why that cannot be."""
+    places = []
+    for source in facts.get("inputs", []):
+        place = _found(source["name"], folder)
+        if place is None:
+            return f"{source['name']} is not there any more"
+        with place.open("rb") as stream:
+            if file_digest(stream, "sha256").hexdigest() != source["sha256"]:
+                return f"{source['name']} has changed since"
+        places.append(str(place))
+    if not places:
+        return "its answers came from no file"
+    chosen = facts["options"]
+    try:
+        read = read_answer_columns(places, reading_of(facts), with_times=True)
+        order = chosen.get("class_order")
+        encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
+    except (MiscError, KeyError) as error:
+        return f"its answers cannot be read the same way ({error})"
+    labels, counts = encoding.labels, facts["counts"]
+    found = (labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
+    if found != tuple(counts[name] for name in ("answers", "workers", "items", "classes")):
+        return "its answers were read with options that run.json does not hold"
+    return read, encoding
+
+
+def _from_answers(
+    facts: dict[str, Any],
+    folder: Path,
+    table: LabelTable,
+    workers: pd.DataFrame | None,
+    records: list[dict[str, Any]],
+    read: ReadResult,
+    encoding: Encoding,
+) -> Report:
+    labels = encoding.labels
+    label, confidence, order = _in_item_order(table, encoding)
+    missing: list[str] = []
+    exact = table.probabilities is not None and table.classes == tuple(facts["classes"])
+    if exact:
+        assert table.probabilities is not None
+        posteriors = table.probabilities[order]
+        tied, runner_up = _places(posteriors, label)
+    else:
+        posteriors = _spread(label, confidence, labels.n_classes)
+        tied, runner_up = np.zeros(len(label), dtype=bool), np.full(len(label), -1, np.int32)
+        missing.append(
+            "Ties and the next best class are not shown: the labels' file has no probabilities. "
+            "Run again with --probabilities to have them."
+        )
+    outcome = Outcome(
+        encoding=encoding,
+        aggregation=Aggregation(
+            posteriors=posteriors,
+            confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
+            class_prior=np.array(facts["class_prior"], dtype=np.float64),
+            iterations=facts["figures"]["iterations"],
+            stopped=facts.get("stopped", {}),
+        ),
+        decision=Decision(label, confidence, tied, runner_up),
+        methods=Methods({}, None, None, {}, facts.get("methods", {})),
+        records=records,
+        figures=facts["figures"],
+        truth=_truth(facts, folder, encoding),
+        selection=facts.get("selection"),
+    )
+    report = build(outcome, facts, read.answers, read.times)
+    frames = report.frames
+    if not exact:
+        frames["items"] = frames["items"].drop(columns=["tie", "runner_up"])
+    if workers is not None:
+        frames["workers"] = statistics.worst_first(workers)
+    else:
+        missing.append(
+            "Workers are judged here by the labels as they were written, which may differ a little "
+            "from what the method found. Run again with --workers workers.csv to have that."
+        )
+    return replace(report, missing=tuple(missing))
+
+
+def _from_files(
+    facts: dict[str, Any],
+    table: LabelTable,
+    workers: pd.DataFrame | None,
+    records: list[dict[str, Any]],
+    gone: str,
+) -> Report:
+    """Without answers: labels, and workers if the run wrote them."""
+    names = table.labels.to_pylist()
+    places = {name: at for at, name in enumerate(facts["classes"])}
+    label = np.array([places[name] for name in names], dtype=np.int32)
+    unknown = np.ones(len(names))
+    confidence = unknown if table.confidence is None else table.confidence
+    nobody = np.zeros(len(names), dtype=bool)
+    items = pd.DataFrame(
+        {"item": table.items.to_pylist(), "label": names, "confidence": confidence}
+    )
+    found = {
+        "figures": statistics.figures_frame(facts["figures"]),
+        "confidence": statistics.confidence_frame(confidence, nobody, nobody),
+        "classes": pd.DataFrame(statistics.class_columns(facts["classes"], label, confidence)),
+        "items": items.sort_values("confidence", kind="stable").reset_index(drop=True),
+        "convergence": statistics.convergence_frame(records),
+        "tried": statistics.tried_frame(facts.get("selection")),
+    }
+    if workers is not None:
+        found["workers"] = statistics.worst_first(workers)
+    frames = {name: frame for name, frame in found.items() if len(frame)}
+    missing = (
+        f"Who said what is not known any more: {gone}. Agreement, votes and outvoted labels need "
+        "the answers; put them back, or report on them directly.",
+    )
+    return Report(frames, facts, missing)
+
+
+def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats, Any]:
+    """Label codes and confidences by item, and the table's row of each item."""
+    import pyarrow.compute as pc
+
+    rows = pc.index_in(encoding.labels.items, table.items)
+    codes = pc.index_in(table.labels, encoding.labels.classes)
+    if rows.null_count or codes.null_count:
+        raise InputError(f"{table.name}: these are not the labels of this run's items")
+    order = rows.to_numpy()
+    label = codes.to_numpy()[order].astype(np.int32)
+    confidence = np.ones(len(label)) if table.confidence is None else table.confidence[order]
+    return label, confidence, order
+
+
+def _places(posteriors: Floats, label: Codes) -> tuple[Any, Codes]:
+    """Which items tie, and their next best class; six decimals were written, not all."""
+    tied = tied_classes(posteriors).sum(axis=1) > 1
+    rest = posteriors.copy()
+    rest[np.arange(len(rest)), label] = -1.0
+    runner_up = rest.argmax(axis=1).astype(np.int32)
+    return tied, runner_up if posteriors.shape[1] > 1 else np.full(len(rest), -1, np.int32)
+
+
+def _spread(label: Codes, confidence: Floats, n_classes: int) -> Floats:
+    """Posteriors from labels alone: what is left of the confidence, spread evenly."""
+    others = (1.0 - confidence) / max(n_classes - 1, 1)
+    posteriors = np.repeat(others[:, None], n_classes, axis=1)
+    posteriors[np.arange(len(label)), label] = confidence
+    return posteriors
+
+
+def _truth(facts: Mapping[str, Any], folder: Path, encoding: Encoding) -> Codes | None:
+    """The known labels that judged the run, if they are still the same."""
+    source = facts.get("known", {}).get("truth")
+    place = None if source is None else _found(source["name"], folder)
+    if source is None or place is None:
+        return None
+    known = read_known(str(place))
+    return (
+        encode_truth(encoding.labels, known.labels)
+        if known.file.sha256 == source["sha256"]
+        else None
+    )

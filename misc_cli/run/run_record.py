@@ -1,0 +1,223 @@
+"""The two JSON files of a run: what it was (run.json) and how it went (diagnostics.jsonl)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import re
+import resource
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from misc_cli import registry
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.parallel import threads
+from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
+from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
+from misc_cli.run.tables import method_in_words
+from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.version import SCHEMA, __version__
+
+if TYPE_CHECKING:
+    from misc_cli.data.encode import Encoding
+    from misc_cli.run.result import Outcome
+    from misc_cli.run.settings import Settings
+
+
+def described(member: Candidate) -> dict[str, Any]:
+    """A candidate as plain values."""
+    method = member.method
+    return {
+        "name": member.name,
+        "method": method.name,
+        "preset": method.preset,
+        "brief": method.brief,
+        "passes": member.passes,
+        "aggregator": _described("aggregator", method.aggregator),
+        "completer": _described("completer", method.completer),
+        "loop": {
+            field.name: _described("aggregator", value) if field.name == "start" else value
+            for field in dataclasses.fields(method.loop)
+            if (value := getattr(method.loop, field.name)) is not None
+        },
+    }
+
+
+def rebuilt(entry: Mapping[str, Any]) -> Candidate:
+    """The candidate that was described."""
+    aggregator = _rebuilt("aggregator", entry["aggregator"])
+    completer = _rebuilt("completer", entry["completer"])
+    loop = dict(entry["loop"])
+    if "start" in loop:
+        loop["start"] = _rebuilt("aggregator", loop["start"])
+    passes = int(entry["passes"])
+    method = Method(
+        entry["method"],
+        aggregator,
+        completer,
+        Loop(**loop),
+        (passes,) if passes else (),
+        entry["preset"],
+        bool(entry.get("brief", False)),
+    )
+    return Candidate(method, passes)
+
+
+def fit_members(
+    members: Sequence[Candidate], labels: Mapping[str, Labels], on_iteration: OnIteration
+) -> dict[str, Aggregation]:
+    """Every member on its labels (each with a start of its own), by name."""
+    fitted = {}
+    for member in members:
+
+        def observe(iteration: Iteration, name: str = member.name) -> None:
+            extra = {**iteration.extra, "candidate": name}
+            on_iteration(replace(iteration, extra=extra))
+
+        *_, (_, found) = fits(member.method, labels[member.name], None, observe)
+        if member.method.brief:  # it stops when it should
+            found = replace(found, stopped={})
+        fitted[member.name] = found
+    return fitted
+
+
+def _described(kind: str, method: Any) -> dict[str, Any] | None:
+    if method is None:
+        return None
+    return {"is": registry.name_of(kind, method), "parameters": dataclasses.asdict(method)}
+
+
+def _rebuilt(kind: str, entry: Mapping[str, Any] | None) -> Any:
+    if entry is None:
+        return None
+    given = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in entry["parameters"].items()
+    }
+    return registry.load(kind, entry["is"])(**given)
+
+
+# A file's name need not be UTF-8: what is not is written as JSON's own escape, \udc80 and so on.
+ESCAPED = "backslashreplace"
+
+
+def manifest(
+    outcome: Outcome,
+    *,
+    command: Iterable[str],
+    inputs: Iterable[Any],
+    known: Mapping[str, Any],
+    outputs: Mapping[str, str],
+    warnings: Iterable[str],
+) -> dict[str, Any]:
+    """Everything needed to know what a run did and to do it again."""
+    return {
+        "schema": SCHEMA,
+        "misc": __version__,
+        "command": list(command),
+        "options": _options(outcome.methods.settings),
+        "method": method_in_words(outcome),
+        "methods": outcome.methods.resolved,
+        "members": [described(member) for member in outcome.members],
+        "inputs": [asdict(source) for source in inputs],
+        "known": {name: asdict(source) for name, source in known.items()},
+        "counts": _counts(outcome.encoding),
+        "classes": outcome.labels.classes.to_pylist(),
+        "class_prior": outcome.aggregation.class_prior,
+        "selection": outcome.selection,
+        "calibration": outcome.calibration,
+        "loop": outcome.loop,
+        "iterations": iterations_by_stage(outcome.records),
+        "converged": outcome.aggregation.converged,
+        "stopped": outcome.aggregation.stopped,
+        "objective": outcome.aggregation.objective,
+        "figures": outcome.figures,
+        "warnings": list(warnings),
+        "seconds": outcome.timings,
+        "peak_memory_bytes": peak_memory(),
+        "platform": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "system": sys.platform,
+        },
+        "outputs": dict(outputs),
+    }
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """The settings as they were meant, where one was left open."""
+    return {
+        "preset": settings.preset,
+        "completer": settings.completer_name,
+        "aggregator": settings.aggregator,
+        "duplicates": settings.duplicates_rule,
+        "class_order": settings.class_order,
+        "seed": settings.seed,
+        "calibrate": settings.calibrate,
+        "time_budget": settings.time_budget,
+        "threads": settings.threads or threads(),
+    }
+
+
+def _counts(encoding: Encoding) -> dict[str, int]:
+    labels = encoding.labels
+    return {
+        "rows": encoding.n_rows,
+        "empty": encoding.n_empty,
+        "repeats": encoding.n_repeats,
+        "conflicts": encoding.n_conflicts,
+        "answers": labels.votes.n_votes,
+        "workers": labels.n_workers,
+        "items": labels.n_items,
+        "classes": labels.n_classes,
+    }
+
+
+def write_manifest(content: Mapping[str, Any], stream: BinaryIO) -> None:
+    text = json.dumps(strict(dict(content)), indent=2, ensure_ascii=False, allow_nan=False)
+    stream.write(f"{text}\n".encode(errors=ESCAPED))
+
+
+def members(
+    run_file: Path, names: Mapping[Path, str], digests: Mapping[Path, str]
+) -> list[dict[str, str]]:
+    """The other files of a set, as seen from run.json's folder, so that a set can be moved."""
+    folder = os.path.realpath(run_file.parent)
+    return [
+        {
+            "name": names[path],
+            "file": os.path.relpath(os.path.realpath(path), folder),
+            "sha256": digest,
+        }
+        for path, digest in digests.items()
+    ]
+
+
+def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
+    for record in records:
+        line = json.dumps(strict(record), ensure_ascii=False, allow_nan=False)
+        stream.write(f"{line}\n".encode(errors=ESCAPED))
+
+
+def peak_memory() -> int:
+    """The most memory that this process or a trial of its own ever held, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    own = _high_water() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
+
+
+def _high_water() -> int | None:
+    """This program's own peak. Linux's getrusage also counts the one it was started from."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
+    return None if found is None else int(found[1]) * 1024

@@ -1,0 +1,248 @@
+"""Confidences that mean something: fitted on answers that were hidden, where they are needed.
+
+    written = (1 − w) · mean of the methods' posteriors + w · softened
+    softened = (1 − v) · p^(1/T) / Σ p^(1/T) + v · (n_c + 1/K) / (n + 1)
+
+p is the methods' logarithmic pool (the normalised product of their posteriors, each to the power
+of its weight): a mean of logarithms keeps apart what is sure and what is surer, where a mean of
+probabilities near 1 does not. T, the temperature, softens all items alike (Guo et al. 2017 fit it
+on truth; we have none). v is the weight of the votes themselves, n_c of an item's n, with one vote
+spread evenly over the K classes. T and v maximise the log-likelihood of hidden answers, which see
+only a part of the overconfidence: workers who err together confirm each other. Over the sets of
+`make accuracy` the truth asks for about `SHARED_ERRORS` times the temperature.
+
+w says whether there is anything to correct: `select.together` tells crowds that the model describes
+(w = 0, the posteriors are right as they are) from those whose workers err together (w = 1).
+Items whose class is known (gold) show all of it: they choose T and v where there are any.
+All parts rise with the evidence, so their mean does; none changes a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from misc_cli.aggregators.confusion_kernels import confusions_of
+from misc_cli.data.holdout import FLOOR, Triplets
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.selection.dependence_check import evidence
+
+TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
+VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
+# Few hidden answers say little: a normal prior on log T with this standard deviation.
+PRIOR_WIDTH = 1.0
+SHARED_ERRORS = 1.5
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's in these forecasts.
+MODEL_SHRINKAGE = 0.3
+VOTE_SHRINKAGE = 2.0
+MANY_SHRINKAGE = 10.0  # where there are so many that noise would be taken for overconfidence
+# What gold items choose from; one of them that is certain and wrong must not decide alone.
+GOLD_TEMPERATURES: Floats = np.geomspace(0.3, 60.0, 25)
+GOLD_VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.5, 7)
+GOLD_PRIOR_WIDTH = 0.5
+VOTES_PRIOR_WIDTH = 0.3
+GOLD_FLOOR = 1e-6
+# A vote share understates: two to one is more than two thirds. For a forecast, and where votes
+# alone decide, it is squared.
+VOTE_SHARPNESS = 0.5
+# How near a class that the votes or the pool prefer may come to the label, where it was farther.
+JUST_AHEAD = 1e-6
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What posteriors are softened by; the defaults leave a single method's as they are.
+
+    `evidence` says that they rest on answers that were never given (a completed matrix): they
+    choose the labels, and the answers that were given say how sure each is.
+    """
+
+    temperature: float = 1.0
+    votes: float = 0.0
+    weight: float = 1.0
+    evidence: bool = False
+
+    def __call__(self, posteriors: Floats, labels: Labels, pooled: Floats | None = None) -> Floats:
+        """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
+
+        `pooled` is the members' logarithmic pool, for a single method its posteriors again.
+        """
+        shares = vote_shares(labels) if self.votes > 0.0 else None
+        if self.evidence:
+            pooled = evidence(labels, posteriors)
+            posteriors = _mixed(posteriors, pooled, 1.0)
+        return self.soften(posteriors, shares, labels.gold, pooled)
+
+    def soften(
+        self,
+        posteriors: Floats,
+        shares: Floats | None,
+        gold: Codes | None,
+        pooled: Floats | None = None,
+    ) -> Floats:
+        """The same of some items, given their vote shares (None: they have no weight)."""
+        softened = temper(posteriors if pooled is None else pooled, self.temperature)
+        if shares is not None:
+            softened = _mixed(softened, shares, self.votes)
+        written = _mixed(posteriors, softened, self.weight)
+        if gold is not None:
+            clamp(written, gold)
+        return written
+
+
+def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
+    """The normalised product of posteriors, each to the power of its share, (n, n_classes)."""
+    if len(posteriors) == 1:
+        return posteriors[0]
+    logs: Floats = np.average([logs_of(of_one) for of_one in posteriors], axis=0, weights=shares)
+    return normalised(logs)
+
+
+def logs_of(posteriors: Floats) -> Floats:
+    """Their logarithms; what is ruled out is all but ruled out, (n, n_classes)."""
+    logs: Floats = np.log(np.maximum(posteriors, 1e-300))
+    return logs
+
+
+def normalised(logs: Floats) -> Floats:
+    """Posteriors of logarithms, (n, n_classes)."""
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    posteriors: Floats = chances / chances.sum(axis=1, keepdims=True)
+    return posteriors
+
+
+def temper(posteriors: Floats, temperature: float) -> Floats:
+    """posteriors^(1/T), (n, n_classes), rows normalised, in logs."""
+    return normalised(logs_of(posteriors) / temperature)
+
+
+def voted(totals: Floats, posteriors: Floats) -> Floats:
+    """The votes that each class has on an item decide, (n, n_classes): posteriors count as half a
+    vote, which breaks a tie and overrules nobody.
+    """
+    return temper(shares_of(totals + 0.5 * posteriors), VOTE_SHARPNESS)
+
+
+def vote_totals(labels: Labels) -> Floats:
+    """The votes that each class has on an item, (n_items, n_classes)."""
+    votes = labels.votes
+    return np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
+
+
+def vote_shares(labels: Labels) -> Floats:
+    """Each class's share of an item's votes with one more vote for all alike, (n_items, K)."""
+    return shares_of(vote_totals(labels))
+
+
+def shares_of(totals: Floats) -> Floats:
+    """Vote shares from the votes that each class has on an item, (n, n_classes) both."""
+    shares = totals + 1.0 / totals.shape[1]
+    normalised: Floats = shares / shares.sum(axis=1, keepdims=True)
+    return normalised
+
+
+def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
+    """The mean of two posteriors, (n, n_classes), `weight` that of the second. It weighs less where
+    it would change the first's label: then it only makes it as doubtful as can be.
+    """
+    rows = np.arange(len(first))
+    label = first.argmax(axis=1)
+    ahead = first[rows, label][:, None] - first
+    against = np.maximum(second - second[rows, label][:, None], 0.0)
+    # class c overtakes the label at weight ahead / (ahead + against)
+    room = np.maximum(ahead - JUST_AHEAD, 0.0)
+    with np.errstate(invalid="ignore"):
+        most = np.where(against > 0.0, room / (ahead + against), 1.0).min(axis=1)
+    weights = np.minimum(weight, most)[:, None]
+    mixed: Floats = (1.0 - weights) * first + weights * second
+    return mixed
+
+
+def calibration_surface(
+    labels: Labels,
+    posteriors: Floats,
+    hidden: Triplets,
+    pooled: Floats | None = None,
+    *,
+    many: bool = False,
+) -> Floats:
+    """Summed log score of hidden answers at every (TEMPERATURES, VOTE_WEIGHTS).
+
+    labels, posteriors and their `pooled` counterparts (the same for a single method) are of what
+    was kept. Mixing posteriors mixes their forecasts. Of `many` answers the votes have no weight:
+    there they would make up for nothing but noisy confusions.
+    """
+    of_items = (posteriors if pooled is None else pooled)[hidden.items]
+    if many:
+        said = _forecast(labels, posteriors, MANY_SHRINKAGE, hidden)[1]
+        return surface_of_many(of_items, said)
+    shares = temper(vote_shares(labels), VOTE_SHARPNESS)
+    by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
+    said = _forecast(labels, posteriors, MODEL_SHRINKAGE, hidden)[1]
+    surface = np.empty((len(TEMPERATURES), len(VOTE_WEIGHTS)))
+    for at, temperature in enumerate(TEMPERATURES):
+        by_model = np.einsum("pc,pc->p", temper(of_items, temperature), said)
+        mixed = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
+        surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
+    return surface
+
+
+def surface_of_many(of_items: Floats, said: Floats) -> Floats:
+    """The same, given the hidden answers' items' posteriors and how likely each class makes them,
+    (n_hidden, n_classes) both: the votes have no weight.
+    """
+    column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+    alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
+    return alone
+
+
+def _forecast(
+    labels: Labels, posteriors: Floats, shrinkage: float, hidden: Triplets
+) -> tuple[Floats, Floats]:
+    """How likely the hidden answers are, (n,), and given each class, (n, n_classes)."""
+    confusions = confusions_of(labels, posteriors, shrinkage)
+    said: Floats = confusions[hidden.workers, :, hidden.classes]
+    return np.einsum("pc,pc->p", posteriors[hidden.items], said), said
+
+
+def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
+    """The peak of the summed surfaces, refined by a parabola along the temperatures."""
+    logs = np.log(TEMPERATURES)
+    posterior = np.sum(surfaces, axis=0) - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2
+    top, column = np.unravel_index(int(posterior.argmax()), posterior.shape)
+    peak = float(logs[top])
+    if 0 < top < len(logs) - 1:
+        left, middle, right = posterior[top - 1 : top + 2, column]
+        bend = left - 2.0 * middle + right
+        peak += float(0.5 * (left - right) / bend * (logs[1] - logs[0])) if bend < 0 else 0.0
+    return Calibration(SHARED_ERRORS * float(np.exp(peak)), float(VOTE_WEIGHTS[column]))
+
+
+def calibration_of_known(
+    known: Floats,
+    shares: Floats,
+    classes: Codes,
+    hidden: Calibration,
+    pooled: Floats | None = None,
+) -> Calibration:
+    """The calibration that gold items ask for, near the one that hidden answers ask for.
+
+    Of the gold items: the mean posteriors of fits that did not know them, vote shares, pooled
+    posteriors, (n, n_classes) each, and classes (n,).
+    """
+    right = np.arange(len(classes)), classes
+    usual = hidden.weight * np.log(hidden.temperature), hidden.weight * hidden.votes
+    best, most = hidden, -np.inf
+    for temperature in GOLD_TEMPERATURES:
+        away = (np.log(temperature) - usual[0]) / GOLD_PRIOR_WIDTH
+        for votes in GOLD_VOTE_WEIGHTS:
+            asked = Calibration(float(temperature), float(votes))
+            written = asked.soften(known, shares, None, pooled)
+            score = float(np.log(np.maximum(written[right], GOLD_FLOOR)).sum())
+            score -= 0.5 * (away**2 + ((votes - usual[1]) / VOTES_PRIOR_WIDTH) ** 2)
+            if score > most:
+                best, most = asked, score
+    return best

@@ -1,0 +1,155 @@
+"""Do workers err together? The crowd beside crowds that the fitted model makes up.
+
+A model in which workers err independently, given an item's class, is too sure where they do not:
+items differ in difficulty, and what misleads one misleads others. Where it holds, its posteriors
+are right as they are. Which of the two it is shows in the answers (a posterior predictive check;
+Gelman, Meng & Stern 1996). With d_w the indicator of worker w's answer less its probabilities,
+given the item's most likely class, an item's statistic is
+
+    Σ over pairs w ≠ v of its answers: d_w · d_v  =  |Σ d_w|² − Σ |d_w|²
+
+how far answers agree beyond what the class explains. Labels that follow the answers bend it, so
+it is compared with crowds made up by the model: the same workers on the same items, classes drawn
+from the posteriors, answers from the confusions, labels found anew. On simulated crowds the
+difference is a standard normal number; on public ones it is between 1 and 56.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from misc_cli.aggregators.confusion_kernels import confusions_of, shrunk_rows
+from misc_cli.data.holdout import SEEDS, Names, item_keys, mixed
+from misc_cli.data.logdomain import normalise_scores
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.votes import SparseVotes
+
+FAKES = 10
+# Items are drawn by their names until they have about so many answers: more prove nothing more.
+MOST_ANSWERS = 100_000
+# Pseudo-answers per class that pull a worker's confusions towards the crowd's.
+SHRINKAGE = 2.0
+# By so many standard errors the crowd may differ from made-up ones and pass; by so many it fails.
+PASSED, FAILED = 1.0, 2.0
+
+Chosen = npt.NDArray[np.bool_]
+
+
+def looked_at(names: Names, n_votes: int, seed: int) -> Chosen:
+    """Which items are looked at, (n_items,): a function of their names."""
+    keys = item_keys(names)
+    with np.errstate(over="ignore"):
+        places = mixed(keys + np.uint64(seed % 2**64) * np.uint64(SEEDS)) / 2.0**64
+    chosen: Chosen = places < MOST_ANSWERS / max(n_votes, 1)
+    return chosen
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Who answered what: items and workers, (n_votes,), and how many items there are."""
+
+    items: Codes
+    workers: Codes
+    n_items: int
+
+    def per_item(self, values: Floats) -> Floats:
+        return np.bincount(self.items, values, minlength=self.n_items).astype(np.float64)
+
+
+def evidence(labels: Labels, posteriors: Floats) -> Floats:
+    """What the answers that were given say of every item, (n_items, K).
+
+    Workers are taken to be as these posteriors make them look.
+    """
+    assert isinstance(labels.votes, SparseVotes)
+    matrix = labels.votes.matrix
+    pattern, classes = _pattern(matrix.indptr, matrix.indices, labels.n_classes)
+    confusions = confusions_of(labels, posteriors, SHRINKAGE)
+    sizes = posteriors.sum(axis=0) + 1.0
+    return _posteriors(pattern, classes, confusions, sizes / sizes.sum())
+
+
+def together(
+    pointers: npt.NDArray[np.integer],
+    columns: npt.NDArray[np.integer],
+    counts: Floats,
+    seed: int = 0,
+) -> float:
+    """How surely workers err together, from 0 to 1.
+
+    pointers and columns are votes by item, as those of a CSR matrix (n_items, n_workers * K);
+    counts (n_workers, K, K) what a fit expects workers to have said of each class.
+    """
+    excess = standard_errors(pointers, columns, counts, seed)
+    return float(np.clip((excess - PASSED) / (FAILED - PASSED), 0.0, 1.0))
+
+
+def standard_errors(
+    pointers: npt.NDArray[np.integer],
+    columns: npt.NDArray[np.integer],
+    counts: Floats,
+    seed: int = 0,
+) -> float:
+    """By how many standard errors answers agree more than those of crowds that are made up."""
+    pattern, classes = _pattern(pointers, columns, counts.shape[1])
+    confusions = shrunk_rows(counts, SHRINKAGE)
+    said = counts.sum(axis=(0, 2))
+    prior = (said + 1.0) / (said + 1.0).sum()
+    posteriors = _posteriors(pattern, classes, confusions, prior)
+    real = _agreement(pattern, classes, confusions, posteriors)
+    random = np.random.default_rng(seed)
+    made = []
+    for _ in range(FAKES):
+        drawn = _draw(posteriors, random)
+        answers = _draw(confusions[pattern.workers, drawn[pattern.items]], random)
+        found = _posteriors(pattern, answers, confusions, prior)
+        made.append(_agreement(pattern, answers, confusions, found))
+    spread = pattern.n_items * float(np.mean([of_items.var() for of_items in made]))
+    if spread <= 0.0:
+        return 0.0
+    ahead = real.sum() - np.mean([of_items.sum() for of_items in made])
+    return float(ahead / np.sqrt(spread * (1.0 + 1.0 / FAKES)))
+
+
+def _pattern(
+    pointers: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], n_classes: int
+) -> tuple[Pattern, Codes]:
+    """The pattern of votes and their classes, (n_votes,)."""
+    n_items = len(pointers) - 1
+    workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
+    items = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pointers))
+    return Pattern(items, workers, n_items), classes
+
+
+def _draw(chances: Floats, random: np.random.Generator) -> Codes:
+    """A class per row of probabilities, (n, n_classes)."""
+    places = random.random(len(chances))
+    drawn: Codes = (chances.cumsum(axis=1)[:, :-1] < places[:, None]).sum(axis=1, dtype=np.int32)
+    return drawn
+
+
+def _posteriors(pattern: Pattern, classes: Codes, confusions: Floats, prior: Floats) -> Floats:
+    """Of every item, (n_items, K): one E-step (Dawid & Skene 1979, eq. 2.5)."""
+    logs = np.log(confusions)
+    scores = np.log(prior) + np.stack(
+        [
+            pattern.per_item(logs[pattern.workers, true, classes])
+            for true in range(confusions.shape[1])
+        ],
+        axis=1,
+    )
+    normalise_scores(scores)
+    return scores
+
+
+def _agreement(pattern: Pattern, classes: Codes, confusions: Floats, posteriors: Floats) -> Floats:
+    """Of every item, how far its answers agree beyond what its class explains, (n_items,)."""
+    label = posteriors.argmax(axis=1)[pattern.items]
+    agreed = np.zeros(pattern.n_items)
+    for said in range(confusions.shape[2]):
+        beyond = (classes == said) - confusions[pattern.workers, label, said]
+        agreed += pattern.per_item(beyond) ** 2 - pattern.per_item(beyond**2)
+    return agreed

@@ -1,0 +1,164 @@
+"""From the pure methods' scores to weights, and what is said of it in run.json and in warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from misc_cli.aggregators.confusion_kernels import confusions_of
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.solver import joined_stops
+from misc_cli.data.types import Aggregation, Codes, Floats, Labels
+from misc_cli.errors import MiscWarning
+from misc_cli.selection.calibration import Calibration, pool, vote_totals, voted
+from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.dependence_check import SHRINKAGE
+from misc_cli.selection.scoring import (
+    SIGNIFICANT,
+    Score,
+    holdout_uninformative,
+    lead,
+    pure_table,
+    weights,
+    why,
+    why_votes,
+)
+
+if TYPE_CHECKING:
+    from misc_cli.completers.completion_loop import LoopResult
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The final aggregation and what led to it.
+
+    members      those that a choice took
+    selection    what an automatic choice looked at and took; goes into run.json as it is;
+                 empty if nothing was to choose
+    calibration  what the posteriors were softened by; None: they are raw
+    loop         how the complete ⇄ slice loop ended
+    mixture      what that loop returned
+    """
+
+    aggregation: Aggregation
+    members: Sequence[Candidate] = ()
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    loop: Mapping[str, Any] | None = None
+    mixture: LoopResult | None = None
+
+
+def mean_of(
+    labels: Labels,
+    fitted: Sequence[Aggregation],
+    shares: Sequence[float],
+    *,
+    by_votes: bool = False,
+    calibration: Calibration | None = None,
+) -> Aggregation:
+    """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
+
+    `by_votes` lets the votes decide, and that break their ties.
+    """
+    posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
+    if by_votes:
+        posteriors = voted(vote_totals(labels), posteriors)
+        if labels.gold is not None:
+            clamp(posteriors, labels.gold)
+    if calibration is not None:
+        pooled = None
+        if len(fitted) > 1:
+            pooled = pool([of_one.posteriors for of_one in fitted], shares)
+        posteriors = calibration(posteriors, labels, pooled)
+    if len(fitted) == 1:
+        return replace(fitted[0], posteriors=posteriors, predictor=None)
+    return Aggregation(
+        posteriors=posteriors,
+        confusions=confusions_of(labels, posteriors, SHRINKAGE),
+        class_prior=posteriors.mean(axis=0),
+        iterations=sum(f.iterations for f in fitted),
+        stopped=joined_stops(*(f.stopped for f in fitted)),
+    )
+
+
+def weighed(
+    scores: Sequence[Score],
+    null: Floats,
+    workers: Codes,
+    n_folds: int,
+    one_label: float,
+    blind: float,
+) -> tuple[list[Score], list[float], dict[str, Any]]:
+    """The pure methods that count, their weights, and the reasons so far.
+
+    If the null is unbeaten, the best has all the weight. `null`, `workers`, `one_label` and
+    `blind` as in `Judging`.
+    """
+    whole = [score for score in scores if score.n_folds == n_folds]
+    leads = [float((score.best - null).mean()) for score in whole]
+    best = whole[int(np.argmax(leads))]
+    ahead = lead(best.best, null, workers)
+    beaten = not holdout_uninformative(float(best.best.mean()) - blind, ahead, one_label)
+    if beaten and ahead < SIGNIFICANT:
+        warn_of_luck(ahead)
+    found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
+    chosen = {score.candidate.name: weight for score, weight in found}
+    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
+    reasons: dict[str, Any] = {
+        "null": {
+            "score": round(float(null.mean()), 6),
+            "beaten": beaten,
+            "one_label_share": round(one_label, 6),
+        },
+        "pure": pure_table(scores, null, workers, chosen),
+        "completed": [],
+        "fallback": None,
+        "ahead_of_earlier": None,
+        "cut_short": False,
+    }
+    return kept, [chosen[score.candidate.name] for score in kept], reasons
+
+
+def finish_record(
+    reasons: dict[str, Any],
+    members: Sequence[Candidate],
+    shares: Sequence[float],
+    left_out: Sequence[str] = (),
+    completed: bool = False,
+) -> None:
+    """Add to the reasons what came of them."""
+    reasons["chosen"] = [candidate.name for candidate in members]
+    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
+    reasons["cut_short"] = bool(left_out)
+    reasons["why"] = why(reasons, left_out, completed)
+
+
+def warn_of_time(left_out: Sequence[str]) -> None:
+    """Say what a time budget left out, if anything."""
+    if left_out:
+        said = ", ".join(left_out)
+        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
+
+
+def warn_of_luck(ahead: float) -> None:
+    warnings.warn(
+        "what methods know of items beyond each worker's own label shares may be luck "
+        f"({ahead:.2f} standard errors; {SIGNIFICANT:.0f} would not be): few workers give most of "
+        "the answers, or they hardly look at the items",
+        MiscWarning,
+        stacklevel=4,
+    )
+
+
+def warn_of_the_null(fallback: Method, one_label: float) -> None:
+    """Say why the votes decide; `one_label` is the share of workers who only ever say one label."""
+    warnings.warn(
+        f"{why_votes(one_label)}: the votes decide, and {fallback.name} where they are tied; "
+        "if workers abstain on purpose, as labelling functions do, try --missing informative",
+        MiscWarning,
+        stacklevel=4,
+    )

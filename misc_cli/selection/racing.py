@@ -1,0 +1,185 @@
+"""Who stays in the race: slow methods against quick ones, completion against what there is.
+
+Decided by scores on the folds so far, never by the clock; a deadline only leaves methods out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from misc_cli.data.types import Floats
+from misc_cli.selection.candidates import Method, Trial, try_method
+from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation
+from misc_cli.selection.scoring import NO_SHARE, Score, joined, lead, standard_error
+from misc_cli.selection.worker_pool import run_all
+
+# A slow method that is this many standard errors short of the share it needs is given up.
+HOPELESS = 2.0
+# After so many folds those are given up.
+ROUNDS = (1, 3, 6)
+# Completion is tried on so many folds, and on the others only if it is so far ahead by then; then
+# so many methods of it go on, those of whom the first folds are surest.
+FIRST_FOLDS = 3
+PROMISING = 1.0
+FINALISTS = 3
+
+
+def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score], list[str]]:
+    """Scores of pure methods in their order, and the names of those left out for time."""
+    quick = [method for method in methods if not _slow(method)]
+    slow = [method for method in methods if _slow(method)]
+    if not quick:
+        quick, slow = [slow[0]], slow[1:]
+    scores = work.score(quick)
+    scores += race(work, slow, scores) if scores else []
+    judged = {score.candidate.name for score in scores}
+    order = {method.name: at for at, method in enumerate(methods)}
+    scores.sort(key=lambda score: order[score.candidate.name])
+    return scores, [method.name for method in methods if method.name not in judged]
+
+
+def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
+    """Slow methods, each until it cannot reach the share of the best rival that counts.
+
+    Of many answers, one that can begin its folds where its fit on all ended makes that first.
+    """
+    best = max(rivals, key=lambda score: float(score.best.mean())).best
+    many = work.labels.votes.n_votes >= MANY_ANSWERS
+    warm = [method for method in methods if many and hasattr(method.aggregator, "again")]
+    cold = [method for method in methods if method not in warm]
+    return _race_warm(work, warm, best) + _race_cold(work, cold, best)
+
+
+def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
+    """A method at a time: its fit on all answers stays in the process that made it."""
+
+    def attempt(method: Method) -> Score:
+        whole = try_method(method, work.labels, None, None, work.lighten, deadline=work.deadline)[
+            -1
+        ]
+        trials: list[Trial] = []
+        for kept, hidden in work.folds:
+            work.deadline.check()
+            trials += try_method(method, kept, hidden, whole=whole.aggregation)
+            if _hopeless(work, joined(trials), best):
+                break
+        light = replace(whole.aggregation, predictor=None)
+        return joined(trials, replace(whole, aggregation=light))
+
+    scores = []
+    for score in run_all(attempt, methods, deadline=work.deadline, parallel=work.big):
+        scores.append(score)
+        work.report(score.candidate.method, len(scores), len(methods), score.seconds)
+    return scores
+
+
+def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
+    """Some folds at a time, so that all cores have work whatever each method takes.
+
+    A method stops at the first fold that makes it hopeless: folds that were tried with that one
+    and lie behind it do not count.
+    """
+    trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
+    running = list(methods)
+    edges = [0, *(edge for edge in ROUNDS if edge < len(work.folds)), len(work.folds)]
+    for first, last in pairwise(edges):
+        tasks = [(method, fold) for method in running for fold in range(first, last)]
+        done = 0
+        for found in work.trials(tasks):
+            trials[tasks[done][0].name] += found
+            done += 1
+        in_time = {method.name for method, _ in tasks[:done]} - {
+            method.name for method, _ in tasks[done:]
+        }
+        ended = {name for name in in_time if _ends(work, trials[name], first, best)}
+        for method in running:
+            if method.name not in in_time:
+                del trials[method.name]
+        running = [method for method in running if method.name in in_time - ended]
+    return [joined(found) for found in trials.values()]
+
+
+def _ends(work: CrossValidation, trials: list[Trial], first: int, best: Floats) -> bool:
+    """Whether one of the folds from `first` on makes the method hopeless; ends it there."""
+    for count in range(first + 1, len(trials) + 1):
+        if _hopeless(work, joined(trials[:count]), best):
+            del trials[count:]
+            return True
+    return False
+
+
+def _hopeless(work: CrossValidation, score: Score, best: Floats) -> bool:
+    values = score.best
+    count = len(values)
+    null, workers = work.null[:count], work.workers[:count]
+    short = NO_SHARE * (best[:count] - null) - (values - null)
+    return float(short.mean()) > HOPELESS * standard_error(short, workers)
+
+
+def completed(
+    work: CrossValidation,
+    methods: Sequence[Method],
+    initial: Sequence[Floats],
+    reference: Floats,
+    insist: bool,
+) -> list[Score]:
+    """Completed candidates by their hard scores; none if there was no time for what it takes.
+
+    `initial` are the posteriors per fold that they build on, `reference` (n_hidden,) the hard
+    scores of what would be written otherwise. Every other method is tried on the first folds;
+    where one of them promises a lead, the rest of them, and the best of all on all folds.
+    """
+    first = range(min(FIRST_FOLDS, len(work.folds)))
+    rest = range(len(first), len(work.folds))
+    scouts = list(methods if insist else methods[::2])
+    scores = work.score(scouts, initial, first)
+    if not _all_there(scores, scouts):
+        return []
+    count = sum(len(hidden) for _, hidden in work.folds[: len(first)])
+
+    def ahead(score: Score) -> float:
+        return lead(score.views["hard"], reference[:count], work.workers[:count])
+
+    best = max(scores, key=lambda score: float(score.views["hard"].mean()))
+    if not insist and ahead(best) < PROMISING:
+        return scores
+    others = [method for method in methods if method not in scouts]
+    scores += work.score(others, initial, first)
+    if not _all_there(scores, methods):
+        return []
+    order = [method.name for method in methods]
+    scores.sort(key=lambda score: order.index(score.candidate.method.name))
+    if not rest:
+        return scores
+    ranking = sorted(scores, key=ahead, reverse=True)
+    names = list(dict.fromkeys(score.candidate.method.name for score in ranking))[:FINALISTS]
+    finalists = [method for method in methods if method.name in names]
+    more = {score.candidate.name: score for score in work.score(finalists, initial, rest)}
+    if not _all_there(list(more.values()), finalists):
+        return []
+    return [_both(score, more.get(score.candidate.name)) for score in scores]
+
+
+def _slow(method: Method) -> bool:
+    return bool(getattr(method.aggregator, "slow", False))
+
+
+def _all_there(scores: Sequence[Score], methods: Sequence[Method]) -> bool:
+    judged = {score.candidate.method.name for score in scores}
+    return all(method.name in judged for method in methods)
+
+
+def _both(before: Score, after: Score | None) -> Score:
+    """A candidate's score on the first folds and on the others."""
+    if after is None:
+        return before
+    views = {
+        view: np.concatenate([scores, after.views[view]], axis=-1)
+        for view, scores in before.views.items()
+    }
+    posteriors = [*before.posteriors, *after.posteriors]
+    return Score(before.candidate, views, before.seconds + after.seconds, posteriors)

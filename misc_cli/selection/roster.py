@@ -1,0 +1,217 @@
+"""What an automatic choice tries: a roster of pure methods, and ranks sized to the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from misc_cli import registry
+from misc_cli.aggregators.ebcc.method import EnhancedBcc
+from misc_cli.completers.completion_loop import check_memory
+from misc_cli.completers.parameters import Loop
+from misc_cli.completers.tucker.method import check_ranks
+from misc_cli.data.parameters import flag
+from misc_cli.data.types import Aggregator, Labels
+from misc_cli.errors import ConfigError
+from misc_cli.run.settings import RANK_OPTIONS, Settings, build
+from misc_cli.selection.candidates import Method
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A method of the roster: its registered name, a preset, and what differs from that."""
+
+    aggregator: str
+    preset: str = "robust"
+    differs: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Methods that fail on different data: ds-em estimates the class prior; its first two steps stay
+# near the votes, which serves where workers err together; one-coin has one number per worker; mmce
+# holds the class prior uniform and lets items differ; ebcc lets workers err together. The first is
+# what completion builds on.
+ROSTER: dict[str, Entry] = {
+    "ds-em": Entry("ds-em"),
+    "ds-em(2)": Entry("ds-em", differs={"max_iter": 2, "tol": 0.0}),
+    "one-coin": Entry("one-coin"),
+    "mv": Entry("mv"),
+    "ebcc": Entry("ebcc", "paper"),
+    "mmce-c": Entry("mmce-c", "paper"),
+}
+# Where there are too few answers to choose, these are averaged: they have little to get wrong.
+FEW = ("mv", "one-coin", "ds-em(2)")
+# Keeps classes and labels together where answers say nothing of items: uniform class prior, weight
+# on the diagonal.
+FALLBACK = Entry("ds-mf", "paper")
+# Enough for a vote among others; the method by itself makes more.
+RESTARTS = 8
+# What a method that judges slowly may cost: numbers that one sweep over the answers touches.
+MOST_WORK = {"ebcc": 5_000_000, "mmce-c": 1_000_000}
+# A completed candidate costs time by the cells of its matrix, and by the numbers of its factors:
+# with 100 classes these are more. A completer that was asked for may take the larger number.
+MAX_COMPLETED_CELLS = 1 << 27
+MAX_TRIED_CELLS = 1 << 20
+
+WORKER_RANKS = (2, 3, 5, 7, 10, 14)
+CP_RANKS = (1, 2, 4, 8)
+# After two passes the slice still moves; after six it no longer gains.
+PASSES = (4, 6)
+# What forecasts decide is the paper's last step: it gains more where it gains at all.
+FINAL = "completed"
+
+
+def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
+    """The pure methods worth trying on these answers; options go to those that have them."""
+    names = [name for name, entry in ROSTER.items() if _worth_trying(entry.aggregator, labels)]
+    methods = []
+    used: set[str] = set()
+    for name in names:
+        method, taken = _made(name, ROSTER[name], preset, options, seed)
+        methods.append(method)
+        used |= taken
+    unknown = options.keys() - used
+    if unknown:
+        first = flag(min(unknown))
+        raise ConfigError(f"{first} applies to none of {', '.join(names)}; name an --aggregator")
+    return methods
+
+
+def fallback(preset: str, seed: int) -> Method:
+    """What is weighed with the votes where no method forecasts better than the null."""
+    return _made(FALLBACK.aggregator, FALLBACK, preset, {}, seed)[0]
+
+
+def _made(
+    name: str, entry: Entry, preset: str, options: Mapping[str, Any], seed: int
+) -> tuple[Method, set[str]]:
+    """A method of the roster, and which of the options it took."""
+    under = entry.preset if preset == "robust" else preset
+    fields = registry.settings("aggregator", entry.aggregator, under)
+    given = {key: value for key, value in options.items() if key in fields}
+    own = {"seed": seed, "restarts": RESTARTS}
+    resolved = {key: value for key, value in own.items() if key in fields} | given
+    made = registry.create("aggregator", entry.aggregator, under, **{**resolved, **entry.differs})
+    return Method(name, made, preset=under, brief=bool(entry.differs)), set(given)
+
+
+def _worth_trying(name: str, labels: Labels) -> bool:
+    """Whether it is cheap enough here, and its model can be told from the answers at all."""
+    n_answers, n_workers, n_classes = labels.votes.n_votes, labels.n_workers, labels.n_classes
+    if name == "mmce-c":
+        # a Newton step solves for K² numbers of every worker and item
+        return (n_answers + n_workers * n_classes) * n_classes**2 <= MOST_WORK[name]
+    if name == "ebcc":
+        subtypes = n_classes * EnhancedBcc.subtypes
+        work = (n_answers + n_workers * n_classes) * subtypes
+        # A mixture of so many subtypes can be told from the answers of W workers in K classes only
+        # if W ≥ 2⌈log_K subtypes⌉ + 1 (Allman, Matias & Rhodes 2009, Annals of Statistics).
+        needed = 2 * math.ceil(math.log(subtypes, max(n_classes, 2))) + 1
+        return work <= MOST_WORK[name] and n_workers >= needed
+    return True
+
+
+def completions(
+    labels: Labels,
+    name: str,
+    completer: Any,
+    aggregator: Aggregator,
+    loop: Mapping[str, Any],
+    preset: str = Settings.preset,
+    max_cells: int = MAX_COMPLETED_CELLS,
+    finals: Sequence[str] = (FINAL,),
+    tries: Mapping[str, Sequence[Any]] | None = None,
+) -> list[Method]:
+    """One method per rank and last step of a completer; each is judged after several passes.
+
+    `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
+    that is given is the only one; so are the ranks and passes of `tries`, by option.
+    """
+    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
+    if shape[0] * shape[1] > max_cells:
+        return []
+    tries = tries or {}
+    rank_fields = [field for field in RANK_OPTIONS if hasattr(completer, field)]
+    asked = [tries[field] for field in rank_fields if field in tries]
+    sizes: dict[str, Sequence[Any]] = {"ranks": tucker_ranks(shape), "cp_rank": CP_RANKS}
+    tried = [rank for field in rank_fields for rank in sizes[field]]
+    ranks = asked[0] if asked else [rank for rank in tried if _numbers(shape, rank) <= max_cells]
+    if tried and not ranks:
+        return []
+    lasts = [loop["final"]] if "final" in loop else finals
+    judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
+    methods = []
+    for rank, last in product(ranks or [None], lasts):
+        looped = Loop(**{**loop, "final": last})
+        sized = replace(completer, **dict.fromkeys(rank_fields, rank))
+        try:
+            check_memory(labels, sized, looped)
+        except ConfigError:
+            if asked:
+                raise
+            continue  # nobody asked for this rank: the others may fit
+        called = _name(name, rank) if len(lasts) == 1 else f"{_name(name, rank)} {last}"
+        methods.append(Method(called, aggregator, sized, looped, judged_after, preset))
+    return methods
+
+
+def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """(R1, R1·(K − 1), K) for several R1: per worker direction a class profile that sums to 1."""
+    n_classes = shape[2]
+    found = []
+    for r1 in WORKER_RANKS:
+        ranks = (r1, max(n_classes, r1 * (n_classes - 1)), n_classes)
+        try:
+            check_ranks(ranks, shape)
+        except ConfigError:  # the data is too small for these
+            continue
+        found.append(ranks)
+    return found
+
+
+def _numbers(shape: tuple[int, int, int], rank: int | Sequence[int]) -> int:
+    """Of the factors that a pass finds: items, and workers by class, times the items' rank."""
+    n_workers, n_items, n_classes = shape
+    of_items = rank[1] if isinstance(rank, Sequence) else rank
+    return (n_items + n_workers * n_classes) * of_items
+
+
+def _name(completer: str, rank: int | Sequence[int] | None) -> str:
+    if rank is None:
+        return completer
+    numbers = rank if isinstance(rank, Sequence) else [rank]
+    return f"{completer}({','.join(map(str, numbers))})"
+
+
+def applicable(labels: Labels) -> list[str]:
+    """Every aggregator, other packages' too, but for those that want an order the classes lack."""
+    return [
+        name
+        for name in registry.names("aggregator")
+        if labels.ordered or not getattr(registry.load("aggregator", name), "needs_order", False)
+    ]
+
+
+def pairs(
+    completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
+) -> list[Method]:
+    """Every completer with every aggregator, with the parameters of a preset; "none" is pure."""
+    methods = []
+    for completer in completers:
+        for aggregator in aggregators:
+            settings = Settings(preset, completer, aggregator, seed=seed)
+            built = build(settings)
+            methods.append(
+                Method(aggregator, built.aggregator, preset=preset)
+                if built.completer is None
+                else Method(
+                    f"{completer} + {aggregator}",
+                    built.aggregator,
+                    built.completer,
+                    Loop(**built.loop),
+                    preset=preset,
+                )
+            )
+    return methods

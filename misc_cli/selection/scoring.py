@@ -1,0 +1,269 @@
+"""Candidates on the folds: their scores, a table of them, and the choice in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from misc_cli.data.holdout import Triplets, log_score
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.votes import SparseVotes
+from misc_cli.selection.calibration import TEMPERATURES
+from misc_cli.selection.candidates import Candidate, Method, Trial
+
+# How many standard errors make a difference. Two would let one candidate in twenty through by
+# luck, and there are dozens of them.
+SIGNIFICANT = 3.0
+# A method counts fully from this share of the best lead, and not at all below that one: one winner
+# would be a lottery ticket, and between neighbours a sharp limit would be one too.
+FULL_SHARE = 0.97
+NO_SHARE = 0.93
+# Where more of the answers than this are by workers who only ever say one label, hidden answers say
+# nothing of items; half as many will do where no lead is above luck either. Of 19 public crowds at
+# most 12 % are; of labelling functions all, or most.
+ONE_LABEL_SHARE = 0.5
+# −log of the chance, a thousandth, that who answers as the crowd does says one label only.
+ODD = 7.0
+# Pseudo-answers, spread as the crowd answers, that a worker's label shares start from.
+NULL_SHRINKAGE = 2.0
+
+
+def standard_error(values: Floats, workers: Codes) -> float:
+    """Of the mean of (n,) values, those of a worker taken as one observation (a cluster).
+
+    A worker's answers resemble each other: as if independent, they would prove too much.
+    """
+    sizes = np.bincount(workers)
+    n_workers = int((sizes > 0).sum())
+    if n_workers < 2:
+        return float("inf")
+    sums = np.bincount(workers, values - values.mean())
+    return float(np.sqrt((sums**2).sum() * n_workers / (n_workers - 1)) / len(values))
+
+
+def lead(ahead: Floats, behind: Floats, workers: Codes) -> float:
+    """By how many standard errors of the paired difference the first is ahead."""
+    difference = ahead - behind
+    error = standard_error(difference, workers)
+    if error == 0.0:
+        return float(np.sign(difference.mean()) * np.inf) if difference.any() else 0.0
+    return float(difference.mean() / error)
+
+
+def null_score(kept: Labels, hidden: Triplets) -> Floats:
+    """Log score of each hidden answer by its worker's own label shares, (n_hidden,)."""
+    return null_score_of(said_by_workers(kept), hidden)
+
+
+def said_by_workers(labels: Labels) -> npt.NDArray[np.int64]:
+    """How often each worker said each class, (n_workers, n_classes)."""
+    assert isinstance(labels.votes, SparseVotes)
+    counts = np.bincount(labels.votes.matrix.indices, minlength=labels.n_workers * labels.n_classes)
+    return counts.reshape(labels.n_workers, labels.n_classes)
+
+
+def one_label_share(counts: npt.NDArray[Any]) -> float:
+    """Of the answers, the share of workers who only ever say one label, beyond chance.
+
+    counts (n_workers, n_classes) is how often each worker said each class.
+    """
+    answers, crowd = counts.sum(axis=1), counts.sum(axis=0)
+    most = counts.argmax(axis=1)
+    surprise = answers * np.log(crowd.sum() / np.maximum(crowd[most], 1))
+    alone = (counts.max(axis=1) == answers) & (surprise >= ODD)
+    return float(answers[alone].sum() / max(crowd.sum(), 1))
+
+
+def crowd_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """Log score of each hidden answer by the label shares of all workers together, (n_hidden,)."""
+    shares: Floats = counts.sum(axis=0) / counts.sum()
+    return log_score(np.broadcast_to(shares, (len(hidden), len(shares))), hidden)
+
+
+def null_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """The same, given how often each worker said each class, (n_workers, n_classes)."""
+    said = counts[hidden.workers].astype(np.float64)
+    said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
+    return log_score(said / said.sum(axis=1, keepdims=True), hidden)
+
+
+def holdout_uninformative(mean_lead: float, errors: float, one_label: float) -> bool:
+    """Whether hidden answers say nothing of items, so that the votes decide.
+
+    Given the best mean lead over what forecasts best without the item (a worker's label shares, or
+    the crowd's), that over the null in standard errors, and the share of answers by workers who
+    only ever say one label. A lead that may be luck is not enough: where few workers
+    give most of the answers it never is above that, and methods still serve better than votes.
+    """
+    lucky = errors < SIGNIFICANT and one_label > ONE_LABEL_SHARE / 2.0
+    return mean_lead <= 0.0 or one_label > ONE_LABEL_SHARE or lucky
+
+
+def weights(leads: Sequence[float]) -> list[float]:
+    """Of the methods' mean leads over the null, the best of which is above 0; they sum to 1."""
+    shares = np.asarray(leads) / max(leads)
+    counted = np.clip((shares - NO_SHARE) / (FULL_SHARE - NO_SHARE), 0.0, 1.0)
+    return [float(weight) for weight in counted / counted.sum()]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A candidate on the folds that it saw, in order: what a leaderboard shows.
+
+    `whole` is its fit on all answers, if that came first.
+    """
+
+    candidate: Candidate
+    views: Mapping[str, Floats]
+    seconds: float
+    posteriors: Sequence[Floats] = ()
+    whole: Trial | None = None
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.posteriors)
+
+    @property
+    def temperature(self) -> float | None:
+        """Of the better view: the model's own forecast (None), or tempered posteriors."""
+        soft = self.views["soft"].mean(axis=1)
+        at = int(soft.argmax())
+        return None if self.views["own"].mean() >= soft[at] else float(TEMPERATURES[at])
+
+    @property
+    def best(self) -> Floats:
+        """The scores of the better view, (n_hidden,)."""
+        soft = self.views["soft"]
+        tempered: Floats = soft[int(soft.mean(axis=1).argmax())]
+        return max(self.views["own"], tempered, key=lambda scores: float(scores.mean()))
+
+
+def joined(trials: Sequence[Trial], whole: Trial | None = None) -> Score:
+    """One candidate's trials on several folds, as one."""
+    return Score(
+        candidate=trials[0].candidate,
+        views={
+            view: np.concatenate([trial.views[view] for trial in trials], axis=-1)
+            for view in trials[0].views
+        },
+        seconds=sum(trial.seconds for trial in trials) + (0.0 if whole is None else whole.seconds),
+        posteriors=[trial.posteriors for trial in trials],
+        whole=whole,
+    )
+
+
+def pure_table(
+    scores: Sequence[Score], null: Floats, workers: Codes, weights: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """Every pure method's score, its lead over the null and its weight, best first."""
+    rows = []
+    for score in scores:
+        values, count = score.best, len(score.best)
+        rows.append(
+            {
+                "candidate": score.candidate.name,
+                "score": round(float(values.mean()), 6),
+                "standard_error": round(standard_error(values, workers[:count]), 6),
+                "lead": round(float((values - null[:count]).mean()), 6),
+                "errors_ahead_of_null": round(lead(values, null[:count], workers[:count]), 3),
+                "folds": score.n_folds,
+                "temperature": score.temperature,
+                "seconds": round(score.seconds, 3),
+                "weight": round(weights.get(score.candidate.name, 0.0), 6),
+                "chosen": weights.get(score.candidate.name, 0.0) > 0.0,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["lead"])
+
+
+def completed_table(
+    scores: Sequence[Score], chosen: Sequence[Score], rivals: Sequence[Floats], workers: Codes
+) -> list[dict[str, Any]]:
+    """Every completed candidate by the labels it would write, against those of its rivals.
+
+    They are the hard scores of what would be written otherwise and of what completion builds on.
+    """
+    rows = []
+    for score in scores:
+        values = score.views["hard"]
+        count = len(values)
+        rows.append(
+            {
+                "candidate": score.candidate.name,
+                "score": round(float(values.mean()), 6),
+                "standard_error": round(standard_error(values, workers[:count]), 6),
+                "lead": round(min(lead(values, r[:count], workers[:count]) for r in rivals), 3),
+                "folds": score.n_folds,
+                "seconds": round(score.seconds, 3),
+                "chosen": score in chosen,
+            }
+        )
+    return sorted(rows, key=lambda row: (-row["folds"], -row["score"]))
+
+
+def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
+    """Every method's preset and parameters as they ended up, by name, for run.json."""
+    resolved = {}
+    for method in methods:
+        own = asdict(method)
+        kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
+        resolved[method.name] = {key: own[key] for key in kept if key not in ("name", "brief")}
+    return resolved
+
+
+def why_votes(one_label: float) -> str:
+    """Why hidden answers say nothing of items, given the share of one-label workers' answers."""
+    if one_label > ONE_LABEL_SHARE / 2.0:
+        return (
+            f"{100 * one_label:.0f} % of the answers are by workers who only ever say one label, "
+            "so what they say does not tell items apart"
+        )
+    return (
+        "no method forecasts hidden answers better than each worker's own label shares, so that "
+        "answers say little of items"
+    )
+
+
+def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
+    """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
+    if reasons.get("ahead_of_earlier") is not None:
+        return (
+            f"{', '.join(reasons['chosen'])} as before: what forecasts hidden answers best is not "
+            f"clearly better ({reasons['ahead_of_earlier']:.1f} standard errors; "
+            f"{SIGNIFICANT:.0f} are asked for)"
+        )
+    rows = reasons["completed"]
+    chosen = [row for row in rows if row["chosen"]]
+    if chosen and chosen[0]["lead"] < SIGNIFICANT:
+        return f"{chosen[0]['candidate']} forecasts hidden answers best of what was asked for"
+    if chosen:
+        best = chosen[0]
+        return (
+            "completed labels forecast hidden answers better than the mean of the others "
+            f"({best['candidate']}: ahead by {best['lead']:.1f} standard errors)"
+        )
+    kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
+    if reasons["fallback"]:
+        cause = why_votes(reasons["null"]["one_label_share"])
+        pure = f"{cause}: the votes decide, and {reasons['fallback']} where they are tied"
+    elif len(kept) == 1:
+        pure = f"{kept[0]} forecasts hidden answers best"
+    else:
+        pure = f"{', '.join(kept)} forecast hidden answers about equally well"
+    if left_out:
+        pure += f"; there was no time for {', '.join(left_out)}"
+    if not completed or not rows:
+        return pure
+    best = max(row["lead"] for row in rows)
+    if best < 0.0:
+        return f"{pure}; completion forecasts them worse, by {-best:.1f} standard errors"
+    if best < SIGNIFICANT:
+        return (
+            f"{pure}; completion is ahead by {best:.1f} standard errors, which may be chance "
+            f"({SIGNIFICANT:.0f} are asked for)"
+        )
+    return f"{pure}; completion was ahead on the first hidden answers, but not on all of them"

@@ -1,0 +1,455 @@
+"""Labels and methods in, a fitted result and the reasons for it out; truth is never looked at.
+
+1. Every pure method forecasts hidden answers: the quick ones all of them; a slow one stops as soon
+   as it cannot come near the best of those. The mean of their posteriors, each weighted by its
+   share of the best lead over the null, is the pure result. Without any lead, or where most answers
+   are by workers who only ever say one label, hidden answers say nothing of items (choose.unheard):
+   the votes decide.
+2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
+   by the labels it would write, against those of the pure result. If the best is significantly
+   ahead, all candidates that cannot be told apart from it vote.
+3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones; majority
+   vote and a vote of completed candidates are their own confidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from misc_cli.data.types import (
+    Codes,
+    Floats,
+    Labels,
+    Lighten,
+    OnIteration,
+    ignore_iteration,
+    without_posteriors,
+)
+from misc_cli.selection import racing
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate, Method, Trial
+from misc_cli.selection.cross_validation import CrossValidation, by_answers
+from misc_cli.selection.ensemble import (
+    Fit,
+    finish_record,
+    mean_of,
+    warn_of_the_null,
+    warn_of_time,
+    weighed,
+)
+from misc_cli.selection.scoring import (
+    FULL_SHARE,
+    ONE_LABEL_SHARE,
+    SIGNIFICANT,
+    Score,
+    completed_table,
+    lead,
+    parameters,
+    pure_table,
+)
+from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline
+
+
+@dataclass(frozen=True)
+class RetainedChoice:
+    """What stays of an earlier choice, each with its weight, and how far the new one is ahead."""
+
+    scores: list[Score]
+    shares: list[float]
+    ahead: float
+
+
+def staying(
+    scores: Sequence[Score],
+    incumbent: Mapping[str, float],
+    of_score: Callable[[Score], Floats],
+    rival: Floats,
+    workers: Codes,
+    null: Floats | None = None,
+) -> RetainedChoice | None:
+    """The incumbents among these scores, if the rival is not clearly better; else None.
+
+    `incumbent` has weights by name. `of_score` gives the scores by hidden answer to compare by,
+    `rival` (n_hidden,) are those of the new choice, `null` those of the null forecaster if shares
+    of the lead over it count. Methods that are no longer tried (the data outgrew them) are gone,
+    and the others share their weight.
+    """
+    found = [score for score in scores if score.candidate.name in incumbent]
+    if not found:
+        return None
+    shares = [incumbent[score.candidate.name] for score in found]
+    shares = [share / sum(shares) for share in shares]
+    parts = [of_score(score) for score in found]
+    count = min(map(len, parts))  # completion may be tried on the first folds only
+    earlier = np.average([part[:count] for part in parts], axis=0, weights=shares)
+    rival, workers = rival[:count], workers[:count]
+    ahead = lead(rival, earlier, workers)
+    near = null is not None and _share(earlier, rival, null[:count]) >= FULL_SHARE
+    return None if ahead >= SIGNIFICANT and not near else RetainedChoice(found, shares, ahead)
+
+
+def _share(earlier: Floats, rival: Floats, null: Floats) -> float:
+    """The part of the rival's lead over the null that the earlier choice has."""
+    return float((earlier - null).mean()) / max(float((rival - null).mean()), 1e-12)
+
+
+# Below this many answers a choice would be luck: what is hidden of them proves nothing.
+MIN_ANSWERS = 1_000
+ONE_ANSWER_EACH = "items with one answer each leave none to hide"
+
+
+def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) -> Fit | None:
+    """Equal shares for all: nothing tells them apart. None if there was no time for all."""
+    reason = ONE_ANSWER_EACH
+    if work.folds:
+        reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
+    candidates = [Candidate(method) for method in methods]
+    shares = [1.0 / len(candidates)] * len(candidates)
+    calibration = None
+    if work.folds and calibrate and any(method.calibratable for method in methods):
+        scores = work.score(methods)
+        if len(scores) < len(methods):
+            return None
+        calibration = work.calibration(scores, shares, scores[0])
+    fitted = [trial.aggregation for trial in work.fit(candidates)]
+    if len(fitted) < len(candidates):
+        return None
+    result = mean_of(work.labels, fitted, shares, calibration=calibration)
+    selection = {
+        "chosen": [method.name for method in methods],
+        "weights": {method.name: 1.0 / len(methods) for method in methods},
+        "why": reason,
+        "methods": parameters(methods),
+    }
+    return Fit(result, candidates, selection, calibration)
+
+
+def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | None:
+    """The votes, and where they are tied the fallback: it is not for want of answers that these
+    say nothing of items. None if there was no time.
+    """
+    fitted = work.fit([Candidate(fallback)])
+    if not fitted:
+        return None
+    warn_of_the_null(fallback, work.one_label)
+    calibration = by_gold_alone(work, fallback, calibrate)
+    found = [fitted[0].aggregation]
+    result = mean_of(work.labels, found, [1.0], by_votes=True, calibration=calibration)
+    reasons: dict[str, Any] = {
+        "null": {"one_label_share": round(work.one_label, 6)},
+        "pure": [],
+        "completed": [],
+        "fallback": fallback.name,
+    }
+    finish_record(reasons, [Candidate(fallback)], [1.0])
+    reasons["methods"] = parameters([fallback])
+    return Fit(result, [Candidate(fallback)], reasons, calibration)
+
+
+def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
+    """What gold items ask for where the votes decide: hidden answers say nothing of it."""
+    if not calibrate or work.labels.gold is None:
+        return None
+    return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
+
+
+def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> Fit:
+    """The first method as it is, or the votes if there is no time even for that."""
+    votes = [method for method in pure if method.name == "mv"]
+    candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
+    fitted = work.fit(candidates) or work.fit(candidates[:1], deadline=NO_DEADLINE)
+    taken = fitted[-1].candidate
+    warn_of_time(["choosing and calibrating"])
+    selection = {
+        "chosen": [taken.name],
+        "weights": {taken.name: 1.0},
+        "why": f"there was no time to judge methods: {taken.name} as it is",
+        "methods": parameters([taken.method]),
+        "cut_short": True,
+    }
+    result = mean_of(work.labels, [fitted[-1].aggregation], [1.0])
+    return Fit(result, [taken], selection)
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What came of judging completed candidates.
+
+    voters     those that write the labels together; none: the pure result stands
+    ahead      by how many standard errors the best voter is ahead of the pure result
+    staying    what stays of an earlier choice of completed candidates
+    table      for run.json, one row for each candidate
+    """
+
+    voters: Sequence[Score] = ()
+    ahead: float = 0.0
+    staying: RetainedChoice | None = None
+    table: Sequence[Mapping[str, Any]] = ()
+
+
+def completed_of(
+    work: CrossValidation,
+    methods: Sequence[Method],
+    base: Score,
+    reference: Floats,
+    *,
+    insist: bool,
+    incumbent: Mapping[str, float],
+) -> Completed:
+    """The candidates of these methods, which build on the fits of `base`.
+
+    reference  (n_hidden,) hard scores of the pure result
+    insist     the best candidates are taken, whatever is said of them
+    incumbent  as in `search`
+    """
+    tried = racing.completed(work, methods, base.posteriors, reference, insist)
+    work.left_out += [] if tried else ["completion"]
+    # a gain that what it builds on has without it is not completion's
+    rivals = [reference, _hard(base)]
+    voters = _voters(work, tried, rivals, insist)
+    # some voters stopped after the first folds; the best is always among the others
+    whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+    new = np.mean(whole, axis=0) if whole else reference
+    before = staying(tried, incumbent, _hard, new, work.workers)
+    if before is not None and incumbent.keys() != {score.candidate.name for score in voters}:
+        voters = before.scores
+    else:
+        before = None
+    whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+    ahead = max((lead(values, reference, work.workers) for values in whole), default=0.0)
+    table = completed_table(tried, voters, rivals, work.workers)
+    return Completed(voters, ahead, before, table)
+
+
+def _voters(
+    work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floats], insist: bool
+) -> list[Score]:
+    """All that cannot be told apart from the best, if that is ahead of all rivals.
+
+    What did not go on after the first folds must have been nearer to it on those.
+    """
+    whole = [_hard(score) for score in tried if score.n_folds == len(work.folds)]
+    if not whole:
+        return []
+    top = max(whole, key=lambda values: float(values.mean()))
+    if not insist and min(lead(top, rival, work.workers) for rival in rivals) < SIGNIFICANT:
+        return []
+    voters = []
+    for score in tried:
+        values = _hard(score)
+        count = len(values)
+        limit = SIGNIFICANT if count == len(top) else racing.HOPELESS
+        if values is top or lead(top[:count], values, work.workers[:count]) < limit:
+            voters.append(score)
+    return voters
+
+
+def _hard(score: Score) -> Floats:
+    return score.views["hard"]
+
+
+# Of a time budget, judging may take the first part; what was chosen is fitted in the rest, which
+# takes a fraction of the judging. Without a judgement, a fit must be done by the second.
+JUDGING_SHARE = 0.6
+FITTING_SHARE = 0.9
+
+
+@dataclass
+class _Pure:
+    """The choice among pure methods.
+
+    scores   of all that were tried; kept, with their shares: those that count
+    reasons  for run.json; completed by later steps
+    staying  what stays of an earlier choice
+    """
+
+    scores: Sequence[Score]
+    kept: list[Score]
+    shares: list[float]
+    reasons: dict[str, Any]
+    staying: RetainedChoice | None = None
+
+    @property
+    def unbeaten(self) -> bool:
+        """Nothing forecasts hidden answers better than the null."""
+        return not self.reasons["null"]["beaten"]
+
+
+@dataclass
+class _Result:
+    """What is written: fits on all answers, their shares, and the calibration of their mean."""
+
+    fitted: Sequence[Trial]
+    shares: Sequence[float] = field(default_factory=list)
+    calibration: Calibration | None = None
+    fallback: str | None = None  # its name, if its posteriors are to be weighed with the votes
+
+
+def search(
+    labels: Labels,
+    pure: Sequence[Method],
+    completed: Sequence[Method] = (),
+    *,
+    few: Sequence[Method] = (),
+    fallback: Method | None = None,
+    insist: bool = False,
+    incumbent: Mapping[str, float] | None = None,
+    calibrate: bool = True,
+    seed: int = 0,
+    time_budget: float | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+    lighten: Lighten = without_posteriors,
+) -> Fit:
+    """The best we know how to give of these methods.
+
+    `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
+    if there are none); `fallback` is weighed with the votes where the null is not beaten; `insist`
+    takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
+    choice, by name, which stays unless the new one is clearly better (incumbent.py).
+    """
+    deadline, last = (
+        Deadline(None if time_budget is None else share * time_budget)
+        for share in (JUDGING_SHARE, FITTING_SHARE)
+    )
+    work = CrossValidation(
+        labels,
+        seed=seed,
+        deadline=deadline,
+        last=last,
+        on_iteration=on_iteration,
+        lighten=lighten,
+    )
+    too_few = labels.votes.n_votes < MIN_ANSWERS and not (insist and completed)
+    if work.late:
+        return out_of_time_result(work, pure)
+    if not work.folds or too_few:
+        if fallback is not None and len(pure) > 1 and work.one_label > ONE_LABEL_SHARE:
+            found = by_votes(work, fallback, calibrate)
+        else:
+            found = unjudged(work, list(few) or [pure[0]], calibrate)
+        return found or out_of_time_result(work, pure)
+    scores, left_out = racing.pure(work, pure)
+    work.left_out += left_out
+    if not scores:
+        return out_of_time_result(work, pure)
+    incumbent = incumbent or {}
+    choice = _chosen_pure(work, scores, incumbent)
+    completion = Completed()
+    if completed and (insist or not choice.unbeaten):
+        reference = work.hard_scores(work.mean_posteriors(choice.kept, choice.shares))
+        completion = completed_of(
+            work, completed, scores[0], reference, insist=insist, incumbent=incumbent
+        )
+    if completion.voters:
+        result = _of_voters(work, scores[0], completion, calibrate)
+    elif choice.unbeaten and fallback is not None and len(pure) > 1:
+        result = _of_votes(work, fallback, calibrate)
+    else:
+        result = _of_pure(work, choice, calibrate)
+    if not result.fitted:
+        return out_of_time_result(work, pure)
+    warn_of_time(work.left_out)
+    stays = completion.staying if completion.voters else choice.staying
+    reasons = choice.reasons
+    reasons["completed"] = list(completion.table)
+    reasons["fallback"] = result.fallback
+    reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
+    members = [trial.candidate for trial in result.fitted]
+    finish_record(reasons, members, result.shares, work.left_out, bool(completed))
+    reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
+    aggregation = mean_of(
+        labels,
+        [trial.aggregation for trial in result.fitted],
+        result.shares,
+        by_votes=result.fallback is not None,
+        calibration=result.calibration,
+    )
+    return Fit(aggregation, members, reasons, result.calibration)
+
+
+def _chosen_pure(
+    work: CrossValidation, scores: Sequence[Score], incumbent: Mapping[str, float]
+) -> _Pure:
+    """The methods that count; an earlier choice stays unless the new one is clearly better.
+
+    A slow one that was given up before the last fold is clearly behind.
+    """
+    found = _Pure(scores, *_weighed(work, scores))
+    if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
+        return found
+    whole = [score for score in scores if score.n_folds == len(work.folds)]
+    rival = np.average([score.best for score in found.kept], axis=0, weights=found.shares)
+    stays = staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
+    if stays is not None:
+        found.kept, found.shares, found.staying = stays.scores, stays.shares, stays
+        names = [score.candidate.name for score in stays.scores]
+        weight = dict(zip(names, stays.shares, strict=True))
+        found.reasons["pure"] = pure_table(scores, work.null, work.workers, weight)
+    return found
+
+
+def _weighed(
+    work: CrossValidation, scores: Sequence[Score]
+) -> tuple[list[Score], list[float], dict[str, Any]]:
+    n_folds = len(work.folds)
+    return weighed(scores, work.null, work.workers, n_folds, work.one_label, work.blind)
+
+
+def _of_voters(
+    work: CrossValidation, base: Score, completion: Completed, calibrate: bool
+) -> _Result:
+    """The completed candidates that could be fitted on all answers in time; all count the same."""
+    first = work.fit([base.candidate])
+    members = [score.candidate for score in completion.voters]
+    fitted = work.fit(members, first[0].posteriors) if first else []
+    work.left_out += [member.name for member in members[len(fitted) :]]
+    if not fitted:
+        return _Result(fitted)
+    calibration = None
+    if calibrate and completion.ahead < SIGNIFICANT:
+        calibration = by_answers(work, base)
+    return _Result(fitted, [1.0 / len(fitted)] * len(fitted), calibration)
+
+
+def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> _Result:
+    """The votes, and where they are tied what the fallback says of an item."""
+    warn_of_the_null(fallback, work.one_label)
+    fitted = work.fit([Candidate(fallback)])
+    return _Result(fitted, [1.0], by_gold_alone(work, fallback, calibrate), fallback.name)
+
+
+def _of_pure(work: CrossValidation, choice: _Pure, calibrate: bool) -> _Result:
+    """The weighted mean of the pure methods that count."""
+    fitted = _fitted_in_time(work, choice)
+    calibration = None
+    if calibrate and any(score.candidate.method.calibratable for score in choice.kept):
+        calibration = work.calibration(choice.kept, choice.shares, choice.scores[0])
+    return _Result(fitted, choice.shares, calibration)
+
+
+def _fitted_in_time(work: CrossValidation, choice: _Pure) -> list[Trial]:
+    """The fits of the pure methods that count.
+
+    Those there was no time for leave the choice: the others are weighed anew, as if the late ones
+    had never been tried.
+    """
+    fitted: dict[str, Trial] = {}
+    scores = choice.scores
+    while choice.kept:
+        new = [score for score in choice.kept if score.candidate.name not in fitted]
+        fitted |= {trial.candidate.name: trial for trial in work.refit(new)}
+        names = [score.candidate.name for score in choice.kept]
+        late = [name for name in names if name not in fitted]
+        if not late:
+            return [fitted[name] for name in names]
+        work.left_out += late
+        scores = [score for score in scores if score.candidate.name not in late]
+        choice.kept, choice.shares = [], []
+        if any(score.n_folds == len(work.folds) for score in scores):
+            choice.kept, choice.shares, again = _weighed(work, scores)
+            choice.reasons.update({key: again[key] for key in ("null", "pure")})
+    return []

@@ -1,0 +1,315 @@
+"""One run of many over data that grows: what it takes from the state, and what it leaves there.
+
+The choice of methods and the calibration are kept until they are old, until the settings are
+others or until the data has clearly moved (moved.py); methods start where they ended (left.py). A
+new choice takes the place of the old one only if hidden answers say clearly that it is better
+(select/search.py): near a limit methods would come and go with the luck of the draw, and labels
+with them. Where the state lies is no matter of this module.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.data.decide import decide
+from misc_cli.data.types import (
+    Aggregation,
+    Floats,
+    Labels,
+    Lighten,
+    OnIteration,
+    with_prior,
+    without_posteriors,
+)
+from misc_cli.data.votes import votes_by_worker, votes_per_item
+from misc_cli.errors import MiscWarning
+from misc_cli.run import fitting
+from misc_cli.run.diagnostics import strict
+from misc_cli.run.run_record import described, fit_members, rebuilt
+from misc_cli.run.settings import Methods, Settings
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.ensemble import Fit
+from misc_cli.state.saved_state import (
+    JOINT,
+    Hashes,
+    SavedState,
+    Values,
+    item_fingerprints,
+    listed,
+    member_tables,
+    unlisted,
+)
+
+# A choice is made anew when it rests on a quarter of today's answers, when half of them are by
+# workers it did not know, or when the shares of the labels are others by a tenth.
+GROWTH = 4.0
+NEW_WORKERS = 0.5
+MOVED_SHARES = 0.1
+# Fewer answers than this share by workers that the state knows: it is of other data.
+COMMON = 0.1
+
+
+def reselection_reason(
+    left: SavedState, labels: Labels, settings: Settings, now: float, rechoose: float | None
+) -> str | None:
+    """Why the methods are to be chosen anew, in words; None to keep them.
+
+    `rechoose` is the age in seconds from which a choice is old; None: never.
+    """
+    choice = left.choice
+    if choice["settings"] != settings_key(settings):
+        return "the settings are others"
+    if not choice["members"] and not choice["named"]:
+        return "there were too few answers to choose by"
+    if labels.classes.to_pylist() != left.about["classes"]:
+        return "the classes are others"
+    if rechoose is not None and now - choice["at"] >= rechoose:
+        return f"the choice is {(now - choice['at']) / 86400:.0f} days old"
+    n_answers = labels.votes.n_votes
+    if n_answers >= GROWTH * choice["answers"]:
+        return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
+    new = pc.invert(pc.is_in(labels.workers, left.at_choice)).to_numpy(zero_copy_only=False)
+    share = _share_by(labels, new)
+    if share >= NEW_WORKERS:
+        return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
+    moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
+    if moved >= MOVED_SHARES:
+        return f"the shares of the labels moved by {100 * moved:.0f} %"
+    return None
+
+
+def of_other_data(left: SavedState, labels: Labels) -> str | None:
+    """Why this is no state of such data; None if it is."""
+    classes = labels.classes.to_pylist()
+    if not set(classes) & set(left.about["classes"]):
+        return "no class of it is among today's"
+    known = pc.is_in(labels.workers, left.workers["worker"].combine_chunks())
+    share = _share_by(labels, known.to_numpy(zero_copy_only=False))
+    if share < COMMON:
+        return f"its workers gave only {100 * share:.0f} % of today's answers"
+    return None
+
+
+def settings_key(settings: Settings) -> Any:
+    """The settings that a choice depends on, as JSON has them."""
+    own = asdict(settings)
+    return strict({name: own[name] for name in own if name not in ("threads", "time_budget")})
+
+
+def shares(labels: Labels) -> Floats:
+    """The share of each label among the answers, (n_classes,)."""
+    totals = votes_by_worker(labels.votes).sum(axis=0)
+    found: Floats = totals / totals.sum()
+    return found
+
+
+def _share_by(labels: Labels, workers: npt.NDArray[np.bool_]) -> float:
+    """The share of the answers that these workers gave; `workers` is (n_workers,)."""
+    counts = votes_by_worker(labels.votes).sum(axis=1)
+    return float(counts[workers].sum() / max(labels.votes.n_votes, 1))
+
+
+def item_table(labels: Labels, posteriors: Floats) -> Any:
+    """What the next night needs to know of items: answers, their fingerprint and posteriors."""
+    return pa.table(
+        {
+            "item": labels.items,
+            "answers": votes_per_item(labels.votes).astype(np.int32),
+            "fingerprint": item_fingerprints(labels),
+            "posteriors": listed(posteriors),
+        }
+    )
+
+
+def freeze_items(
+    labels: Labels, posteriors: Floats, items: Any, limits: tuple[float, float]
+) -> tuple[Floats, int]:
+    """The posteriors with those of settled items as they were, and how many those are.
+
+    `items` is the last night's `item_table`; `limits` the confidence and the answers from which an
+    item is settled.
+    """
+    earlier = unlisted(items["posteriors"], [labels.n_classes])
+    sure, many = limits
+    settled = decide(earlier).confidence >= sure
+    settled &= items["answers"].to_numpy() >= many
+    where = pc.fill_null(pc.index_in(items["item"], labels.items), -1)
+    where = where.combine_chunks().to_numpy(zero_copy_only=False)
+    settled &= where >= 0
+    then: Hashes = items["fingerprint"].to_numpy()
+    settled[settled] &= item_fingerprints(labels)[where[settled]] == then[settled]
+    kept = posteriors.copy()
+    kept[where[settled]] = earlier[settled]
+    return kept, int(settled.sum())
+
+
+# What later nights need of a choice: the tables behind it stay in that night's run.json.
+KEPT = ("chosen", "weights", "fallback", "why")
+
+
+@dataclass
+class IncrementalRun:
+    """The run of tonight.
+
+    left      what the state holds, None for the first night or if it cannot be used
+    rechoose  seconds after which a choice is old; None: never
+    settled   confidence and answers from which an item keeps its label until it has new ones
+    """
+
+    left: SavedState | None = None
+    rechoose: float | None = None
+    settled: tuple[float, float] | None = None
+    now: float = field(default_factory=time.time)
+    why: str = ""
+    n_kept_labels: int = 0
+    of_other_data: bool = False
+    _labels: Labels | None = None
+    _choice: dict[str, Any] = field(default_factory=dict)
+    _members: dict[str, Aggregation] = field(default_factory=dict)
+    _at_choice: Any = None
+
+    def fit(
+        self,
+        labels: Labels,
+        methods: Methods,
+        on_iteration: OnIteration,
+        lighten: Lighten = without_posteriors,
+    ) -> Fit:
+        """As `fitting.fit`, but with what the state knows."""
+        self._labels = labels
+        if self.left is not None and (other := of_other_data(self.left, labels)) is not None:
+            warnings.warn(
+                f"the state is of other data ({other}): it is set aside, this run starts from "
+                "nothing",
+                MiscWarning,
+                stacklevel=2,
+            )
+            self.left, self.of_other_data = None, True
+        reason: str | None = "there is no earlier choice"
+        if self.left is not None:
+            reason = reselection_reason(
+                self.left, labels, methods.settings, self.now, self.rechoose
+            )
+        if reason is None:
+            found = self._kept(labels, methods, on_iteration)
+        else:
+            self.why = f"chosen: {reason}"
+            found = self._chosen(labels, methods, on_iteration, lighten)
+        return self._with_settled(labels, found)
+
+    def leave(self, aggregation: Aggregation) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the next night needs: values for JSON, and tables by name."""
+        labels = self._labels
+        assert labels is not None  # there was a fit
+        members, columns = member_tables(self._members)
+        workers = {"worker": labels.workers, "at_choice": self._at_choice, **columns}
+        tables = {"workers": pa.table(workers)}
+        if self.settled is not None:
+            tables["items"] = item_table(labels, aggregation.posteriors)
+        about = {
+            "night": 1 + (self.left.about["night"] if self.left is not None else 0),
+            "written": self.now,
+            "classes": labels.classes.to_pylist(),
+            "answers": labels.votes.n_votes,
+            "choice": self._choice,
+            "members": members,
+        }
+        return strict(about), tables
+
+    def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+        assert self.left is not None
+        choice = self.left.choice
+        since = time.strftime("%Y-%m-%d", time.gmtime(choice["at"]))
+        self.why = f"kept from {since}"
+        self._choice = dict(choice)
+        self._at_choice = pc.is_in(labels.workers, self.left.at_choice)
+        softened = choice["calibration"]
+        calibration = None if softened is None else Calibration(**softened)
+        if choice["named"]:
+            name = methods.names["aggregator"]
+            found = fitting.fit_named(self._started(labels, name), methods, on_iteration)
+            self._members = {name: found.aggregation}
+            return fitting.calibrated_by(found, labels, calibration)
+        members = [rebuilt(entry) for entry in choice["members"]]
+        self._members = fit_members(members, self._starts(labels, members), on_iteration)
+        selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
+        return fitting.mean_of_members(labels, self._members, calibration, selection)
+
+    def _chosen(
+        self,
+        labels: Labels,
+        methods: Methods,
+        on_iteration: OnIteration,
+        lighten: Lighten,
+    ) -> Fit:
+        before = self._incumbent(labels)
+        found = fitting.fit(labels, methods, on_iteration, lighten, incumbent=before)
+        members = [described(member) for member in found.members]
+        changed = self.left is not None and members != self.left.choice["members"]
+        changes = 0 if self.left is None else int(self.left.choice["changes"])
+        if before and not changed:
+            self.why += f"; {', '.join(before)} stay: nothing is clearly better"
+        self._members = {JOINT: found.aggregation}
+        self._at_choice = pa.array(np.ones(labels.n_workers, dtype=bool))
+        self._choice = {
+            "settings": settings_key(methods.settings),
+            "named": not methods.automatic,
+            "members": members,
+            "calibration": None if found.calibration is None else asdict(found.calibration),
+            "selection": _light(found.selection),
+            "at": self.now,
+            "answers": labels.votes.n_votes,
+            "shares": shares(labels).tolist(),
+            "changes": changes + changed,
+        }
+        return found
+
+    def _incumbent(self, labels: Labels) -> dict[str, float] | None:
+        """The weights of the earlier choice, by name, if today's labels have the same classes."""
+        if self.left is None or labels.classes.to_pylist() != self.left.about["classes"]:
+            return None
+        selection = self.left.choice["selection"] or {}
+        if selection.get("fallback"):  # that was no choice: nothing beat the null
+            return None
+        return dict(selection.get("weights", {})) or None
+
+    def _starts(self, labels: Labels, members: Sequence[Candidate]) -> dict[str, Labels]:
+        """Labels with each member's start; one whose few steps are the point of it gets none."""
+        return {
+            member.name: labels if member.method.brief else self._started(labels, member.name)
+            for member in members
+        }
+
+    def _started(self, labels: Labels, member: str) -> Labels:
+        assert self.left is not None
+        own = None if labels.start is None else labels.start.pseudo_counts
+        return replace(labels, start=with_prior(self.left.start(labels, member), own))
+
+    def _with_settled(self, labels: Labels, found: Fit) -> Fit:
+        """Items that were settled and have no new answers keep their posteriors."""
+        if self.settled is None or self.left is None or self.left.items is None:
+            return found
+        if labels.classes.to_pylist() != self.left.about["classes"]:
+            return found
+        aggregation = found.aggregation
+        posteriors, self.n_kept_labels = freeze_items(
+            labels, aggregation.posteriors, self.left.items, self.settled
+        )
+        return replace(found, aggregation=replace(aggregation, posteriors=posteriors))
+
+
+def _light(selection: Values) -> Any:
+    """A choice without its tables: what the next nights say of it; None if none was made."""
+    if not selection:
+        return None
+    return {key: selection[key] for key in KEPT if key in selection}

@@ -1,0 +1,151 @@
+"""A file of workers as `misc aggregate --workers` writes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+import pyarrow.csv as csv
+
+from misc_cli.data.types import Floats, LabelTable, Names, WorkerTable
+from misc_cli.errors import InputError
+from misc_cli.readers.dialect import sniff
+from misc_cli.readers.formats import detect, open_records, read_records
+from misc_cli.readers.source import Source, open_source, refuse_nul
+from misc_cli.readers.table import read_table
+from misc_cli.readers.vocabulary import SYNONYMS
+
+CONFIDENCE = "confidence"
+PROBABILITY = "p_"
+WANTED = {"item": [*SYNONYMS["item"], {"id"}], "label": SYNONYMS["label"]}
+
+
+def read_labels(path: str, ours: str | None = None) -> LabelTable:
+    """Labels as `misc aggregate` writes them, or any two columns of items and labels.
+
+    A file whose SHA-256 is `ours` was written by misc: nothing has to be found out about it.
+    """
+    source = open_source(path)
+    if ours is not None and source.suffix == ".csv" and source.sha256() == ours:
+        return _as_written(source)
+    format_name = detect(source)
+    found = _names(source, format_name)
+    sure = [CONFIDENCE] if CONFIDENCE in found else []
+    chances = [name for name in found if name.startswith(PROBABILITY)]
+    given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
+    synonyms = {**WANTED, **{name: [] for name in given}}
+    if format_name in ("csv", "tsv"):
+        columns = read_table(source, given, synonyms).columns
+    else:
+        columns = read_records(source, format_name, given, synonyms).columns
+    items, labels = _plain(columns["item"]), _plain(columns["label"])
+    labelled = pc.not_equal(labels, "")
+    numbers = {name: _label_numbers(source.name, name, columns[name], labelled) for name in given}
+    return LabelTable(
+        items=items.filter(labelled),
+        labels=labels.filter(labelled),
+        confidence=numbers[CONFIDENCE] if sure else None,
+        probabilities=np.column_stack([numbers[name] for name in chances]) if chances else None,
+        classes=tuple(name.removeprefix(PROBABILITY) for name in chances),
+        name=source.name,
+    )
+
+
+def _as_written(source: Source) -> LabelTable:
+    wanted = {"item": pa.string(), "label": pa.string(), CONFIDENCE: pa.float64()}
+    table = csv.read_csv(
+        pa.BufferReader(source.content),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(column_types=wanted, include_columns=list(wanted)),
+    ).combine_chunks()
+    items, labels, confidence = (pa.chunked_array(table[name]).combine_chunks() for name in wanted)
+    return LabelTable(items, labels, confidence.to_numpy(), name=source.name)
+
+
+def _plain(column: Any) -> Names:
+    """A dictionary column as plain text without the spaces around it."""
+    text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return pc.utf8_trim_whitespace(text.cast(pa.string()))
+
+
+def _names(source: Source, format_name: str) -> list[str]:
+    """The names of the columns, as far as the format has a row of them."""
+    if format_name == "parquet":
+        return open_records(source, format_name).names
+    if format_name not in ("csv", "tsv"):
+        return []
+    refuse_nul(source)
+    dialect = sniff(source.content, WANTED)
+    return [name.strip() for name in dialect.first_row] if dialect.header else []
+
+
+def _label_numbers(file: str, name: str, column: Any, labelled: Any) -> Floats:
+    try:
+        values: Floats = _plain(column).filter(labelled).cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        raise InputError(f"{file}: column {name} holds something that is not a number") from None
+    bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
+    if len(bad):
+        raise InputError(
+            f"{file}: column {name} holds {values[bad[0]]:g}; a probability is between 0 and 1"
+        )
+    return values
+
+
+NAME = "worker"
+NEEDED = ("answers", "accuracy")
+
+
+def read_workers(path: str) -> WorkerTable:
+    """Names and numbers; a column that is no number is left out."""
+    source = open_source(path)
+    table = _table(source)
+    for name in (NAME, *NEEDED):
+        if name not in table.column_names:
+            raise InputError(
+                f"{source.name}: no column {name}; give a file that misc aggregate --workers wrote"
+            )
+    names = pc.utf8_trim_whitespace(table[NAME].combine_chunks().cast(pa.string()))
+    if len(pc.unique(names)) < len(names):
+        raise InputError(f"{source.name}: a worker stands in two rows; keep one")
+    numbers = {
+        name: _numbers(table[name])
+        for name in table.column_names
+        if pa.types.is_floating(table[name].type) or pa.types.is_integer(table[name].type)
+    }
+    for name in NEEDED:
+        if name not in numbers or not np.isfinite(numbers[name]).all():
+            raise InputError(f"{source.name}: column {name} holds something that is not a number")
+    return WorkerTable(
+        workers=names,
+        answers=numbers.pop("answers"),
+        accuracy=numbers.pop("accuracy"),
+        low=numbers.pop("accuracy_low", None),
+        high=numbers.pop("accuracy_high", None),
+        columns=numbers,
+        name=source.name,
+    )
+
+
+def _table(source: Source) -> Any:
+    if source.is_parquet:
+        import pyarrow.parquet as parquet
+
+        return parquet.read_table(pa.BufferReader(source.content))
+    delimiter = "\t" if source.suffix == ".tsv" else ","
+    try:
+        return arrow_csv.read_csv(
+            pa.BufferReader(source.content),
+            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(column_types={NAME: pa.string()}),
+        )
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{source.name}: not a table of workers ({error})") from None
+
+
+def _numbers(column: Any) -> Floats:
+    values: Floats = column.cast(pa.float64()).to_numpy()
+    return values

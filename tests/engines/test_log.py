@@ -1,0 +1,58 @@
+"""Which kernels an engine must run again to have its rows back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from misc_cli.engines.dask import KernelLineage
+from misc_cli.engines.protocol import Block, CopyRows, FusedKernels, RowArrays
+
+
+@dataclass(frozen=True)
+class Makes:
+    """Rows of this name; without `needs` from nothing but the votes."""
+
+    name: str
+    needs: tuple[str, ...] | None = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {self.name: np.zeros(1)}, 0
+
+
+def kept(*kernels: object) -> str:
+    """The letters of the kernels that are left."""
+    log = KernelLineage()
+    for letter, kernel in zip("abcdefgh", kernels, strict=False):
+        log.add(kernel, letter.encode())  # type: ignore[arg-type]
+    return b"".join(log.payloads).decode()
+
+
+def test_rows_that_follow_from_the_votes_alone_need_the_last_kernel() -> None:
+    assert kept(Makes("x"), Makes("x"), Makes("x")) == "c"
+    assert kept(Makes("x"), Makes("y"), Makes("x")) == "bc"
+    assert kept(Makes("x"), Makes("y"), FusedKernels((Makes("x"), Makes("y")))) == "c"
+
+
+def test_rows_that_follow_from_earlier_rows_need_all_of_them() -> None:
+    again = Makes("x", needs=("x",))
+    assert kept(Makes("x"), again, again) == "abc"
+    assert kept(Makes("x"), again, Makes("x"), again) == "cd"
+    assert kept(Makes("x"), FusedKernels((again, Makes("y"))), Makes("y")) == "abc"
+
+
+def test_what_a_copy_was_made_from_stays_until_the_copy_is_made_anew() -> None:
+    copy = CopyRows("x", "y")
+    assert kept(Makes("x"), copy, Makes("x")) == "abc"
+    assert kept(Makes("x"), copy, Makes("x"), Makes("y")) == "cd"
+
+
+def test_a_kernel_that_says_nothing_may_need_everything() -> None:
+    silent = Makes("x", needs=None)
+    assert kept(Makes("x"), Makes("y"), silent) == "abc"
+    assert kept(Makes("x"), silent, Makes("x")) == "c"

@@ -1,0 +1,164 @@
+"""What a run says of its workers, on crowds in which everybody's part is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from misc_cli import registry
+from misc_cli.__main__ import run
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.protocol import POSTERIORS
+from misc_cli.quality import worker_scores
+from misc_cli.quality.verdicts import (
+    ALWAYS,
+    CHECK,
+    COPIES,
+    FINE,
+    SPAMMER,
+    TOO_FEW,
+    judge,
+    verdict_texts,
+)
+from misc_cli.quality.worker_dependence import compare_pairs
+from misc_cli.quality.worker_scores import gather, report_workers
+from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
+from tests.crowds import labels_from, labels_of
+
+MIX = {
+    "experts": 0.05,
+    "honest": 0.6,
+    "spammers": 0.1,
+    "constants": 0.1,
+    "beginners": 0.1,
+    "copiers": 0.05,
+}
+
+
+def engine_of(labels: Labels, posteriors: Floats) -> LocalEngine:
+    return LocalEngine.of(labels, {POSTERIORS: posteriors})
+
+
+def judged(crowd: Crowd) -> tuple[Codes, npt.NDArray[np.bool_]]:
+    """The verdict on each worker, and whether it gave at least 30 answers."""
+    labels = labels_of(crowd)
+    fitted = registry.create("aggregator", "ds-em", "robust")(labels)
+    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
+    return verdicts.kind, np.bincount(crowd.worker, minlength=len(crowd.kinds)) >= 30
+
+
+def test_planted_workers_are_told_apart() -> None:
+    """docs/workers.md has the figures of more and larger crowds (benchmarks/verdicts.py)."""
+    found = {kind: np.zeros(6) for kind in KINDS}
+    for seed in range(4):
+        crowd = simulate(Simulation(workers=100, items=2_000, accuracy=0.75, mix=MIX, seed=seed))
+        verdicts, enough = judged(crowd)
+        for code, kind in enumerate(KINDS):
+            of = verdicts[(crowd.kinds == code) & enough]
+            found[kind] += np.bincount(of, minlength=6)
+    spammers, constants = found["spammers"], found["constants"]
+    assert (spammers[SPAMMER] + spammers[ALWAYS]) / spammers.sum() >= 0.9
+    assert constants[ALWAYS] / constants.sum() >= 0.9
+    everybody = np.sum(list(found.values()), axis=0)
+    rightly = spammers[SPAMMER] + constants[SPAMMER]
+    assert rightly / everybody[SPAMMER] >= 0.95
+    assert (spammers[ALWAYS] + constants[ALWAYS]) / everybody[ALWAYS] >= 0.95
+    beginners = found["beginners"]
+    assert 1 - (beginners[FINE] + beginners[TOO_FEW]) / beginners.sum() <= 0.05
+    # of a copier and its original one copies the other, and the other is to be looked at
+    copiers = found["copiers"]
+    assert (copiers[COPIES] + copiers[CHECK]) / copiers.sum() >= 0.7
+
+
+@pytest.mark.filterwarnings("ignore::misc_cli.errors.ConvergenceWarning")
+def test_few_answers_are_no_verdict() -> None:
+    crowd = simulate(Simulation(workers=200, items=300, answers_per_item=4, seed=3))
+    verdicts, _ = judged(crowd)
+    answers = np.bincount(crowd.worker, minlength=200)
+    assert set(verdicts[answers == 0]) == {TOO_FEW}
+    assert np.isin(verdicts[answers <= 3], [TOO_FEW, FINE, CHECK]).mean() > 0.9
+
+
+def test_the_interval_holds_the_accuracy() -> None:
+    """95 of 100 where the model is true; labels are inferred, and still nine in ten must hold."""
+    inside, total = 0, 0
+    for seed in range(3):
+        crowd = simulate(Simulation(workers=80, items=1_000, mix={"honest": 1.0}, seed=seed))
+        labels = labels_of(crowd)
+        fitted = registry.create("aggregator", "ds-em", "robust")(labels)
+        engine = engine_of(labels, fitted.posteriors)
+        report = report_workers(engine, fitted.confusions, fitted.class_prior)
+        true = np.einsum("wcc->w", crowd.confusions) / 4
+        known = report.answers > 0
+        inside += int(((report.low <= true) & (true <= report.high))[known].sum())
+        total += int(known.sum())
+        assert (report.low <= report.accuracy).all()
+        assert (report.accuracy <= report.high).all()
+        few, many = report.answers <= 20, report.answers >= 100
+        width = report.high - report.low
+        assert width[few & known].min() > width[many].max()
+    assert 0.9 <= inside / total <= 0.99
+
+
+def test_a_rare_class_counts_rarely_in_the_accuracy() -> None:
+    """Right on 9 of 10 of a class that nearly all items are of, on 2 of 10 of the other."""
+    worker, item = np.zeros(100, dtype=np.int32), np.arange(100, dtype=np.int32)
+    labels = labels_from(worker, item, np.zeros(100, dtype=np.int32), (100, 1, 2))
+    posteriors = np.tile([1.0, 0.0], (100, 1))
+    confusions = np.array([[[0.9, 0.1], [0.8, 0.2]]])
+    found = {}
+    for share in (0.5, 0.99):
+        prior = np.array([share, 1.0 - share])
+        found[share] = report_workers(engine_of(labels, posteriors), confusions, prior)
+        assert found[share].accuracy == pytest.approx([0.9 * share + 0.2 * (1.0 - share)])
+    # it answered nothing of the other class: that matters where half of all items are of it
+    width = {share: float((report.high - report.low)[0]) for share, report in found.items()}
+    assert width[0.99] < 0.2 < 0.4 < width[0.5]
+
+
+def test_verdicts_are_said_in_words() -> None:
+    crowd = simulate(Simulation(workers=60, items=1_500, mix=MIX, seed=1))
+    labels = labels_of(crowd)
+    fitted = registry.create("aggregator", "ds-em", "robust")(labels)
+    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
+    words, reasons = verdict_texts(verdicts, labels)
+    for worker, word in enumerate(words):
+        if crowd.kinds[worker] == KINDS.index("constants"):
+            said = int(crowd.label[crowd.worker == worker][0])
+            assert word == f"always says c{said:05d}"
+    assert any(word.startswith("copies w") for word in words)
+    assert all(reasons)
+
+
+def test_many_classes_take_the_others_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate(Simulation(workers=60, items=1_500, mix=MIX, seed=1))
+    by_matrix, _ = judged(crowd)
+    monkeypatch.setattr(worker_scores, "MOST_CELLS", 10)
+    monkeypatch.setattr(worker_scores, "CELLS_AT_ONCE", 1_000)
+    by_shares, enough = judged(crowd)
+    assert (by_matrix == by_shares)[enough].mean() > 0.9
+
+
+def test_two_columns_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    """Classes x and x_said_x: true_x_said_x_said_x is the name of two cells."""
+    answers = tmp_path / "answers.csv"
+    classes = ("x_said_x", "x", "x")
+    rows = [f"w{w},i{i},{classes[(i + w * i) % 3]}" for w in range(4) for i in range(9)]
+    answers.write_text("worker,item,label\n" + "\n".join(rows) + "\n")
+    workers = tmp_path / "workers.csv"
+    words = ["--aggregator", "ds-em", "--workers", str(workers), "-o", str(tmp_path / "labels.csv")]
+    assert run(["aggregate", str(answers), *words]) == 0
+    header = workers.read_text().splitlines()[0].split(",")
+    assert header[-4:] == [
+        "true_x_said_x",
+        "true_x_said_x_said_x",
+        "true_x_said_x_said_x_2",
+        "true_x_said_x_said_x_said_x",
+    ]
+    assert len(set(header)) == len(header)
+    assert "effective-votes" in json.loads((tmp_path / "labels.run.json").read_text())["figures"]

@@ -1,0 +1,238 @@
+"""What files come in: archives, Arrow, dumps of stores; and tables whose columns are people."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from misc_cli.errors import InputError
+from tests.readers.test_exports import ANSWERS, WORKERS, triplets, written
+
+ROWS = "".join(f"{worker},{item},{label}\n" for worker, item, label in ANSWERS)
+TEXT = f"worker,item,label\n{ROWS}".encode()
+RIGHT = sorted(ANSWERS)
+BY_ITEM: dict[str, dict[str, str]] = {}
+for _worker, _item, _label in ANSWERS:
+    BY_ITEM.setdefault(_item, {})[_worker] = _label
+RECORDS = [{"worker": w, "item": i, "label": label} for w, i, label in ANSWERS]
+
+
+def packed(folder: Path, files: dict[str, bytes]) -> Path:
+    path = folder / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_the_only_file_in_a_zip_is_read(tmp_path: Path) -> None:
+    assert triplets(packed(tmp_path, {"answers.csv": TEXT})) == RIGHT
+    macs = {"x/": b"", "x/a.csv": TEXT, "__MACOSX/x/._a.csv": b"\0", "x/.DS_Store": b"\0"}
+    assert triplets(packed(tmp_path, macs)) == RIGHT
+    lines = "\n".join(map(json.dumps, RECORDS)).encode()
+    assert triplets(packed(tmp_path, {"answers.jsonl": lines})) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"anna.csv": TEXT, "ben.csv": TEXT}, r"2 files \(anna.csv, ben.csv\).*unzip .*-d export"),
+        ({}, "a zip archive without files"),
+        ({"mimetype": b"application/vnd.oasis", "content.xml": b""}, "save it as CSV"),
+    ],
+)
+def test_other_archives_are_refused_with_what_to_do(
+    tmp_path: Path, files: dict[str, bytes], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        triplets(packed(tmp_path, files))
+
+
+def test_what_unpacks_to_more_than_the_limit_is_refused(tmp_path: Path) -> None:
+    path = packed(tmp_path, {"a.csv": TEXT + b"\n" * 3_000_000})
+    with pytest.raises(InputError, match="raise --max-input"):
+        triplets(path, max_input=1 << 20)
+
+
+def test_tar_and_pickle_are_called_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        member = tarfile.TarInfo("a.csv")
+        member.size = len(TEXT)
+        archive.addfile(member, io.BytesIO(TEXT))
+    with pytest.raises(InputError, match="a tar archive; unpack it"):
+        triplets(path)
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps(RECORDS + [{"n": 256 * n} for n in range(300)]))
+    with pytest.raises(InputError, match="a pickle of Python"):
+        triplets(path)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_arrow_files_and_streams(tmp_path: Path, stream: bool) -> None:
+    path = tmp_path / "data.arrow"
+    table = pa.Table.from_pylist(RECORDS)
+    opened = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with opened(path, table.schema) as writer:
+        writer.write_table(table)
+    assert triplets(path) == RIGHT
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(InputError, match="not a whole Arrow file"):
+        triplets(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"_index": "a", "_id": n, "_source": record} for n, record in enumerate(RECORDS)],
+        [{"model": "app.vote", "pk": n, "fields": record} for n, record in enumerate(RECORDS)],
+        {"rows": [{"id": n, "key": n, "doc": record} for n, record in enumerate(RECORDS)]},
+        {"data": {"votes": {"edges": [{"node": r} for r in RECORDS], "pageInfo": {"next": False}}}},
+        [{"Item": {k: {"S": v} for k, v in record.items()}} for record in RECORDS],
+    ],
+)
+def test_dumps_of_stores(tmp_path: Path, content: Any) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps(content))
+    assert triplets(path) == RIGHT
+
+
+def test_objects_around_each_label(tmp_path: Path) -> None:
+    models = {w: f"gpt-{n + 3}" for n, w in enumerate(WORKERS)}
+    panel = [
+        {"id": i, "judgments": {models[w]: {"label": c, "confidence": 0.5} for w, c in s.items()}}
+        for i, s in BY_ITEM.items()
+    ]
+    path = tmp_path / "panel.json"
+    path.write_text(json.dumps(panel))
+    assert triplets(path) == sorted((models[w], i, label) for w, i, label in ANSWERS)
+    said = {w: {i: {"label": c, "t": 1} for v, i, c in ANSWERS if v == w} for w in WORKERS}
+    path.write_text(json.dumps({"annotations": said}))
+    assert triplets(path) == RIGHT
+
+
+def wide(names: list[str]) -> list[tuple[Any, ...]]:
+    return [(n, item, *said.values(), "??") for n, (item, said) in enumerate(BY_ITEM.items())]
+
+
+def test_columns_called_like_people_are_workers(tmp_path: Path) -> None:
+    rows = wide(list(WORKERS))
+    path = written(tmp_path, ",image,anna,ben,clara,notes", rows)
+    names = {"anna": "anna", "ben": "ben", "cleo": "clara"}
+    assert triplets(path) == sorted((names[w], i, label) for w, i, label in ANSWERS)
+
+
+def test_a_name_that_nobody_knows_is_not_lost(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,image,anna,ben,xyzzy,notes", wide(list(WORKERS)))
+    flags = "--worker-cols anna,ben,xyzzy --item-col image"
+    with pytest.raises(InputError, match=flags):
+        triplets(path)
+    found = triplets(path, worker_cols="anna,ben,xyzzy", item_col="image")
+    assert len(found) == len(ANSWERS)
+
+
+@pytest.mark.parametrize("people", [("alice", "bob"), ("gpt-4o", "claude-3"), ("Anna", "Ben")])
+def test_confidences_beside_labels_are_no_answers(tmp_path: Path, people: tuple[str, str]) -> None:
+    columns = [f"{who}_{what}" for who in people for what in ("label", "conf")]
+    sure = ["1", "2", "3"]
+    rows = [
+        (item, said["anna"], sure[n % 3], said["ben"], sure[n % 2])
+        for n, (item, said) in enumerate(BY_ITEM.items())
+    ]
+    path = written(tmp_path, ",".join(["image", *columns]), rows)
+    both = dict(zip(("anna", "ben"), people, strict=True))
+    right = sorted((both[w], i, label) for w, i, label in ANSWERS if w in both)
+    with pytest.raises(InputError, match=r"2 questions, 'label' .*, 'conf'"):
+        triplets(path)
+    assert triplets(path, question="label") == right
+    path = written(tmp_path, ",".join(["image", *columns]).replace("conf", "comment"), rows)
+    assert triplets(path) == right
+
+
+def test_feelings_are_no_people(tmp_path: Path) -> None:
+    path = written(tmp_path, "image,joy,hope,grace", [row[1:-1] for row in wide(list(WORKERS))])
+    with pytest.raises(InputError, match="no worker"):
+        triplets(path)
+
+
+def test_an_index_without_a_name_is_below_a_header(tmp_path: Path) -> None:
+    rows = [(n, *said.values()) for n, said in enumerate(BY_ITEM.values())]
+    path = written(tmp_path, ",A0001,A0002,A0003", rows)
+    with pytest.raises(InputError, match="--worker-cols A0001,A0002,A0003"):
+        triplets(path)
+    assert len(triplets(path, worker_cols="A0001,A0002,A0003")) == len(ANSWERS)
+
+
+def test_trials_of_an_experiment(tmp_path: Path) -> None:
+    """As jsPsych writes them: `task` names the kind of trial, fixations have no response."""
+    rows: list[tuple[Any, ...]] = []
+    for worker, item, label in ANSWERS:
+        rows.append((worker, "key", 2 * len(rows), "<p>+</p>", "", "fixation", 500))
+        rows.append((worker, "key", 2 * len(rows), item, label, "test", 700))
+    path = written(tmp_path, "subject,trial_type,trial_index,stimulus,response,task,rt", rows)
+    assert [answer for answer in triplets(path) if answer[2]] == RIGHT
+
+
+@pytest.mark.parametrize("name", ["data", "items", "solutions", "results"])
+def test_a_table_with_a_column_as_interfaces_call_it(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, f"worker,item,label,{name}", [(*answer, "x") for answer in ANSWERS])
+    assert triplets(path) == RIGHT
+
+
+def test_what_was_judged_is_no_question(tmp_path: Path) -> None:
+    rows = [(w, i, f"what is in {i}", label) for w, i, label in ANSWERS]
+    assert triplets(written(tmp_path, "model,id,prompt,parsed", rows)) == RIGHT
+
+
+@pytest.mark.parametrize("beside", ["", ",created_at,notes"])
+def test_the_only_column_that_can_be_the_worker_or_the_item(tmp_path: Path, beside: str) -> None:
+    more = (",2026-11-16T10:00:00,ok" if beside else "").split(",")[1:]
+    rows = [(*answer, *more) for answer in ANSWERS]
+    path = written(tmp_path, f"radiologist,image_id,label{beside}", rows)
+    with pytest.warns(match=r"'radiologist' is taken as the worker.*--worker-col radiologist"):
+        assert triplets(path) == RIGHT
+    path = written(tmp_path, f"annotator,headline,label{beside}", rows)
+    with pytest.warns(match="'headline' is taken as the item"):
+        assert triplets(path) == RIGHT
+
+
+def test_what_may_be_two_things_is_asked_about(tmp_path: Path) -> None:
+    rows = [(*answer, f"desk of {answer[0]}") for answer in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):
+        triplets(written(tmp_path, "radiologist,image_id,label,desk", rows))
+    nth = [(WORKERS.index(w) + 1, i, label) for w, i, label in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):  # the first, second, third answer
+        triplets(written(tmp_path, "slot,image_id,label", nth))
+    sites = [("north" if w == "anna" else "south", i, label) for w, i, label in ANSWERS]
+    with pytest.raises(InputError, match="no worker column"):
+        triplets(written(tmp_path, "site,image_id,label", sites))
+
+
+def test_a_name_that_is_a_word_is_a_person_beside_others(tmp_path: Path) -> None:
+    path = written(tmp_path, "n,image,anna,ben,frank,notes", wide(list(WORKERS)))
+    assert {worker for worker, _, _ in triplets(path)} == {"anna", "ben", "frank"}
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("latin-1", "latin-1"), ("cp1252", "cp1252")])
+def test_the_encoding_that_is_named_reads_the_file(
+    tmp_path: Path, encoding: str, said: str
+) -> None:
+    text = TEXT.decode().replace("cat", "Kätzchen" if encoding == "latin-1" else "5 €")
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(InputError, match=f"not UTF-8 .*--encoding {said}"):
+        triplets(path)
+    assert len(triplets(path, encoding=encoding)) == len(ANSWERS)
+
+
+def test_verdicts_in_double_brackets_are_classes(tmp_path: Path) -> None:
+    rows = [(w, i, f"[[{'A' if label == 'cat' else 'B'}]]") for w, i, label in ANSWERS]
+    assert triplets(written(tmp_path, "judge,id,verdict", rows)) == sorted(rows)

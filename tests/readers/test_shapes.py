@@ -1,0 +1,177 @@
+"""Files of no platform: each shape with its right reading, or the refusal that names the flag."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from misc_cli.errors import InputError
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.read import read_answer_columns
+from tests.readers.shaped import ANSWERS, ITEMS, WORKERS, read, table, triplets
+
+
+def wide(header: str) -> str:
+    return table(header, [f"{i}," + ",".join(ANSWERS[w, i] for w in WORKERS) for i in ITEMS])
+
+
+def form(header: str) -> str:
+    rows = [f"{w},2024-01-01," + ",".join(ANSWERS[w, i] for i in ITEMS) for w in WORKERS]
+    return table(header, rows)
+
+
+def lines(records: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+OBJECTS = [
+    {
+        "id": i,
+        "text": "t",
+        "annotations": [{"annotator": w, "label": ANSWERS[w, i]} for w in WORKERS],
+    }
+    for i in ITEMS
+]
+
+
+PARALLEL = [
+    {"id": i, "annotators": list(WORKERS), "labels": [ANSWERS[w, i] for w in WORKERS]}
+    for i in ITEMS
+]
+
+
+ROWS = [{"worker": w, "item": i, "label": label} for (w, i), label in ANSWERS.items()]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("a.csv", wide("image,ann1,ann2,ann3"), {}),
+        ("a.csv", wide("image,ann1,ann2,ann3").replace(",", ";"), {}),
+        ("a.csv", wide("what,ann1,ann2,ann3"), {"worker_cols": "ann*"}),
+        ("a.csv", wide("image,ann1,ann2,ann3"), {"wide": True}),
+        ("a.csv", form("participant,date,doc1,doc2"), {"item_cols": "doc*"}),
+        ("a.csv", form("participant,date,Mood? [doc1],Mood? [doc2]"), {}),
+        ("a.csv", form("Email Address,Timestamp,Mood? [doc1],Mood? [doc2]"), {}),
+        ("a.csv", form("respondent,Timestamp,doc1,doc2"), {}),
+        ("a.json", json.dumps(OBJECTS), {}),
+        ("a.json", json.dumps({"project": "x", "tasks": OBJECTS}), {}),
+        ("a.jsonl", lines(OBJECTS), {}),
+        ("a.jsonl", lines(PARALLEL), {}),
+        (
+            "a.jsonl",
+            lines([{"id": i, "annotations": {w: ANSWERS[w, i] for w in WORKERS}} for i in ITEMS]),
+            {},
+        ),
+        (
+            "a.jsonl",
+            lines(
+                [
+                    {"worker": w, "answers": [{"item": i, "label": ANSWERS[w, i]} for i in ITEMS]}
+                    for w in WORKERS
+                ]
+            ),
+            {},
+        ),
+        ("a.json", json.dumps({"results": ROWS, "exported": "today"}), {}),
+        ("a.json", json.dumps({k: [row[k] for row in ROWS] for k in ROWS[0]}), {}),
+        (
+            "a.json",
+            json.dumps({k: {str(n): row[k] for n, row in enumerate(ROWS)} for k in ROWS[0]}),
+            {},
+        ),
+        (
+            "a.csv",
+            table(
+                "item,workers,labels",
+                [
+                    f"{i},{';'.join(WORKERS)},{';'.join(ANSWERS[w, i] for w in WORKERS)}"
+                    for i in ITEMS
+                ],
+            ),
+            {},
+        ),
+        (
+            "a.csv",
+            table(
+                "item;workers;labels",
+                [f"{i};{list(WORKERS)};{[ANSWERS[w, i] for w in WORKERS]}" for i in ITEMS],
+            ),
+            {},
+        ),
+    ],
+)
+def test_the_same_answers_in_other_shapes(
+    tmp_path: Path, name: str, content: str, options: dict[str, Any]
+) -> None:
+    assert triplets(read(tmp_path, content, name, **options)) == ANSWERS
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "item,worker_1,label_1,worker_2,label_2,worker_3,label_3",
+        "item,rater1_id,rater1_label,rater2_id,rater2_label,rater3_id,rater3_label",
+    ],
+)
+def test_pairs_of_columns(tmp_path: Path, header: str) -> None:
+    rows = [f"{i}," + ",".join(f"{w},{ANSWERS[w, i]}" for w in WORKERS) for i in ITEMS]
+    result = read(tmp_path, table(header, rows))
+    assert result.files[0].reader == "pairs"
+    assert triplets(result) == ANSWERS
+
+
+def test_a_raters_confidence_is_no_question(tmp_path: Path) -> None:
+    text = "id,rater_1,rater_1_confidence,rater_2,rater_2_confidence\n1,a,3,b,4\n2,b,4,b,3\n"
+    assert read(tmp_path, text).answers.label.to_pylist() == ["a", "b", "b", "b"]
+
+
+def test_lists_in_parquet(tmp_path: Path) -> None:
+    parquet.write_table(pa.Table.from_pylist(PARALLEL), tmp_path / "a.parquet")
+    result = read_answer_columns([str(tmp_path / "a.parquet")])
+    assert triplets(result) == ANSWERS
+
+
+def test_cells_that_say_missing_are_no_answers(tmp_path: Path) -> None:
+    text = "id,rater_1,rater_2,rater_3\n1,a,NA,b\n2,,b,b\n3,a,nan,a\n"
+    result = read(tmp_path, text)
+    assert len(result.answers) == 6
+    assert result.set_aside == {"no answer": 2}
+
+
+def test_minus_one_is_asked_about(tmp_path: Path) -> None:
+    text = "id,rater_1,rater_2\n1,0,-1\n2,1,1\n3,-1,0\n"
+    with pytest.raises(InputError, match=r"-1 may be a class or no answer.*--no-answer -1"):
+        read(tmp_path, text)
+    assert len(read(tmp_path, text, no_answer="-1").answers) == 4
+    assert len(read(tmp_path, text, allow_odd=True).answers) == 6
+
+
+def test_a_column_of_gold_in_a_wide_table(tmp_path: Path) -> None:
+    result = read(tmp_path, "id,gold,rater_1,rater_2\n1,a,a,b\n2,,b,a\n")
+    assert len(result.answers) == 4
+    assert result.gold is not None
+    assert (result.gold.items.to_pylist(), result.gold.labels.to_pylist()) == (["1"], ["a"])
+
+
+def test_labels_without_workers(tmp_path: Path) -> None:
+    result = read(tmp_path, "item,label\na,x\na,x\na,y\nb,y\n")
+    assert result.anonymous
+    assert triplets(result)["answer 3", "a"] == "y"
+    votes = lines([{"id": 1, "labels": ["x", "x", "y"]}, {"id": 2, "labels": ["y"]}])
+    assert read(tmp_path, votes, "a.jsonl").anonymous
+    named = read(tmp_path, "item,label,page\na,x,1\na,y,2\n", worker_col="none")
+    assert named.anonymous
+
+
+def test_one_file_per_worker(tmp_path: Path) -> None:
+    for worker in WORKERS:
+        rows = [f"{i},{ANSWERS[worker, i]}" for i in ITEMS]
+        (tmp_path / f"{worker}.csv").write_text(table("item,label", rows))
+    result = read_answer_columns([str(tmp_path)], ReadOptions(worker_from="filename"))
+    assert triplets(result) == ANSWERS

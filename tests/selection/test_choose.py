@@ -1,0 +1,95 @@
+"""What is hidden, how a lead is counted, and the null that a forecast must beat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from misc_cli.data.holdout import answers_of, fold_plan, folds
+from misc_cli.data.votes import SparseVotes
+from misc_cli.selection.scoring import (
+    holdout_uninformative,
+    lead,
+    null_score,
+    one_label_share,
+    weights,
+)
+from tests.selection.crowds import simulated
+
+
+def test_hidden_answers_are_disjoint_and_leave_every_item_an_answer() -> None:
+    labels, _ = simulated()
+    everything = answers_of(labels.votes)  # type: ignore[arg-type]
+    seen: set[tuple[int, int]] = set()
+    for kept, hidden in folds(labels, 3, 0.1, seed=0):
+        pairs = set(zip(hidden.workers.tolist(), hidden.items.tolist(), strict=True))
+        assert not seen & pairs
+        seen |= pairs
+        assert isinstance(kept.votes, SparseVotes)
+        left = answers_of(kept.votes)
+        assert len(left) + len(hidden) == len(everything)
+        assert set(left.items.tolist()) == set(range(labels.n_items))
+        assert not pairs & set(zip(left.workers.tolist(), left.items.tolist(), strict=True))
+    assert len(seen) == 3 * round(0.1 * len(everything))
+
+
+def test_large_data_hides_enough_and_small_data_all_it_can() -> None:
+    assert fold_plan(5_000) == (10, 0.1)
+    assert fold_plan(100_000) == (3, 0.1)
+    assert fold_plan(300_000) == (1, 0.1)
+    n_folds, share = fold_plan(10_000_000)
+    assert (n_folds, share * 10_000_000) == (1, 50_000)
+
+
+def test_a_lead_is_counted_in_standard_errors_of_workers() -> None:
+    """A worker's answers are one observation: ten times the same answers prove nothing more."""
+    random = np.random.default_rng(0)
+    behind, workers = random.normal(size=40), np.arange(40, dtype=np.int32)
+    ahead = behind + random.normal(0.3, size=40)
+    alone = lead(ahead, behind, workers)
+    difference = ahead - behind
+    assert alone == pytest.approx(difference.mean() / (difference.std(ddof=1) / np.sqrt(40)))
+    repeated = lead(np.repeat(ahead, 10), np.repeat(behind, 10), np.repeat(workers, 10))
+    assert repeated == pytest.approx(alone)
+    assert lead(behind, behind, workers) == 0.0
+
+
+def test_methods_count_by_their_share_of_the_best_lead() -> None:
+    assert weights([1.0]) == [1.0]
+    assert weights([0.5, 0.49, 0.46]) == pytest.approx([0.5, 0.5, 0.0])
+    assert weights([1.0, 0.95, 0.93, -0.2]) == pytest.approx([2 / 3, 1 / 3, 0.0, 0.0])
+
+
+def test_the_null_knows_how_often_a_worker_says_what() -> None:
+    labels, _ = simulated()
+    kept, hidden = next(folds(labels, 1, 0.1, seed=0))
+    left = answers_of(kept.votes)  # type: ignore[arg-type]
+    crowd = np.bincount(left.classes, minlength=3) / len(left)
+    own = np.bincount(left.classes[left.workers == hidden.workers[0]], minlength=3)
+    expected = (own + 2.0 * crowd) / (own.sum() + 2.0)
+    found = null_score(kept, hidden)
+    assert found[0] == pytest.approx(np.log(expected[hidden.classes[0]]))
+
+
+def test_one_label_workers_are_those_whom_chance_does_not_explain() -> None:
+    said = np.array([[40, 0, 0], [0, 30, 0], [3, 0, 0], [20, 20, 17]])  # three answers are chance
+    assert one_label_share(said) == pytest.approx(70 / 130)
+    rare = np.array([[200, 0], [190, 10], [195, 5]])  # nearly all items are of the first class
+    assert one_label_share(rare) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mean_lead", "errors", "one_label", "votes_decide"),
+    [
+        (0.14, 3.4, 0.0, False),  # a crowd
+        (0.71, 2.7, 0.0, False),  # one whose largest worker gives half of the answers
+        (0.14, 4.0, 0.4, False),  # one with many who never look
+        (-0.01, -4.0, 0.0, True),  # answers at random
+        (0.02, 1.9, 0.4, True),  # labelling functions, some of which say every label
+        (0.002, 4.6, 1.0, True),  # labelling functions
+    ],
+)
+def test_votes_decide_where_hidden_answers_say_nothing_of_items(
+    mean_lead: float, errors: float, one_label: float, votes_decide: bool
+) -> None:
+    assert holdout_uninformative(mean_lead, errors, one_label) == votes_decide

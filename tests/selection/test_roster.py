@@ -1,0 +1,57 @@
+"""What is tried at all: methods these answers allow, ranks that fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from misc_cli import registry
+from misc_cli.selection import roster
+from tests.selection.crowds import simulated
+
+
+def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other packages' methods too; those that want ordered classes only where they are."""
+    point = EntryPoint(
+        "theirs", "misc_cli.aggregators.majority_vote:MajorityVote", "misc_cli.aggregators"
+    )
+    monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
+    labels, _ = simulated()
+    everything = [*registry.AGGREGATORS, "theirs"]
+    assert roster.applicable(labels) == everything
+    everything.remove("mmce-o")
+    assert roster.applicable(replace(labels, ordered=False)) == everything
+
+
+def test_methods_that_would_take_minutes_are_not_tried() -> None:
+    def tried(**settings: float) -> set[str]:
+        return {method.name for method in roster.roster(simulated(**settings)[0], "robust", {}, 0)}
+
+    everything = set(roster.ROSTER)
+    assert tried() == everything
+    assert tried(classes=30) == everything - {"mmce-c"}
+    assert tried(items=50_000) == everything - {"mmce-c", "ebcc"}
+    # the answers of few workers cannot tell ebcc's subtypes apart
+    assert tried(workers=8) == everything - {"ebcc"}
+
+
+def test_ranks_that_the_data_is_too_small_for_are_not_tried() -> None:
+    assert roster.tucker_ranks((178, 2665, 5))[-1] == (14, 56, 5)
+    assert roster.tucker_ranks((4, 10, 2)) == [(2, 2, 2), (3, 3, 2)]
+    assert roster.tucker_ranks((1, 1, 1)) == []
+
+
+def test_completion_is_tried_by_the_numbers_it_finds_not_by_cells_alone() -> None:
+    """A few thousand answers in a hundred classes took minutes: every rank is R1 · (K − 1)."""
+
+    def tried(classes: int, most: int) -> list[str]:
+        labels, _ = simulated(classes=classes, items=1_500, workers=60)
+        made = registry.create("completer", "tucker"), registry.create("aggregator", "ds-em")
+        found = roster.completions(labels, "tucker", *made, {}, max_cells=most)
+        return [method.name for method in found]
+
+    assert len(tried(5, roster.MAX_TRIED_CELLS)) == len(roster.WORKER_RANKS)
+    assert tried(100, roster.MAX_TRIED_CELLS) == []
+    assert tried(100, roster.MAX_COMPLETED_CELLS)[0] == "tucker(2,198,100)"  # who asks gets it
