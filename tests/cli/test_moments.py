@@ -75,7 +75,7 @@ def test_a_signal_as_the_locks_are_let_go_leaves_none() -> None:
 
 def test_a_second_signal_does_not_keep_the_first_from_clearing_up() -> None:
     before = (
-        'send("misc_cli.writers.output_set:settle", signal.SIGTERM)\n'
+        'send("misc_cli.writers.output_set:flush_and_sync", signal.SIGTERM)\n'
         'send("misc_cli.writers.output_set:Staged.forget", signal.SIGINT)'
     )
     assert ran(WORDS, before) == (143, "misc: terminated\n")
@@ -155,10 +155,10 @@ def test_a_full_disk_under_the_state_leaves_the_labels_as_they_were() -> None:
     labels, state = Path("labels.csv").read_bytes(), Path("st/state.json").read_bytes()
     with Path("answers.csv").open("a") as file:
         file.write("w1,another,a\n")
-    full = "import misc_cli.writers.output_set as p, errno; genuine = p.settle\n"
-    full += "def settle(stream, final):\n"
+    full = "import misc_cli.writers.output_set as p, errno; genuine = p.flush_and_sync\n"
+    full += "def flush_and_sync(stream, final):\n"
     full += "    if final.parent.name == 'st': raise OSError(errno.ENOSPC, 'No space left')\n"
-    full += "    genuine(stream, final)\nimport misc_cli.writers.output_set as w; w.settle = settle"
+    full += "    genuine(stream, final)\nimport misc_cli.writers.output_set as w; w.flush_and_sync = flush_and_sync"
     code, said = ran(words, full)
     assert code == 2
     assert said.startswith("misc: error: cannot write st/")
