@@ -158,7 +158,7 @@ def test_a_full_disk_under_the_state_leaves_the_labels_as_they_were() -> None:
     full = "import misc_cli.writers.output_set as p, errno; genuine = p.flush_and_sync\n"
     full += "def flush_and_sync(stream, final):\n"
     full += "    if final.parent.name == 'st': raise OSError(errno.ENOSPC, 'No space left')\n"
-    full += "    genuine(stream, final)\nimport misc_cli.writers.output_set as w; w.flush_and_sync = flush_and_sync"
+    full += "    genuine(stream, final)\np.flush_and_sync = flush_and_sync"
     code, said = ran(words, full)
     assert code == 2
     assert said.startswith("misc: error: cannot write st/")
