@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.data.iteration import COST
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json")
 BEAT_SECONDS = 10.0
+LAST_BEAT_SECONDS = 1.0  # how long a beat that has begun is waited for
 
 current: Log | None = None
 
@@ -89,16 +90,21 @@ class Heartbeat:
     def __init__(self, beat: Callable[[], None]) -> None:
         self.beat = beat
         self._stop = Event()
+        self._thread: Thread | None = None
 
     def start(self) -> None:
         def pulse() -> None:
             while not self._stop.wait(BEAT_SECONDS):
                 self.beat()
 
-        Thread(target=pulse, name="heartbeat", daemon=True).start()
+        self._thread = Thread(target=pulse, name="heartbeat", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
+        """No beat comes afterwards: one that has begun ends first, unless it hangs."""
         self._stop.set()
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join(LAST_BEAT_SECONDS)
 
 
 class Log:

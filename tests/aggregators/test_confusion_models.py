@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,10 +13,10 @@ from scipy.special import digamma
 from scipy.stats import dirichlet
 
 from misc_cli import registry
-from misc_cli.aggregators.confusion_kernels import expected_counts
+from misc_cli.aggregators.confusion_kernels import expected_counts, judge_answers
 from misc_cli.aggregators.mean_field import MeanField
 from misc_cli.data.encode import encode
-from misc_cli.data.types import Answers, Iteration, Labels
+from misc_cli.data.types import Answers, Iteration, Labels, ignore_iteration
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import PAPER_SIX, SIX_MORE, Load
@@ -82,6 +83,37 @@ def test_first_iteration_of_one_coin_by_hand() -> None:
     found = registry.create("aggregator", "one-coin", "paper", tol=0.0, max_iter=1)(small())
     expected = [[25 / 27, 2 / 27], [1 / 51, 50 / 51]]
     np.testing.assert_allclose(found.posteriors, expected, atol=1e-12)
+
+
+def test_one_coin_is_shrunk_towards_the_crowds_accuracy_by_hand() -> None:
+    """Of the crowd's six answers 5/3 + 5/3 + 4/3 are right: 7/9. Three such answers go to each.
+
+    Accuracies: a and b (5/3 + 7/3) / 5 = 4/5, c (4/3 + 7/3) / 5 = 11/15.
+    """
+    found = registry.create("aggregator", "one-coin", "robust", shrinkage=3.0, tol=0.0, max_iter=1)(
+        small()
+    )
+    x, y = 4 / 5 * 4 / 5 * 4 / 15, 1 / 5 * 1 / 5 * 11 / 15
+    right, wrong = 4 / 5 * 4 / 5 * 11 / 15, 1 / 5 * 1 / 5 * 4 / 15
+    expected = np.array([[x, y], [wrong, right]])
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.posteriors, expected, atol=1e-12)
+    assert registry.create("aggregator", "one-coin", "robust").shrinkage > 0
+
+
+def test_beliefs_about_items_of_known_class_are_certain() -> None:
+    """Flat beliefs, three items of four known: the worker's confusions are learnt from these.
+
+    Alone it is the crowd that it is shrunk towards, so its rows are its own.
+    """
+    rows = [("a", "1", "x"), ("a", "2", "x"), ("a", "3", "x"), ("a", "4", "y")]
+    labels = encode(Answers(*(pa.array(column) for column in zip(*rows, strict=True)))).labels
+    known = replace(labels, gold=np.array([0, 0, 1, -1], dtype=np.int32))
+    found = judge_answers(known, np.full((4, 2), 0.5), ignore_iteration)
+    # counts believed: true x says x, x and half of y; true y says x and half of y
+    x, y = 0.5 / 2.5, 0.5 / 1.5
+    np.testing.assert_allclose(found.posteriors[:3], np.eye(2)[[0, 0, 1]])
+    np.testing.assert_allclose(found.posteriors[3], [x / (x + y), y / (x + y)], atol=1e-9)
 
 
 def test_first_iteration_of_ds_mf_by_hand() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -66,7 +67,55 @@ def test_the_heart_beats_and_says_what_is_left(
     assert isinstance(beat["seconds_left"], float)
     count = log.read_text().count("heartbeat")
     time.sleep(0.1)
-    assert log.read_text().count("heartbeat") <= count + 1  # it stops with the run
+    assert log.read_text().count("heartbeat") == count  # it stops with the run
+
+
+def test_no_beat_comes_after_the_heart_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat that has begun ends before `stop` returns, or a line would follow the summary."""
+    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(logs, "LAST_BEAT_SECONDS", 30.0)  # however busy the machine is
+    begun, ended = Event(), Event()
+
+    def beat() -> None:
+        begun.set()
+        time.sleep(0.1)
+        ended.set()
+
+    heart = logs.Heartbeat(beat)
+    heart.stop()  # one that never started
+    heart = logs.Heartbeat(beat)
+    heart.start()
+    assert begun.wait(10)
+    heart.stop()
+    assert ended.is_set()
+
+
+def test_a_heart_may_stop_itself_and_one_that_hangs_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(logs, "LAST_BEAT_SECONDS", 0.05)
+    begun, stopped, over = Event(), Event(), Event()
+
+    def beat() -> None:
+        heart.stop()
+        stopped.set()
+
+    heart = logs.Heartbeat(beat)
+    heart.start()
+    assert stopped.wait(10)
+
+    def hang() -> None:
+        begun.set()
+        over.wait(30)
+
+    hanging = logs.Heartbeat(hang)
+    hanging.start()
+    assert begun.wait(10)
+    started = time.monotonic()
+    hanging.stop()
+    assert time.monotonic() - started < 10
+    over.set()
 
 
 def test_metrics_are_valid_and_say_what_run_json_says(tmp_path: Path) -> None:

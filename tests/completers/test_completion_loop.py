@@ -19,7 +19,7 @@ from misc_cli.completers.parameters import FINALS, Loop
 from misc_cli.completers.tucker.method import Tucker
 from misc_cli.data import memory
 from misc_cli.data.tensor import LabelTensor
-from misc_cli.data.types import Iteration, Labels, OnIteration, ignore_iteration
+from misc_cli.data.types import Iteration, Labels, OnIteration, Start, ignore_iteration
 from misc_cli.data.votes import DenseVotes
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
@@ -197,6 +197,24 @@ def test_gold_stands_in_the_completed_matrix_where_the_slice_does() -> None:
     assert (expected[:20, -1] != gold[:20]).any()
     expected[:20, -1] = gold[:20]
     np.testing.assert_array_equal(votes.label_matrix, expected)
+
+
+def test_completed_columns_do_not_start_where_workers_ended() -> None:
+    """What an earlier night knew of workers is about other columns than the completed matrix's."""
+    plain = small_labels()
+    method = registry.create("aggregator", "ds-em")
+    before = method(plain)
+    labels = replace(plain, start=Start(before.confusions, before.class_prior))
+    seen: list[Labels] = []
+
+    def observed(labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Any:
+        seen.append(labels)
+        return method(labels, on_iteration)
+
+    run_loop(labels, Tucker((3, 6, 3)), observed, Loop(passes=1, final="completed"))
+    assert [isinstance(one.votes, DenseVotes) for one in seen] == [False, True]
+    assert seen[0].start is labels.start
+    assert seen[1].start is None
 
 
 @pytest.mark.parametrize(("final", "stage"), [("answers", "answers"), ("completed", "ds-em")])

@@ -163,6 +163,14 @@ def test_objective_falls_under_each_threshold_and_runs_repeat(
     np.testing.assert_array_equal(tensor.slice, before[1])
 
 
+def test_a_threshold_on_its_way_down_is_never_the_end(tensor: LabelTensor) -> None:
+    """However coarse the tolerance, the problem that is solved last is the one that was asked."""
+    lines: list[Iteration] = []
+    LRTC(rho=0.5, completer_tol=0.09)(tensor, lines.append)
+    assert float(lines[0].extra["rho"] or 0) < 0.25
+    assert lines[-1].extra["rho"] == pytest.approx(0.5)
+
+
 def test_labels_are_the_largest_entries_block_by_block(tensor: LabelTensor) -> None:
     completion = LRTC()(tensor)
     expected = entries(completion.tensor).argmax(axis=2).T

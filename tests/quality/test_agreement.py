@@ -8,10 +8,12 @@ import krippendorff
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.stats
 
 from misc_cli.data.types import Codes, Floats
 from misc_cli.data.votes import SparseVotes
 from misc_cli.quality.agreement import (
+    _interval,
     agreement_intervals,
     cohen_kappa,
     fleiss_kappa,
@@ -105,6 +107,21 @@ def test_nothing_to_compare_is_not_a_number_and_no_error() -> None:
         assert np.isnan([krippendorff_alpha(votes, ordered=True), found.alpha.low]).all()
     assert np.isnan(pairwise_agreement(alone))
     assert pairwise_agreement(one_class) == agreement_intervals(one_class).agreement.low == 1.0
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_an_interval_is_scipys_of_the_same_draws(level: float) -> None:
+    """Of a skewed sample, whose mean spreads the more the larger it is."""
+    sample = np.random.default_rng(3).exponential(size=30)
+    found = scipy.stats.bootstrap(
+        (sample,), np.mean, confidence_level=level, method="BCa", n_resamples=2000, random_state=0
+    )
+    without_one = (sample.sum() - sample) / 29
+    ours = _interval(float(sample.mean()), found.bootstrap_distribution, without_one, level)
+    theirs = found.confidence_interval
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), rel=1e-9)
+    middle = (ours.low + ours.high) / 2
+    assert middle - ours.value > 0.01, "nothing skewed was compared"
 
 
 def part(worker: Codes, item: Codes, label: Codes, n_classes: int) -> SparseVotes:

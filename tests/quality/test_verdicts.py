@@ -25,8 +25,8 @@ from misc_cli.quality.verdicts import (
     judge,
     verdict_texts,
 )
-from misc_cli.quality.worker_dependence import compare_pairs
-from misc_cli.quality.worker_scores import gather, report_workers
+from misc_cli.quality.worker_dependence import Pairs, compare_pairs
+from misc_cli.quality.worker_scores import Evidence, gather, report_workers
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 from tests.crowds import labels_from, labels_of
 
@@ -73,6 +73,89 @@ def test_planted_workers_are_told_apart() -> None:
     # of a copier and its original one copies the other, and the other is to be looked at
     copiers = found["copiers"]
     assert (copiers[COPIES] + copiers[CHECK]) / copiers.sum() >= 0.7
+
+
+def nobody_alike(n_workers: int) -> Pairs:
+    none, nothing = np.empty(0, dtype=np.int32), np.empty(0)
+    return Pairs(n_workers, none, none, nothing, nothing, nothing, nothing)
+
+
+def told(
+    kappa: float,
+    answers: float = 1000.0,
+    *,
+    noise: float = 0.0,
+    share: float = 0.5,
+    surprise: float = 9.0,
+    typical: float = 0.8,
+) -> int:
+    """The verdict on one worker beside five typical ones; `noise` is the standard error of κ.
+
+    Not looking would be right half of the time and telling the truth always: κ = 2 right − 1.
+    """
+    kappas = np.array([kappa, *[typical] * 5])
+    counts = np.array([answers, *[1000.0] * 5])
+    shares = np.array([share, *[0.5] * 5])
+    found = Evidence(
+        answers=counts,
+        right=counts * (1.0 + kappas) / 2.0,
+        squares=counts,
+        at_best=counts,
+        chance=counts / 2.0,
+        noise=counts * np.array([answers * (noise / 2.0) ** 2, *[0.0] * 5]),
+        said=counts[:, None] * np.column_stack([shares, 1.0 - shares]),
+        surprise=np.full((6, 2), surprise),
+    )
+    return int(judge(found, nobody_alike(6)).kind[0])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "worker"),
+    [
+        (SPAMMER, {"kappa": 0.17}),  # below 0.18
+        (FINE, {"kappa": 0.19}),
+        (SPAMMER, {"kappa": 0.09, "typical": 0.3}),  # below a third of the median
+        (FINE, {"kappa": 0.11, "typical": 0.3}),
+        (SPAMMER, {"kappa": 0.0, "answers": 10}),
+        (TOO_FEW, {"kappa": 0.0, "answers": 9}),
+        (ALWAYS, {"kappa": 0.5, "share": 0.951}),
+        (FINE, {"kappa": 0.5, "share": 0.949}),
+        (ALWAYS, {"kappa": 0.5, "share": 1.0, "surprise": 7.0}),
+        (FINE, {"kappa": 0.5, "share": 1.0, "surprise": 6.9}),  # a typical worker's chance
+        (TOO_FEW, {"kappa": 0.29, "noise": 0.15}),  # less than two noises above zero
+        (FINE, {"kappa": 0.31, "noise": 0.15}),
+        (SPAMMER, {"kappa": 0.12, "noise": 0.11}),  # half a noise is given
+        (TOO_FEW, {"kappa": 0.13, "noise": 0.11}),
+        (SPAMMER, {"kappa": -0.05, "noise": 0.41}),  # a typical worker is 0.62 above the limit
+        (TOO_FEW, {"kappa": -0.05, "noise": 0.42}),
+        (CHECK, {"kappa": -0.11}),  # reliably wrong
+        (SPAMMER, {"kappa": -0.09}),
+        (CHECK, {"kappa": -0.26, "noise": 0.1}),
+        (SPAMMER, {"kappa": -0.24, "noise": 0.1}),
+    ],
+)
+def test_verdicts_on_both_sides_of_their_limits(verdict: int, worker: dict[str, float]) -> None:
+    assert told(**worker) == verdict
+
+
+@pytest.mark.parametrize(
+    ("answers", "copier"),
+    [((300.0, 200.0), 1), ((200.0, 300.0), 0), ((200.0, 200.0), 1)],
+)
+def test_who_gave_fewer_answers_copies_the_other(answers: tuple[float, float], copier: int) -> None:
+    """Of equals it is the later by name."""
+    counts = np.array([*answers, 200.0])
+    half = counts[:, None] / np.array([2.0, 2.0])
+    found = Evidence(
+        counts, 0.9 * counts, counts, counts, counts / 2, np.zeros(3), half, np.zeros((3, 2))
+    )
+    one = np.ones(1)
+    ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)
+    verdicts = judge(found, Pairs(3, *ends, 150 * one, 150 * one, 90 * one, 1e-30 * one))
+    assert verdicts.kind[copier] == COPIES
+    assert verdicts.partner[copier] == 1 - copier
+    assert verdicts.kind[1 - copier] == CHECK
+    assert verdicts.kind[2] == FINE
 
 
 @pytest.mark.filterwarnings("ignore::misc_cli.errors.ConvergenceWarning")

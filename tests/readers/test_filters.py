@@ -44,6 +44,17 @@ def test_filters_and_cleaning(tmp_path: Path) -> None:
         assert len(read(tmp_path, CLEAN, where=(condition,)).answers) == n_left, condition
 
 
+@pytest.mark.filterwarnings("ignore:.*--fold-case", "ignore:.*--no-answer")
+def test_an_answer_at_the_very_moment_of_a_bound_counts(tmp_path: Path) -> None:
+    third, fourth = "2024-01-03T10:00:00Z", "2024-01-04T10:00:00Z"
+    assert list(triplets(read(tmp_path, CLEAN, since=third, until=fourth))) == [
+        ("c", "1"),
+        ("a", "2"),
+    ]
+    late = read(tmp_path, CLEAN, since="2024-01-03T10:00:01Z", until="2024-01-05T09:59:59Z")
+    assert list(triplets(late)) == [("a", "2")]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

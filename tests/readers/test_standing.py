@@ -45,6 +45,73 @@ def test_rows_that_do_not_count_are_set_aside_wherever_they_stand(
     assert "zoe" not in result.answers.worker.to_pylist()
 
 
+# Every word that takes a row out, as people write it (docs/input.md, "known statuses").
+STATUSES = (
+    *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
+    *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
+    *("spam", "failed", "timed-out", "timed out"),
+)
+KINDS = (
+    *("training", "practice", "tutorial", "warmup", "warm-up", "qualification", "onboarding"),
+    *("consensus", "adjudication", "adjudicated", "curation", "curated", "aggregated"),
+    *("majority", "prediction", "predicted", "pre-annotation", "preannotation"),
+)
+BAD_FLAGS = (
+    *("rejected", "cancelled", "canceled", "was_cancelled", "skipped", "tainted", "deleted"),
+    *("is_deleted", "discarded", "is_spam", "ignored", "is_skipped", "is_rejected"),
+    *("is_cancelled", "is_training", "is_practice", "is_draft", "superseded", "exclude"),
+    *("excluded", "is_excluded", "is_invalid", "invalid"),
+)
+GOOD_FLAGS = (
+    *("is_valid", "valid", "is_latest", "latest", "is_current", "approved", "is_approved"),
+    *("accepted", "is_accepted"),
+)
+BAD_TIMES = (
+    *("deleted_at", "rejected_at", "cancelled_at", "canceled_at", "skipped_at", "discarded_at"),
+)
+KINDS_OF = (
+    *("phase", "stage", "type", "kind", "label_type", "annotation_type", "block", "part", "mode"),
+)
+YES, NO = ("true", "1", "yes", "t", "y", "1.0"), ("false", "0", "no", "f", "n", "0.0")
+NEVER, TIMES = ("", "null", "NaN", "NaT", "None"), ("2026-11-16T10:00:00", "1762000000")
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad"),
+    [
+        *((column, "submitted", STATUSES) for column in ("status", "review_status", "state")),
+        *((column, "main", KINDS) for column in KINDS_OF),
+    ],
+)
+def test_every_word_of_a_status_takes_its_rows_out(
+    tmp_path: Path, column: str, good: str, bad: tuple[str, ...]
+) -> None:
+    header, rows = with_late(column, good, bad[0])
+    rows += [("zoe", f"1-{at % 8}.jpg", "dog", word.upper()) for at, word in enumerate(bad[1:])]
+    result = read_answer_columns([str(written(tmp_path, header, rows))], ReadOptions())
+    assert result.set_aside == dict.fromkeys(bad, 1)
+    assert "zoe" not in result.answers.worker.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("column", "good", "bad", "reason"),
+    [
+        *((flag, NO, YES, flag) for flag in BAD_FLAGS),
+        *((flag, YES, NO, f"not {flag}") for flag in GOOD_FLAGS),
+        *((time, NEVER, TIMES, time) for time in BAD_TIMES),
+    ],
+)
+def test_every_flag_takes_its_rows_out(
+    tmp_path: Path, column: str, good: tuple[str, ...], bad: tuple[str, ...], reason: str
+) -> None:
+    rows = [(*answer, good[at % len(good)]) for at, answer in enumerate(ANSWERS)]
+    rows += [("zoe", f"{at}.jpg", "dog", word) for at, word in enumerate(bad)]
+    path = written(tmp_path, f"worker,item,label,{column}", rows)
+    result = read_answer_columns([str(path)], ReadOptions())
+    assert result.set_aside == {reason: len(bad)}
+    assert triplets(path) == RIGHT
+
+
 @pytest.mark.parametrize("columns", ["status,review_status", "phase,type"])
 def test_the_first_of_two_columns_counts_as_the_second_does(tmp_path: Path, columns: str) -> None:
     bad = "rejected" if "status" in columns else "training"
@@ -75,7 +142,14 @@ def test_a_status_is_no_second_question(tmp_path: Path) -> None:
     assert triplets(written(tmp_path, "worker,item,mood,deleted", rows)) == RIGHT
 
 
-@pytest.mark.parametrize("nobody", ["consensus", "Gold", "majority_vote", "ground truth"])
+@pytest.mark.parametrize(
+    "nobody",
+    [
+        *("consensus", "majority", "majority vote", "majority_vote", "MajorityVote", "aggregated"),
+        *("aggregate", "adjudicated", "Gold", "gold standard", "gold_standard", "ground truth"),
+        *("ground_truth", "groundtruth", "truth", "Final label", "final_label"),
+    ],
+)
 def test_a_consensus_among_the_workers_is_nobodys_answer(tmp_path: Path, nobody: str) -> None:
     rows = [*ANSWERS, *((nobody, f"{n}.jpg", "cat") for n in range(8))]
     path = written(tmp_path, "worker,item,label", rows)

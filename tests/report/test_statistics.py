@@ -48,6 +48,20 @@ def test_an_outvoted_label_is_not_the_most_frequent_answer() -> None:
         assert row["overruled"] == (own == 0 and len(counts) == 1)
 
 
+def test_a_label_is_overruled_only_if_all_answers_agree_on_another() -> None:
+    """Nobody voted for the known label of q1, on which answers differ, nor for that of q2."""
+    votes = [("ann", "q1", "yes"), ("bob", "q1", "no"), ("eve", "q1", "no")]
+    votes += [("ann", "q2", "yes"), ("bob", "q2", "yes"), ("ann", "q3", "yes"), ("bob", "q4", "no")]
+    votes += [("eve", "q5", "maybe")]
+    gold = pd.DataFrame([("q1", "maybe"), ("q2", "maybe")], columns=["item", "label"])
+    table = pd.DataFrame(votes, columns=["worker", "item", "label"])
+    items = aggregate(table, aggregator="mv", gold=gold).report()["items"].set_index("item")
+    assert items["label"].loc[["q1", "q2"]].tolist() == ["maybe", "maybe"]
+    assert items["votes"].loc[["q1", "q2"]].tolist() == [0, 0]
+    assert set(items.index[items["outvoted"]]) == {"q1", "q2"}
+    assert set(items.index[items["overruled"]]) == {"q2"}
+
+
 def test_ordered_classes_have_an_alpha_of_their_own() -> None:
     table = answers().replace({"label": {"bird": "1", "cat": "2", "dog": "3"}})
     measures = [

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
 from misc_cli.data.holdout import answers_of, fold_plan, folds
+from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
+from misc_cli.errors import MiscWarning
+from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.cross_validation import CrossValidation
+from misc_cli.selection.ensemble import weighed
+from misc_cli.selection.racing import _hopeless
 from misc_cli.selection.scoring import (
+    Score,
     holdout_uninformative,
     lead,
     null_score,
     one_label_share,
+    standard_error,
     weights,
 )
-from tests.selection.crowds import simulated
+from tests.crowds import labels_from
+from tests.selection.crowds import method, simulated
 
 
 def test_hidden_answers_are_disjoint_and_leave_every_item_an_answer() -> None:
@@ -93,3 +104,57 @@ def test_votes_decide_where_hidden_answers_say_nothing_of_items(
     mean_lead: float, errors: float, one_label: float, votes_decide: bool
 ) -> None:
     assert holdout_uninformative(mean_lead, errors, one_label) == votes_decide
+
+
+def scored(values: Floats) -> Score:
+    """A method with these scores by hidden answer on one fold."""
+    views = {"own": values, "soft": values[None] - 1.0}
+    return Score(Candidate(method("mv")), views, seconds=0.0, posteriors=[np.empty((0, 3))])
+
+
+def drawn(work: CrossValidation, errors: float) -> Floats:
+    """Values by hidden answer whose mean is so many of its standard errors."""
+    noise = np.random.default_rng(0).normal(size=len(work.null))
+    noise -= noise.mean()
+    return noise + errors * standard_error(noise, work.workers)
+
+
+@pytest.mark.parametrize(("errors", "given_up"), [(0.5, False), (1.9, False), (2.1, True)])
+def test_a_slow_method_is_given_up_from_two_standard_errors_short(
+    errors: float, given_up: bool
+) -> None:
+    """Short of 0.93 of the best lead, the least share that counts."""
+    work = CrossValidation(simulated()[0])
+    values = work.null + 0.93 - drawn(work, errors)
+    assert _hopeless(work, scored(values), work.null + 1.0) is given_up
+
+
+@pytest.mark.parametrize(("errors", "is_luck"), [(2.9, True), (3.1, False)])
+def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: bool) -> None:
+    work = CrossValidation(simulated()[0])
+    values = work.null + drawn(work, errors)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _, _, reasons = weighed([scored(values)], work.null, work.workers, 1, 0.0, work.blind)
+    assert reasons["null"]["beaten"]
+    said = [str(one.message) for one in caught if issubclass(one.category, MiscWarning)]
+    assert ["may be luck" in text for text in said] == [True] * is_luck
+
+
+def test_what_forecasts_best_without_the_item_may_be_the_crowds_shares() -> None:
+    """Workers of few answers, all alike: their own shares are noise, the crowd's are not."""
+    random = np.random.default_rng(0)
+    items = np.repeat(np.arange(200, dtype=np.int32), 3)
+    workers = random.permutation(np.repeat(np.arange(150, dtype=np.int32), 4))
+    said = random.choice(3, p=[0.6, 0.3, 0.1], size=600).astype(np.int32)
+    alike = CrossValidation(labels_from(workers, items, said, (200, 150, 3)))
+    by_crowd = []
+    for kept, hidden in alike.folds:
+        left = answers_of(kept.votes)  # type: ignore[arg-type]
+        shares = np.bincount(left.classes, minlength=3) / len(left)
+        by_crowd.append(np.log(shares)[hidden.classes])
+    assert alike.blind == pytest.approx(float(np.concatenate(by_crowd).mean()))
+    assert alike.blind > alike.null.mean()
+    # where each worker has a label of its own, the worker's shares tell more
+    own = CrossValidation(labels_from(workers % 30, items, workers % 3, (200, 30, 3)))
+    assert own.blind == own.null.mean()

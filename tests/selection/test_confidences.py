@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import expected_counts
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.decide import decide
-from misc_cli.data.types import Codes, Floats, Labels, ignore_iteration
+from misc_cli.data.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.data.votes import SparseVotes
 from misc_cli.quality.evaluation import calibration_error
 from misc_cli.selection import roster
@@ -171,6 +171,38 @@ def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
     written = calibration(raw, labels)
     assert (decide(written).label == decide(raw).label).all()
     assert sureness(written, truth) < 0.6 * sureness(raw, truth)
+
+
+@dataclass(frozen=True)
+class Informed:
+    """Knows the truth of completed answers, or of given ones, and of the others nothing."""
+
+    truth: Codes
+    of_completed: bool
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        is_completed = not isinstance(labels.votes, SparseVotes)
+        knows = is_completed is self.of_completed
+        shuffled = np.random.default_rng(0).permutation(self.truth)
+        posteriors = np.eye(3)[self.truth if knows else shuffled]
+        rows = np.full((labels.n_workers, 3, 3), 0.1) + 0.7 * np.eye(3)
+        return Aggregation(posteriors, rows, np.full(3, 1 / 3), iterations=1)
+
+
+@pytest.mark.parametrize("completed_leads", [True, False])
+def test_completed_labels_that_forecast_clearly_better_are_left_as_they_are(
+    completed_leads: bool,
+) -> None:
+    labels, truth = simulated(accuracy=0.8)
+    completer = registry.create("completer", "tucker", ranks=(3, 6, 3))
+    loop = Loop(passes=1, final="completed")
+    tucker = Method("tucker", Informed(truth, completed_leads), completer, loop)
+    calibration = calibration_of(tucker, labels)
+    if completed_leads:
+        assert calibration is None
+    else:
+        assert calibration is not None
+        assert calibration.evidence
 
 
 def test_the_model_that_is_asked_is_one_that_counts() -> None:

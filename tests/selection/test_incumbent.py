@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from misc_cli.data.types import Floats
 from misc_cli.quality.evaluation import expected_error
+from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import Fit
-from misc_cli.selection.scoring import SIGNIFICANT
-from misc_cli.selection.search import search
+from misc_cli.selection.scoring import SIGNIFICANT, Score
+from misc_cli.selection.search import RetainedChoice, search, staying
 from tests.selection.crowds import method, simulated
 
 NEAR = [method("one-coin"), method("ds-em"), method("mv")]
@@ -41,6 +46,24 @@ def test_what_is_clearly_better_takes_its_place() -> None:
     assert expected_error(found.aggregation.posteriors, truth) < 0.25
     assert found.selection["ahead_of_earlier"] is None
     assert "best" in found.selection["why"]
+
+
+@pytest.mark.parametrize(("share", "stays"), [(0.99, True), (0.96, False)])
+def test_what_has_nearly_all_of_the_lead_stays_however_surely_it_is_behind(
+    share: float, stays: bool
+) -> None:
+    """With many answers anything is significant: from 0.97 of the lead on it counts fully."""
+    n_hidden = 400
+    workers = np.arange(n_hidden, dtype=np.int32) % 40
+    rival = 1.0 + 0.001 * np.random.default_rng(0).normal(size=n_hidden)
+    score = Score(Candidate(method("mv")), {}, seconds=0.0)
+
+    def kept(null: Floats | None) -> RetainedChoice | None:
+        behind = np.full(n_hidden, share)
+        return staying([score], {"mv": 1.0}, lambda _: behind, rival, workers, null)
+
+    assert (kept(np.zeros(n_hidden)) is not None) is stays
+    assert kept(None) is None  # where shares of a lead do not count, significance decides
 
 
 def test_of_a_choice_that_can_no_longer_be_tried_the_rest_stays() -> None:

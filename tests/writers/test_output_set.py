@@ -15,6 +15,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.errors import InputError
+from misc_cli.writers.locks import holding
 from misc_cli.writers.output_set import Output, Staged, new_file, publish, write_all
 from misc_cli.writers.render import CHUNK_ROWS, delimited, write_table
 
@@ -57,6 +58,74 @@ def test_a_set_that_is_there_has_left_nothing_beside_it(tmp_path: Path) -> None:
     publish(_set_of_two(tmp_path))
     assert sorted(os.listdir(tmp_path)) == ["first", "second"]
     assert (tmp_path / "first").read_text() == "new"
+
+
+def _set_with_a_record(folder: Path) -> list[Output]:
+    """Three files that are there, the last of which vouches for the others."""
+    names = ("labels.csv", "workers.csv", "labels.run.json")
+    for name in names:
+        (folder / name).write_text("earlier")
+    return [Output(folder / name, lambda stream: _write(stream, "new")) for name in names]
+
+
+def test_files_get_their_names_in_order_the_record_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, order = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        order.append(target.name)
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    write_all(_set_with_a_record(tmp_path))
+    assert order == ["labels.csv", "workers.csv", "labels.run.json"]
+
+
+def test_a_set_is_undone_the_last_file_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = _set_with_a_record(tmp_path)
+    real, order = os.replace, []
+
+    def replace(source: Path, target: Path) -> None:
+        order.append(target.name)
+        if target.name == "labels.run.json":
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(InputError, match=r"cannot write .*labels\.run\.json"):
+        write_all(outputs)
+    assert order == [
+        *("labels.csv", "workers.csv", "labels.run.json"),
+        *("workers.csv", "labels.csv"),
+    ]
+    assert {path.read_text() for path in tmp_path.iterdir()} == {"earlier"}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_who_takes_the_lock_sweeps_what_killed_runs_left_and_nothing_else(tmp_path: Path) -> None:
+    """Random parts of temporary names are of letters, digits and _."""
+    final = tmp_path / "labels.csv"
+    for name in ("abcdefgh", "a1b2c3d4", "ab_cd_e_", "________"):
+        (tmp_path / f".labels.csv.{name}.part").write_text("half")
+    (tmp_path / ".labels.csv.fold_er1.part").mkdir()
+    (tmp_path / ".labels.csv.fold_er1.part" / "part-0.csv").write_text("half")
+    others = {
+        "labels.csv",
+        "labels.csv.abcdefgh.part",
+        ".labels.csv.abcdefg.part",
+        ".labels.csv.abcdefghi.part",
+        ".labels.csv.abcdefgh.partial",
+        ".labelsxcsv.abcdefgh.part",
+        ".other.csv.ab_cdefg.part",
+    }
+    for name in others:
+        (tmp_path / name).write_text("somebody's")
+    with holding([final]):
+        assert set(os.listdir(tmp_path)) == {*others, ".labels.csv.lock"}
+    assert set(os.listdir(tmp_path)) == others
 
 
 def test_what_cannot_be_put_back_is_kept_where_the_message_says(
