@@ -172,7 +172,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         return
     check_writable(places.values(), job.files, stdout="labels" not in places)
     with console.watching():
-        tonight = state_options.open_state(asked, places, job.reading)
+        tonight = state_options.open_state(asked, places)
         _run(job, parameters, places, gates, console, tonight, state_options.plain(asked))
 
 
@@ -194,8 +194,7 @@ def _run(
         fitter = replay.fitter_of(parameters["as_chosen"])
     written = {} if tonight is None else tonight.written
     earlier = previous_outputs.read_previous(parameters["changes"], gates, places, written)
-    memory = None if tonight is None else tonight.memory
-    materials = job.read(with_times="report" in places, memory=memory)
+    materials = job.read(with_times="report" in places)
     if tonight is not None and (figures := tonight.unchanged(materials.files)) is not None:
         console.say(f"nothing to do: no input, flag or output changed since {tonight.last}")
         tripped = holding(gates, figures)

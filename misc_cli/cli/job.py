@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.readers.answer_table import ReadResult
     from misc_cli.readers.options import ReadOptions
-    from misc_cli.readers.parse_cache import Memory
     from misc_cli.run.request import Fitter, Stopwatch
     from misc_cli.run.result import Outcome
     from misc_cli.run.settings import Methods
@@ -56,20 +55,15 @@ class Job:
         """Everything that will be read."""
         return [*self.sources, *self.known.values()]
 
-    def read(self, *, with_times: bool = False, memory: Memory | None = None) -> Inputs:
-        """Everything in the files; `with_times` keeps when answers were given, where they say.
-
-        `memory` has what was read before.
-        """
+    def read(self, *, with_times: bool = False) -> Inputs:
+        """Everything in the files; `with_times` keeps when answers were given, where they say."""
         from misc_cli.readers.known_labels import read_known
         from misc_cli.readers.read import read_answer_columns
         from misc_cli.run.request import Stopwatch
 
         watch = Stopwatch(startup.since())
         with watch.stage("read"):
-            read = read_answer_columns(
-                self.sources, self.reading, with_times=with_times, memory=memory
-            )
+            read = read_answer_columns(self.sources, self.reading, with_times=with_times)
             known = {name: read_known(file, self.reading) for name, file in self.known.items()}
             if self.carried_gold:
                 known["gold"] = _carried(read)

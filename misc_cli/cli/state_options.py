@@ -20,8 +20,6 @@ from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Floats, Labels
-    from misc_cli.readers.options import ReadOptions
-    from misc_cli.readers.parse_cache import Memory
     from misc_cli.run.request import Fitter
     from misc_cli.run.result import Figure, Outcome
     from misc_cli.state.incremental import IncrementalRun
@@ -36,9 +34,6 @@ SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
 # What may differ between two runs that are the same: none of it changes a byte of an output.
 WITHOUT_EFFECT = ("quiet", "verbose", "threads", "fail_if", "state", "rechoose")
-
-# Outputs that need more of a file than its answers: with them every file is parsed.
-NOT_REMEMBERED = ("rejects", "report")
 
 clock = time.time  # what a simulated year replaces
 
@@ -95,7 +90,6 @@ class StateSession:
     options: Any
     before: str | None
     metrics: Path | None = None
-    memory: Memory | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -160,8 +154,6 @@ class StateSession:
         from misc_cli.run.prometheus import method_of
         from misc_cli.state.store import state_outputs
 
-        read, segments = (None, {}) if self.memory is None else self.memory.leave()
-
         def more() -> dict[str, Any]:
             run = {
                 "misc": __version__,
@@ -171,9 +163,9 @@ class StateSession:
                 "figures": json.loads(json.dumps(outcome.figures, default=float)),
                 "method": method_of(outcome),
             }
-            return {"run": run, "answers_read": read}
+            return {"run": run}
 
-        return state_outputs(self.folder, self.night, outcome.aggregation, more, segments)
+        return state_outputs(self.folder, self.night, outcome.aggregation, more)
 
     def written_down(self) -> None:
         """The new state is there with the outputs."""
@@ -188,9 +180,7 @@ class StateSession:
         return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
 
 
-def open_state(
-    parameters: Mapping[str, Any], places: Mapping[str, Path], reading: ReadOptions
-) -> StateSession | None:
+def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> StateSession | None:
     """The state that --state names, checked and locked; flags that need one are refused without."""
     if parameters["state"] is None:
         for name in ("rechoose", "keep_settled", "settled"):
@@ -220,18 +210,7 @@ def open_state(
     )
     own = {name: value for name, value in parameters.items() if name not in WITHOUT_EFFECT}
     before = store.fingerprint(folder)
-    tonight = StateSession(folder, night, stored, plain(own), before, places.get("metrics"))
-    if not any(name in places for name in NOT_REMEMBERED):
-        tonight.memory = _memory(stored, reading)
-    return tonight
-
-
-def _memory(stored: Stored | None, reading: ReadOptions) -> Memory:
-    from misc_cli.readers.parse_cache import Memory
-
-    if stored is None:
-        return Memory.of(reading)
-    return Memory.of(reading, stored.about["answers_read"], stored.tables, stored.raw)
+    return StateSession(folder, night, stored, plain(own), before, places.get("metrics"))
 
 
 def _refuse_within_inputs(folder: Path, sources: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from misc_cli.readers.row_filters import filtered_out, renamed, times, unanswere
 from misc_cli.readers.source import Source, check_stdin_once, open_source
 from misc_cli.readers.table import open_table
 from misc_cli.readers.vocabulary import SYNONYMS
-
-if TYPE_CHECKING:
-    from misc_cli.readers.parse_cache import Memory
-
 
 DELIMITED = ("csv", "tsv")
 
@@ -73,14 +69,12 @@ def read_answer_columns(
     options: ReadOptions | None = None,
     *,
     with_times: bool = False,
-    memory: Memory | None = None,
 ) -> ReadResult:
     """The answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
-    What is in `memory` is not read again; times and the rows that were set aside are not in it.
     """
-    (result,) = read_questions(sources, options, with_times=with_times, memory=memory)
+    (result,) = read_questions(sources, options, with_times=with_times)
     return result
 
 
@@ -90,18 +84,13 @@ def read_questions(
     *,
     each: bool = False,
     with_times: bool = False,
-    memory: Memory | None = None,
 ) -> list[ReadResult]:
     """The same for every question if `each`, else for the one there is; sorted by name."""
     options = options or ReadOptions()
-
-    def anew(path: str, source: Source | None = None) -> list[Part]:
-        return _read_file(path, options, each, with_times, source)
-
     parts: dict[str, list[Part]] = {}
     for path in files_of(sources):
         try:
-            found = anew(path) if memory is None else memory.read(path, anew)
+            found = _read_file(path, options, each, with_times)
         except EmptyFile as error:
             if not options.skip_empty_files:
                 raise
@@ -127,12 +116,8 @@ def files_of(sources: Sequence[str]) -> list[str]:
     return expand(sources)
 
 
-def _read_file(
-    path: str, options: ReadOptions, each: bool, with_times: bool, source: Source | None
-) -> list[Part]:
-    """`source` is what is read in the place of the file, if anything is."""
-    source = source or open_source(path, options.encoding, options.access)
-    opened = open_answers(source, options)
+def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) -> list[Part]:
+    opened = open_answers(open_source(path, options.encoding, options.access), options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
     name = opened.document.name

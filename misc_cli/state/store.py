@@ -24,7 +24,7 @@ from misc_cli.state.saved_state import SavedState
 from misc_cli.writers import locks
 from misc_cli.writers.output_set import Output, content, write_all
 
-FORMAT = 2
+FORMAT = 3
 POINTER = "state.json"
 PREVIOUS = "previous.json"  # the state before this one, so that the last run can be repeated
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
@@ -35,11 +35,10 @@ LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.(lock|[a-z0-9_]{{
 
 @dataclass(frozen=True)
 class Stored:
-    """What a run left: plain values, tables by name, and the tables' bytes as they are stored."""
+    """Hold the plain values and the tables that a run saved."""
 
     about: dict[str, Any]
     tables: dict[str, Any]
-    raw: dict[str, bytes]
 
 
 class UnusableState(Exception):
@@ -73,16 +72,15 @@ def load(folder: Path) -> Stored | None:
         raise UnusableState(f"it is of another version (format {form}, this misc has {FORMAT})")
     if digest != _digest(_plain([about, files])):
         raise UnusableState("it is damaged (state.json was changed)")
-    tables, raw = {}, {}
+    tables = {}
     for name, file in files.items():
         data = _read(folder / file["file"])
         if data is None:
             raise UnusableState(f"it is damaged ({file['file']} is gone)")
         if _digest(data) != file["sha256"]:
             raise UnusableState(f"it is damaged ({file['file']} was changed)")
-        raw[name] = data
         tables[name] = parquet.read_table(pa.BufferReader(data))
-    return Stored(about, tables, raw)
+    return Stored(about, tables)
 
 
 def outputs(
@@ -94,7 +92,7 @@ def outputs(
 ) -> list[Output]:
     """The files of a new state, for `write_all`; state.json is the last.
 
-    A table may also be given as the bytes of its Parquet file. `about` is asked when all other
+    `about` is asked when all other
     files are written. `keep_aside` is for a state that this one does not go on from.
     """
     before = _bytes(folder / POINTER)
@@ -106,7 +104,7 @@ def outputs(
             if data is not None:
                 found.append(Output(folder / ASIDE / name, content(data)))
     for name, table in tables.items():
-        data = table if isinstance(table, bytes) else packed(table)
+        data = packed(table)
         digest = _digest(data)
         file = f"{name}-{digest[:16]}{TABLE}"
         files[name] = {"file": file, "sha256": digest}
@@ -136,10 +134,10 @@ def tidy(folder: Path) -> None:
             locks.remove(path)
 
 
-def packed(table: Any, **options: Any) -> bytes:
-    """A table as the bytes of a Parquet file; `options` are Parquet's."""
+def packed(table: Any) -> bytes:
+    """Return a table as the bytes of a Parquet file."""
     sink = pa.BufferOutputStream()
-    parquet.write_table(table, sink, compression="zstd", **options)
+    parquet.write_table(table, sink, compression="zstd")
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -255,22 +253,15 @@ def state_outputs(
     night: IncrementalRun,
     aggregation: Aggregation,
     more: Callable[[], Mapping[str, Any]],
-    tables: Mapping[str, Any],
 ) -> list[Output]:
-    """What the next run needs; `more` and `tables` are what the caller adds to it.
-
-    `more` is asked when all other files are written.
-    """
-    about, own = night.leave(aggregation)
-    return outputs(
-        folder, lambda: {**about, **more()}, {**own, **tables}, keep_aside=night.of_other_data
-    )
+    """Return the files of the new state; `more` gives the caller's values, asked for last."""
+    about, tables = night.leave(aggregation)
+    return outputs(folder, lambda: {**about, **more()}, tables, keep_aside=night.of_other_data)
 
 
 def leave(folder: Path, night: IncrementalRun, aggregation: Aggregation) -> None:
     """Keep what the next run needs, after a run from Python."""
-    more = {"run": None, "answers_read": None}
-    write_all(state_outputs(folder, night, aggregation, lambda: more, {}))
+    write_all(state_outputs(folder, night, aggregation, lambda: {"run": None}))
     kept(folder, night)
 
 
