@@ -25,7 +25,7 @@ def test_what_is_made_from_the_code_is_fresh() -> None:
 
 def test_the_rooms_import_each_other_in_one_direction() -> None:
     assert sum(map(len, layers())) == len(ROOMS)
-    assert "core" in layers()[0]
+    assert "data" in layers()[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

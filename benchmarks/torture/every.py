@@ -34,8 +34,15 @@ STEPS, FIRED = "steps", "fired"
 OWN = {"out", "err", STEPS, FIRED}  # the harness's files in the folder
 # Whose instructions are steps: whatever writes, and what it is made of.
 WRITING = {
-    *("__main__", "signals", "leavings", "saving", "remembering", "io/publish", "io/write"),
-    *("io/places", "io/locks", "io/state", "cli/scaled_target", "cli/rerun", "core/engines/disk"),
+    *("__main__", "cleanup", "writers/run_outputs", "writers/output_set"),
+    *(
+        "writers/output_paths",
+        "writers/locks",
+        "state/store",
+        "cli/scaled_target",
+        "cli/rerun",
+        "engines/disk",
+    ),
 }
 LIBRARY = ("contextlib", "tempfile", "shutil")
 CHANGES, READS = 1, 2  # kinds of calls

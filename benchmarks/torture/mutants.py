@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 
 from torture.harness import Tally, answers, attempt, folder
 
-SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "io" / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "tests" / "readers" / "samples"
 BITES = [
     b'"',
     b"\0",

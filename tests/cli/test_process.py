@@ -20,7 +20,7 @@ REPO = Path(__file__).resolve().parents[2]
 SLOW = """
 import sys, time
 from pathlib import Path
-from misc_cli.run import registry
+from misc_cli import registry
 from misc_cli.aggregators.majority_vote import MajorityVote
 
 class Slow(MajorityVote):

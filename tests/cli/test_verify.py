@@ -170,7 +170,7 @@ def test_names_that_are_not_utf8() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from misc_cli.readers import locks
+from misc_cli.writers import locks
 locks.hold(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)
@@ -230,7 +230,7 @@ def test_exit_codes_are_one_table(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_every_json_of_a_command_has_the_schema() -> None:
     """One function makes them all; what else calls json.dumps in cli/ prints no --json."""
-    others = {"logs.py", "reproduce_tables.py", "nightly.py"}
+    others = {"logs.py", "reproduce.py", "state_options.py"}
     for path in (REPO / "misc_cli" / "cli").glob("*.py"):
         if path.name not in others:
             assert path.read_text().count("json.dumps(") == (path.name == "outputs.py"), path

@@ -70,7 +70,12 @@ def test_a_cell_that_is_done_is_not_done_again(
 def test_what_decides_a_cell_is_in_its_key() -> None:
     package = Path(reproduce.__file__).parent.parent
     code = reproduce._code()
-    deciding = ("run/settings.py", "core/types.py", "io/read.py", "aggregators/majority.py")
+    deciding = (
+        "run/settings.py",
+        "data/types.py",
+        "readers/read.py",
+        "aggregators/majority_vote.py",
+    )
     assert all((package / name).read_bytes() in code for name in deciding)
     assert b"numpy " + np.__version__.encode() in code
     for name in ("cli/console.py", "cli/options.py"):

@@ -73,7 +73,7 @@ class Tucker(Checked):
         r1, r2, r3 = self.resolve_ranks(shape)
         r0 = min(self.initial_rank or max(r1, r2, r3), n_items)
         n_columns = n_workers * n_classes
-        of_block = min(1.0, max(1 << 16, 4 * n_columns) / max(n_votes, 1))  # see core/votes.py
+        of_block = min(1.0, max(1 << 16, 4 * n_columns) / max(n_votes, 1))  # see data/votes.py
         lanczos = n_items * (n_classes + 2) + n_columns * (2 * r0 + 1)
         sweeps = n_columns * (3 * r1 * r3 + 2 * max(r0, r2)) + n_items * of_block * 2 * r1 * r3
         items = n_items * r2 * (1 + 2 * of_block) + n_columns * r2

@@ -22,7 +22,7 @@ LOOKED_AT = 50  # records whose keys are searched for marks
 class Entry:
     """Where a reader is, and how names begin in the files that are worth asking it about.
 
-    module  in this package; its `READER` is the reader
+    module  in this package; the reader is its `READER`, or what stands behind a colon
     marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
     """
 
@@ -32,15 +32,15 @@ class Entry:
 
 READERS: dict[str, Entry] = {
     "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
-    "label-studio-table": Entry("label_studio_table", ("annotation_id", "annotator")),
+    "label-studio-table": Entry("label_studio:TABLE_READER", ("annotation_id", "annotator")),
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
-    "toloka-api": Entry("toloka_api", ("solutions", "items", "data")),
+    "toloka-api": Entry("toloka:API_READER", ("solutions", "items", "data")),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
-    "mturk-api": Entry("mturk_api", ("Assignments", "AssignmentId")),
+    "mturk-api": Entry("mturk:API_READER", ("Assignments", "AssignmentId")),
     "surge": Entry("surge", ("responses",)),
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
-    "appen-json": Entry("appen_json", ("results",)),
+    "appen-json": Entry("appen:JSON_READER", ("results",)),
     "dataloop": Entry("dataloop", ("annotations",)),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry(
@@ -53,23 +53,25 @@ READERS: dict[str, Entry] = {
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
     "google-forms": Entry(
-        "google_forms",
+        "surveys:GOOGLE_FORMS",
         (
             *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
             *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
         ),
     ),
-    "qualtrics": Entry("qualtrics", ("ResponseId",)),
-    "surveymonkey": Entry("surveymonkey", ("Respondent ID", "RespondentID", "respondent_id")),
-    "snorkel": Entry("snorkel", ("lf_", "LF_")),
-    "wrench": Entry("wrench", ("weak_labels", "0")),
+    "qualtrics": Entry("surveys:QUALTRICS", ("ResponseId",)),
+    "surveymonkey": Entry("surveys:SURVEYMONKEY", ("Respondent ID", "RespondentID", "respondent_id")),
+    "snorkel": Entry("labelling_functions:SNORKEL", ("lf_", "LF_")),
+    "wrench": Entry("labelling_functions:WRENCH", ("weak_labels", "0")),
     "kili": Entry("kili", ("labels",)),
     "without-workers": Entry("without_workers", ()),
 }
 
 
 def load(name: str) -> Reader:
-    reader: Reader = import_module(f"misc_cli.readers.platforms.{READERS[name].module}").READER
+    module, _, constant = READERS[name].module.partition(":")
+    found = import_module(f"misc_cli.readers.platforms.{module}")
+    reader: Reader = getattr(found, constant or "READER")
     return reader
 
 
