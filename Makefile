@@ -63,6 +63,14 @@ bench: $(BENCH)/ready ## beside the peers up to 10 million answers; ONLY="defaul
 bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel, reading: 1 million)
 	$(BENCH)/bin/python benchmarks/run.py --quick
 
+.PHONY: ratchet
+ratchet: $(DEV)/ready ## what misc writes for some 60 inputs, beside what is pinned; ONLY='*/ds-em*': only these
+	$(DEV)/bin/python benchmarks/ratchet.py check $(if $(ONLY),--only '$(ONLY)')
+
+.PHONY: bench-kernels
+bench-kernels: $(DEV)/ready ## the methods' processor time beside that of another checkout, AGAINST=…
+	$(DEV)/bin/python benchmarks/kernels.py --against $(AGAINST)
+
 .PHONY: bench-scale
 bench-scale: $(BENCH)/scale-ready ## local, disk and dask at 50 million answers, peers at 1 million; QUICK=1: 5 million
 	$(BENCH)/bin/python benchmarks/scale.py $(if $(QUICK),--quick)
