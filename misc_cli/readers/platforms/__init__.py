@@ -60,7 +60,9 @@ READERS: dict[str, Entry] = {
         ),
     ),
     "qualtrics": Entry("surveys:QUALTRICS", ("ResponseId",)),
-    "surveymonkey": Entry("surveys:SURVEYMONKEY", ("Respondent ID", "RespondentID", "respondent_id")),
+    "surveymonkey": Entry(
+        "surveys:SURVEYMONKEY", ("Respondent ID", "RespondentID", "respondent_id")
+    ),
     "snorkel": Entry("labelling_functions:SNORKEL", ("lf_", "LF_")),
     "wrench": Entry("labelling_functions:WRENCH", ("weak_labels", "0")),
     "kili": Entry("kili", ("labels",)),
