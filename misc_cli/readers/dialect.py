@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.source import Buffer
-from misc_cli.readers.vocabulary import find_roles, names_of_tools
+from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
 MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
 CHUNK = 1 << 24
@@ -160,6 +160,7 @@ MOST_TITLES = 20  # lines above a header
 SPACE = " "
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
 
+_WITHOUT_CELLS = ("approve", "reject", "")
 _SAID = re.compile(r'"?sep=([^\r\n])"?\s*', re.IGNORECASE)
 
 Row = list[str]
@@ -242,7 +243,13 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: dict[str, list[set
 
 
 def _completed(names: Row, below: list[Row]) -> Row:
-    """The header, with a name for the one cell that every row has more than it."""
+    """Return the header with a name for each cell of the rows.
+
+    Mechanical Turk names `Approve` and `Reject` at the end and writes no cells for them.
+    """
+    n_cells = max(map(len, below), default=len(names))
+    if n_cells < len(names) and all(normalise(name) in _WITHOUT_CELLS for name in names[n_cells:]):
+        return names[:n_cells]
     if not below or any(len(row) != len(names) + 1 for row in below):
         return names
     if not any(row[-1].strip() for row in below):

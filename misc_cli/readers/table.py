@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from misc_cli.errors import InputError
-from misc_cli.readers.ascii_tables import is_border, to_csv
 from misc_cli.readers.columns import Parsed, is_position
 from misc_cli.readers.dialect import SPACE, Dialect, Row, check_quotes, delimiter_of, sniff
 from misc_cli.readers.document import Table
@@ -53,9 +52,6 @@ def open_table(
     if any(map(_is_name, given.values())):
         header = True  # a column was named, so there are names
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
-    if any(is_border(row) for row in [dialect.first_row, *dialect.sample[:2]]):
-        source = to_csv(source)
-        dialect = sniff(source.content, synonyms, ",", header)
     names = [name.strip() for name in dialect.first_row]
     if not dialect.header:
         names = [str(at + 1) for at in range(len(names))]

@@ -51,18 +51,6 @@ def test_a_title_above_an_unknown_header_is_refused_with_what_to_do(tmp_path: Pa
         triplets(export(tmp_path, text))
 
 
-@pytest.mark.parametrize("edge", ["", "|"])
-@pytest.mark.parametrize("last", ["", "(24 rows)\n\n", "24 rows in set (0.01 sec)\n"])
-def test_a_table_drawn_with_lines_is_read(tmp_path: Path, edge: str, last: str) -> None:
-    border = f"{edge}--------+--------+-------{edge}\n"
-    rows = "".join(f"{edge} {w:6} | {i:6} | {label}, or so {edge}\n" for w, i, label in ANSWERS)
-    text = f"{edge} worker | item   | label {edge}\n{border}{rows}{border if edge else ''}{last}"
-    right = [(w, i, f"{label}, or so") for w, i, label in RIGHT]
-    assert triplets(export(tmp_path, text, "txt")) == right
-    with pytest.raises(InputError, match=r"line 3: .*columns? where the first row has 3"):
-        triplets(export(tmp_path, text.replace("anna", "anna | x", 1), "txt"))
-
-
 def test_marks_with_a_decimal_comma_are_no_coordinates(tmp_path: Path) -> None:
     marks = [(w, i, {"cat": "1,5", "dog": "2,0"}[label]) for w, i, label in ANSWERS]
     assert triplets(written(tmp_path, "worker;item;label", marks, ";")) == sorted(marks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from misc_cli.readers.vocabulary import (
     SYNONYMS,
     WORKER_WORDS,
     find_roles,
-    given_names,
     normalise,
     words_of,
 )
@@ -69,30 +68,18 @@ _NO_NAMES = {
 
 def worker_columns(document: Document) -> Columns:
     """The columns that are surely workers', by question; empty if there are none."""
-    for find in (_by_number, _by_address, _by_model, _by_name, _by_given_name):
+    for find in (_by_number, _by_address, _by_model, _by_name):
         found = find(document.names)
         workers = {worker for columns in found.values() for worker in columns}
         if len(workers) >= 2:
             shared = {q: names for q, names in found.items() if share_values(document, names)}
-            if find is _by_given_name and any(_has_others(document, c) for c in shared.values()):
-                return {}
             return {q: names for q, names in shared.items() if not words_of(q) & ABOUT} or shared
     return {}
-
-
-def _has_others(document: Document, columns: Mapping[str, str]) -> bool:
-    """Whether other columns are answered in the same words: unknown names, or questions."""
-    said = {cell for column in columns.values() for cell in document.sampled(column)}
-    known = [*columns.values(), *_gold_columns(document)]
-    others = [name for name in document.names if name not in known and not words_of(name) & ABOUT]
-    return any(2 * len(said & set(document.sampled(name))) >= len(said) for name in others)
 
 
 def looks_like_workers(names: Sequence[str]) -> bool:
     """Whether names are surely those of who answers: w1, ann@example.org, gpt-4o, alice."""
     patterns = (NUMBERED_WORKER, _ADDRESS, MODEL, _WALLET)
-    if len(given_names(names)) == len(names) > 1:
-        return True
     return all(any(pattern.fullmatch(name) for pattern in patterns) for name in names)
 
 
@@ -145,10 +132,6 @@ def _by_name(names: Sequence[str]) -> Columns:
             found.setdefault(match["word"].lower(), {})[match["name"]] = name
     columns = max(found.values(), key=len, default={})
     return {LABEL: columns} if len(columns) >= 2 else {}
-
-
-def _by_given_name(names: Sequence[str]) -> Columns:
-    return _by_question(given_names(names))
 
 
 def asked_for(document: Document, options: ReadOptions) -> Columns:

@@ -22,58 +22,58 @@ LOOKED_AT = 50  # records whose keys are searched for marks
 class Entry:
     """Where a reader is, and how names begin in the files that are worth asking it about.
 
-    module  in this package; the reader is its `READER`, or what stands behind a colon
+    module  in this package
     marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
+    reader  the name of the reader in the module
     """
 
     module: str
     marks: tuple[str, ...]
+    reader: str = "READER"
 
 
 READERS: dict[str, Entry] = {
     "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
-    "label-studio-table": Entry("label_studio:TABLE_READER", ("annotation_id", "annotator")),
+    "label-studio-table": Entry("label_studio", ("annotation_id", "annotator"), "TABLE_READER"),
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
-    "toloka-api": Entry("toloka:API_READER", ("solutions", "items", "data")),
+    "toloka-api": Entry("toloka", ("solutions", "items", "data"), "API_READER"),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
-    "mturk-api": Entry("mturk:API_READER", ("Assignments", "AssignmentId")),
-    "surge": Entry("surge", ("responses",)),
+    "mturk-api": Entry("mturk", ("Assignments", "AssignmentId"), "API_READER"),
     "appen": Entry("appen", ("_unit_id", "_worker_id")),
-    "appen-json": Entry("appen:JSON_READER", ("results",)),
+    "appen-json": Entry("appen", ("results",), "JSON_READER"),
     "dataloop": Entry("dataloop", ("annotations",)),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry(
         "argilla", ("responses", "annotation_agent", "fields", "external_id", "status")
     ),
     "labelbox": Entry("labelbox", ("data_row", "Created By")),
-    "lighttag": Entry("lighttag", ("examples", "seen_by", "classifications", "annotations")),
     "superannotate": Entry("superannotate", ("instances",)),
     "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
     "google-forms": Entry(
-        "surveys:GOOGLE_FORMS",
+        "surveys",
         (
             *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
             *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
         ),
+        "GOOGLE_FORMS",
     ),
-    "qualtrics": Entry("surveys:QUALTRICS", ("ResponseId",)),
+    "qualtrics": Entry("surveys", ("ResponseId",), "QUALTRICS"),
     "surveymonkey": Entry(
-        "surveys:SURVEYMONKEY", ("Respondent ID", "RespondentID", "respondent_id")
+        "surveys", ("Respondent ID", "RespondentID", "respondent_id"), "SURVEYMONKEY"
     ),
-    "snorkel": Entry("labelling_functions:SNORKEL", ("lf_", "LF_")),
-    "wrench": Entry("labelling_functions:WRENCH", ("weak_labels", "0")),
-    "kili": Entry("kili", ("labels",)),
+    "snorkel": Entry("labelling_functions", ("lf_", "LF_"), "SNORKEL"),
+    "wrench": Entry("labelling_functions", ("weak_labels", "0"), "WRENCH"),
     "without-workers": Entry("without_workers", ()),
 }
 
 
 def load(name: str) -> Reader:
-    module, _, constant = READERS[name].module.partition(":")
-    found = import_module(f"misc_cli.readers.platforms.{module}")
-    reader: Reader = getattr(found, constant or "READER")
+    entry = READERS[name]
+    module = import_module(f"misc_cli.readers.platforms.{entry.module}")
+    reader: Reader = getattr(module, entry.reader)
     return reader
 
 

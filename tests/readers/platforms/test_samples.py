@@ -114,12 +114,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"skipped": 1, "benchmark": 1, "not annotated": 1},
         {"c.txt": "Happy"},
     ),
-    "lighttag.json": (
-        "lighttag",
-        {("ann", "e1", "happy"), ("cy", "e1", "happy"), ("ben", "e1", "sad"), ("ann", "e2", "sad")},
-        {"not annotated": 1},
-        {},
-    ),
     "superannotate.json": (
         "superannotate",
         {
@@ -162,12 +156,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {("1", "0", "0"), ("2", "0", "1"), ("0", "1", "0")},
         {"no vote": 1},
         {"0": "1", "1": "0", "2": "0"},
-    ),
-    "kili.json": (
-        "kili",
-        {("ann@lab.org", "a.txt", "HAPPY"), ("ben@lab.org", "a.txt", "SAD")},
-        {"predicted": 1, "review": 1, "not annotated": 1},
-        {},
     ),
     "google_forms.csv": (
         "google-forms",

@@ -15,7 +15,7 @@ import pytest
 from misc_cli.errors import InputError
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
-from tests.readers.platforms.look import look, written
+from tests.readers.platforms.look import SAMPLES, look, written
 
 
 def test_mturk_forms(tmp_path: Path) -> None:
@@ -251,14 +251,6 @@ def test_assignments_as_the_api_lists_them(tmp_path: Path) -> None:
     assert look(written(tmp_path, listed)).answers == {"q": [("w1", "H", "cat")]}
 
 
-def test_surge(tmp_path: Path) -> None:
-    response = {"worker_id": "w1", "data": {"mood": "happy", "comment": "fine"}}
-    tasks = [{"id": "t1", "fields": {"text": "x"}, "responses": [response]}]
-    seen = look(written(tmp_path, tasks))
-    assert seen.answers["mood"] == [("w1", "t1", "happy")]
-    assert seen.kinds == {"mood": "choice", "comment": "text"}
-
-
 def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:
     rows = [
         {"id": 1, "text": "x", "label": [label], "user": who, "Comments": []}
@@ -266,3 +258,12 @@ def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:
     ]
     seen = look(written(tmp_path, rows, "a.jsonl"))
     assert seen.answers == {"label": [("ann", "1", "pos"), ("ben", "1", "neg")]}
+
+
+def test_a_batch_as_mechanical_turk_writes_it(tmp_path: Path) -> None:
+    """The site names Approve and Reject in the header and writes no cells for them."""
+    lines = (SAMPLES / "mturk.csv").read_text().splitlines()
+    plain = [line for line in lines[1:] if line.endswith(",,")]
+    whole = look(written(tmp_path, "\n".join([lines[0], *plain]), "whole.csv"))
+    batch = [lines[0], *(line.removesuffix(",,") for line in plain)]
+    assert look(written(tmp_path, "\n".join(batch), "batch.csv")) == whole
