@@ -32,13 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         startup.own_process = True
         startup.prepare_streams()
         code = run(words)
-        cleanup.ignore_signals()
+        cleanup.ignore_signals(code)
     except KeyboardInterrupt as error:
         code = _ended(error)
     _let_go()  # once more: a signal may have come when that began
-    from misc_cli import cleanup
-
-    cleanup.exit_immediately(code)
     sys.exit(code)
 
 
@@ -165,20 +162,17 @@ def _abandon_stdout() -> None:
 
 
 def _let_go() -> None:
-    """Temporary files, locks and pipes of outputs, if there are any."""
-    leavings = sys.modules.get("misc_cli.cleanup")
-    if leavings is not None:
-        leavings.clear_all()
-    places = sys.modules.get("misc_cli.writers.output_paths")
-    if places is not None:
-        places.close_all()
+    """Remove temporary files and locks."""
+    from misc_cli import cleanup
+
+    cleanup.clear_all()
 
 
 def _complain(message: str, code: int) -> int:
     from misc_cli import cleanup
     from misc_cli.errors import printable
 
-    cleanup.ignore_signals()
+    cleanup.ignore_signals(code)
     line = printable(" ".join(message.split()))  # one line, whatever the message holds
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.told(line, code):
@@ -189,8 +183,8 @@ def _complain(message: str, code: int) -> int:
 def _ended(error: BaseException) -> int:
     from misc_cli import cleanup
 
-    cleanup.ignore_signals()
     code, word = cleanup.ending(error)
+    cleanup.ignore_signals(code)
     print(f"misc: {word}", file=sys.stderr)
     return code
 

@@ -155,7 +155,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         scaled.run(answers, parameters)
         return
     from misc_cli.cli.console import Console
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
 
     console = Console.of(parameters)
     for name, owner in scaled.OWNERS.items():

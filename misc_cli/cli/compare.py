@@ -93,7 +93,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.readers.source import check_stdin_once
     from misc_cli.run.pipeline import encoded
     from misc_cli.selection.compare import compare
-    from misc_cli.writers.output_set import TABLES, check_writable
+    from misc_cli.writers.output_paths import TABLES, check_writable
 
     console = Console.of(parameters)
     as_json = parameters["as_json"]

@@ -67,7 +67,7 @@ def command(
     from misc_cli.cli.console import Console
     from misc_cli.quality.changes import change_columns, compare
     from misc_cli.readers.source import check_stdin_once
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.read_back import read_labels, read_workers
 
     gates = [parse_gate(text) for text in fail_if]

@@ -21,11 +21,10 @@ def output_file(given: str | None, *known: str) -> Path | None:
     `known` are the suffixes it may have, those of tables unless they are given.
     """
     if given is not None and given != "-":
-        from misc_cli.writers.output_paths import STDOUT, stream_of
-        from misc_cli.writers.output_set import TABLES, check_suffix
+        from misc_cli.writers.output_paths import STDOUT, TABLES, check_suffix, stream_number
 
         check_suffix(Path(given), known or TABLES)
-        if stream_of(Path(given)) != STDOUT:
+        if stream_number(Path(given)) != STDOUT:
             return Path(given)
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
@@ -42,7 +41,7 @@ def companion(flag: str, given: str | None) -> Path | None:
 def places_of(parameters: Mapping[str, Any]) -> dict[str, Path]:
     """Where each output of a run goes; labels are missing here when they go to stdout."""
     from misc_cli.cli.report_source import check_report_name
-    from misc_cli.writers.output_set import check_suffix, is_special
+    from misc_cli.writers.output_paths import check_suffix, is_special
     from misc_cli.writers.run_outputs import beside
 
     places: dict[str, Path] = {}

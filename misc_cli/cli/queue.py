@@ -40,7 +40,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.run.tables import queue_columns
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
 
     console = Console.of(parameters)
     place = outputs.output_file(parameters["output"])

@@ -65,7 +65,7 @@ def report_from(
     """The report of a finished run, or of a new one on these answers."""
     from misc_cli.report.frames import anonymized
     from misc_cli.report.load_run import is_run, read_run
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
 
     known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
     check_writable(outputs, [*sources, *known])
@@ -112,7 +112,7 @@ def report_of(
 
 def check_report_name(path: Path) -> None:
     """A report is a page or a workbook, by its name; a workbook needs its library beforehand."""
-    from misc_cli.writers.output_set import check_suffix
+    from misc_cli.writers.output_paths import check_suffix
 
     check_suffix(path, (PAGE, WORKBOOK))
     if path.suffix.lower() == WORKBOOK:

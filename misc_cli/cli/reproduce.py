@@ -212,7 +212,7 @@ def command(**parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.data.parallel import thread_limit
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
 
     console = Console.of(parameters)
     plot = None if parameters["plot"] is None else Path(parameters["plot"])

@@ -31,8 +31,7 @@ class Target:
     @classmethod
     def of(cls, parameters: Mapping[str, Any], inputs: list[str]) -> Target:
         from misc_cli.scale.labels import Wanted
-        from misc_cli.writers.output_paths import check_new_folder
-        from misc_cli.writers.output_set import check_writable
+        from misc_cli.writers.output_paths import check_new_folder, check_writable
 
         given = parameters["output"]
         wanted = Wanted(parameters["probabilities"], parameters["item_details"])
@@ -92,12 +91,12 @@ class Target:
         more: Mapping[str, Write],
     ) -> None:
         """Parts under a temporary name; the folder appears whole, or not at all."""
-        from misc_cli.writers.output_set import folder_to_be
+        from misc_cli.writers.output_set import new_folder
         from misc_cli.writers.run_outputs import write_set
 
         suffix = next((s for s in FOLDER_SUFFIXES if folder.name.endswith(s)), ".parquet")
         started = time.perf_counter()
-        with folder_to_be(folder) as staged:
+        with new_folder(folder) as staged:
             waiting = staged.waiting
             parts = engine.write_parts(waiting, suffix, wanted)
             missing = [part for part in sorted(parts) if not (waiting / part).exists()]

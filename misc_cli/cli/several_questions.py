@@ -70,7 +70,7 @@ def run(
 ) -> None:
     """Aggregate each question by itself; all is written at once, or nothing."""
     from misc_cli.cli.summary import summary
-    from misc_cli.writers.output_set import check_writable
+    from misc_cli.writers.output_paths import check_writable
 
     materials = job.read_each(with_times="report" in places)
     taken: dict[Path, str] = {}

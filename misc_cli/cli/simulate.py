@@ -93,7 +93,8 @@ def command(**parameters: Any) -> None:
     extension.
     """
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-    from misc_cli.writers.output_set import Output, check_writable, write_all
+    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.output_set import Output, write_all
     from misc_cli.writers.render import write_table
 
     if parameters["truth"] == "-":

@@ -194,12 +194,12 @@ def open_state(parameters: Mapping[str, Any], places: Mapping[str, Path]) -> Sta
     from misc_cli.state import store
     from misc_cli.state.incremental import IncrementalRun
     from misc_cli.state.store import RECHOOSE, left_of, opened
-    from misc_cli.writers import locks
+    from misc_cli.writers.output_paths import hold
 
     folder = Path(parameters["state"])
     _refuse_within_inputs(folder, parameters["answers"])
     store.check_folder(folder)
-    locks.hold(folder.resolve() / store.POINTER)
+    hold([folder / store.POINTER])
     stored = opened(folder)
     rechoose = parameters["rechoose"]
     night = IncrementalRun(

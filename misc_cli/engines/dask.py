@@ -38,8 +38,6 @@ OWN_CLUSTER = {
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
     "distributed.worker.profile.enabled": False,
 }
-# How long closing may take after an interrupt; what is left then is killed.
-WAY_OUT_SECONDS = 10.0
 
 
 @contextmanager
@@ -54,7 +52,7 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
     for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
-        stack.enter_context(cleanup.bounded(WAY_OUT_SECONDS, _kill_children))
+        stack.callback(cleanup.at_end(_kill_children))
         cluster = None
         try:
             if scheduler is None:

@@ -17,11 +17,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
+from misc_cli import cleanup
 from misc_cli.data.types import Aggregation
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.state.incremental import IncrementalRun
 from misc_cli.state.saved_state import SavedState
-from misc_cli.writers import locks
+from misc_cli.writers.output_paths import locked
 from misc_cli.writers.output_set import Output, content, write_all
 
 FORMAT = 3
@@ -30,7 +31,7 @@ PREVIOUS = "previous.json"  # the state before this one, so that the last run ca
 ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
 TABLE = ".parquet"
 OURS = re.compile(r"[a-z]+\d*-[0-9a-f]{16}\.parquet")
-LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.(lock|[a-z0-9_]{{8}}\.part)")
+LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.[0-9a-f]{{8}}\.(part|old)")
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def tidy(folder: Path) -> None:
     named = {table for name in (POINTER, PREVIOUS) for table in _tables_of(_bytes(folder / name))}
     for path in folder.iterdir():
         if LEFT.fullmatch(path.name) or (OURS.fullmatch(path.name) and path.name not in named):
-            locks.remove(path)
+            cleanup.remove(path)
 
 
 def packed(table: Any) -> bytes:
@@ -276,5 +277,5 @@ def kept(folder: Path, night: IncrementalRun) -> None:
 def night_of(folder: Path) -> Iterator[IncrementalRun]:
     """A run from Python: the folder is ours meanwhile."""
     check_folder(folder)
-    with locks.holding([folder.resolve() / POINTER]):
+    with locked([folder / POINTER]):
         yield IncrementalRun(left=left_of(opened(folder)), rechoose=RECHOOSE)

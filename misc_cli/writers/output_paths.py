@@ -1,90 +1,99 @@
-"""Where outputs go, found out before the work: files, devices and pipes, and the open streams.
+"""Check and lock before the work where outputs go; none of them is an input.
 
-`/dev/stdout`, `/dev/fd/3` and `/proc/self/fd/3` are no files to be replaced but streams that
-somebody opened for us, whatever stands behind them: they are written to and nothing else.
+A path that is no regular file is simply written to: a pipe, a device, or a stream that is open
+already (`/dev/stdout`, `/dev/fd/3`). A regular file is replaced as a whole.
+
+One lock file per set, beside its first file, keeps two runs apart. The system frees the lock when
+its holder ends, however it ends.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import hashlib
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 from misc_cli import cleanup
-from misc_cli.errors import ConfigError, InputError
-from misc_cli.writers import locks
+from misc_cli.errors import ConfigError, InputError, MiscError
 
 STDIN, STDOUT = 0, 1
-PATIENCE_SECONDS = 5.0  # for a pipe's reader that is only just starting
-MOST_LINKS = 40  # as Linux has it
+# What a table may be called; no suffix at all is CSV.
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
+PATIENCE_SECONDS = 5.0  # for another run on the same set
+LONGEST_STEM = 180  # bytes of an output's name that temporary names repeat
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-_DESCRIPTORS = re.compile(r"/proc/(self|thread-self|\d+)(/task/\d+)?/fd|/dev/fd")
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/(\d+)")
 
-# Pipes that were opened before the work, because a reader that sees one close would leave.
-_opened: dict[Path, int] = {}
+Identity = tuple[int, int]  # device and inode
+_inputs: set[Identity] = set()  # files that the present command reads
+_held: dict[Path, Path] = {}  # each output that this process has locked → the first of its set
 
 
-def stream_of(path: Path) -> int | None:
-    """The number of the open stream that a path means, also by way of links; else None."""
-    name = os.path.abspath(path)
-    for _ in range(MOST_LINKS):
-        if name in _STREAMS:
-            return _STREAMS[name]
-        folder, last = os.path.split(name)
-        folder = os.path.realpath(folder)
-        if last.isdecimal() and _DESCRIPTORS.fullmatch(folder):
-            owner = re.match(r"/proc/(\d+)/", folder)
-            return int(last) if owner is None or int(owner[1]) == os.getpid() else None
-        name = os.path.join(folder, last)
-        if not os.path.islink(name):
-            return None
-        name = os.path.normpath(os.path.join(folder, os.readlink(name)))
-    return None
+def stream_number(path: Path) -> int | None:
+    """Return the descriptor that a path such as /dev/fd/3 names, else None."""
+    found = _DESCRIPTOR.fullmatch(str(path))
+    return int(found[1]) if found else _STREAMS.get(str(path))
 
 
 def is_special(path: Path) -> bool:
-    """A stream, a device or a pipe: written straight through, never renamed over."""
-    if stream_of(path) is not None:
+    """Tell whether a path is a stream, a device or a pipe."""
+    if stream_number(path) is not None:
         return True
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def real(path: Path) -> Path:
-    """The file itself: a link keeps pointing at it."""
+    """Return the file behind links: a link keeps pointing at it."""
     return Path(os.path.realpath(path))
 
 
-def check_writable(
-    paths: Iterable[Path], inputs: Iterable[str], *, stdout: bool | None = None
-) -> None:
-    """Find out before the work whether the outputs can be written and spare the inputs.
+def open_special(path: Path) -> BinaryIO:
+    """Open a stream, a device or a pipe; a pipe without a reader waits for one."""
+    number = stream_number(path)
+    return path.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
 
-    Each file stays locked for this process until the command ends. `stdout` says whether data goes
-    there; by default it does if there is no other output.
+
+def check_writable(
+    paths: Iterable[Path], inputs: Sequence[str], *, stdout: bool | None = None
+) -> None:
+    """Refuse outputs that cannot be written or that are inputs; lock the others as one set.
+
+    `inputs` are files, folders, patterns or addresses, as the command line names them. `stdout`
+    says whether data goes there; by default it does if there is no other output.
     """
-    places = list(paths)
-    read = _identities(inputs)
+    chosen = list(paths)
+    protect(inputs)
     seen: set[Path] = set()
-    if not places if stdout is None else stdout:
+    if not chosen if stdout is None else stdout:
         seen.add(Path(f"/dev/fd/{STDOUT}"))
-        if _identity(STDOUT) in read:
+        if _identity(STDOUT) in _inputs:
             raise ConfigError("stdout goes to a file that is an input; send it to another")
-    for path in places:
+    for path in chosen:
+        final = path if is_special(path) else real(path)
         try:
-            _check(path, read, seen)
+            place = _checked(path, final)
         except OSError as error:
             what = os.strerror(error.errno or 0)
             raise InputError(f"{path}: cannot be written ({what}); choose another place") from None
+        if place in seen:
+            raise ConfigError(f"{path}: two outputs would go to this file or stream; name another")
+        seen.add(place)
+    hold([path for path in chosen if not is_special(path)])
 
 
 def check_new_folder(path: Path) -> None:
-    """The same for a folder that is to be: it stays locked, and is not there or empty."""
+    """Refuse a folder that is there and not empty; lock its name."""
     folder = real(path)
     _refuse_taken(folder, path)
     if os.path.ismount(folder):
@@ -92,96 +101,88 @@ def check_new_folder(path: Path) -> None:
             f"{path}: something is mounted here, so it cannot appear at once; name a folder in it, "
             f"{path}/labels/"
         )
-    locks.hold(folder, path)
-    _refuse_taken(folder, path)  # by the run that had the lock before us
+    hold([path])
+    _refuse_taken(folder, path)  # by the run that had the lock before
 
 
 def _refuse_taken(folder: Path, path: Path) -> None:
     try:
         taken = folder.exists() and any(folder.iterdir())
-    except OSError:  # it is a file, or nobody may look into it
+    except OSError:  # a file, or a folder that cannot be read
         taken = True
     if taken:
         raise ConfigError(f"{path}: this is there and not empty; name a new folder")
 
 
-def open_special(path: Path) -> BinaryIO:
-    """A stream, device or pipe, to be written from where it stands."""
-    number = stream_of(path)
+def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
+    """Refuse a name that promises a format which the command does not write."""
+    name = path.name.lower()
+    if name in ("", ".."):
+        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
+    if is_special(path):
+        return
+    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
+    if Path(stem).suffix and not name.endswith(tuple(known)):
+        raise ConfigError(
+            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
+        )
+
+
+def protect(inputs: Sequence[str]) -> None:
+    """Let no output of this command replace any of these inputs, by device and inode."""
+    from misc_cli.readers.expand import expand
+
+    cleanup.at_end(_inputs.clear)
+    for source in inputs:
+        files = [source]
+        with suppress(MiscError):  # whoever reads it says what is wrong
+            files = expand([source])
+        for file in files:
+            if (identity := _identity(STDIN if file == "-" else _file_of(file))) is not None:
+                _inputs.add(identity)
+
+
+def refuse_input(path: Path, called: object = None) -> None:
+    """Raise ConfigError if a file is an input of this command."""
+    if _inputs and _identity(path) in _inputs:
+        raise ConfigError(f"{called or path}: this is an input; give the output another name")
+
+
+def _checked(path: Path, final: Path) -> Path:
+    """Return where an output goes, if it can be written; `final` is the file behind links."""
+    number = stream_number(path)
     if number is not None:
-        return os.fdopen(os.dup(number), "wb")
-    if path in _opened:
-        return os.fdopen(_opened.pop(path), "wb")
-    return os.fdopen(_open_special(path), "wb")
-
-
-def close_all() -> None:
-    """Forget what was opened and locked for outputs; a command that ends calls this."""
-    with cleanup.deferred():
-        while _opened:
-            os.close(_opened.popitem()[1])
-        locks.release_all()
-
-
-def _check(path: Path, read: set[tuple[int, int]], seen: set[Path]) -> None:
-    number = stream_of(path)
-    if number is not None:
-        if number == STDIN or _mode(number) == os.O_RDONLY:
+        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+        if number == STDIN or access == os.O_RDONLY:
             raise ConfigError(f"{path}: this stream is not open for writing")
-        if _identity(number) in read:
+        if _identity(number) in _inputs:
             raise ConfigError(f"{path}: this is an input; give the output another name")
-        stream = Path(f"/dev/fd/{number}")
-        if stream in seen:
-            raise ConfigError(f"{path}: two outputs would go to this stream; name another")
-        seen.add(stream)
-        return
+        return Path(f"/dev/fd/{number}")
+    refuse_input(path)
     try:
-        found = os.stat(path)
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
-        found = None
-    if found is not None and stat.S_ISDIR(found.st_mode):
+        if not final.parent.exists():
+            raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}") from None
+        return final
+    if stat.S_ISDIR(mode):
         raise ConfigError(f"{path}: this is a folder; name a file in it")
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        if stat.S_ISBLK(found.st_mode):
-            raise ConfigError(f"{path}: this is a disk; name a file on it")
-        if path not in _opened:
-            _opened[path] = _open_special(path)
-        return
-    file = real(path)
-    if file in seen:
-        raise ConfigError(f"{path}: two outputs would go to this file; name another")
-    seen.add(file)
-    if found is not None and (found.st_dev, found.st_ino) in read:
-        raise ConfigError(f"{path}: this is an input; give the output another name")
-    locks.hold(file, path)
+    if stat.S_ISBLK(mode):
+        raise ConfigError(f"{path}: this is a disk; name a file on it")
+    return final
 
 
-def _open_special(path: Path) -> int:
-    """A pipe without a reader would wait for one for ever, so it is asked for at once."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            if time.monotonic() > give_up:
-                raise InputError(
-                    f"{path}: nobody reads this pipe; start its reader first"
-                ) from None
-            time.sleep(0.05)
-            continue
-        os.set_blocking(handle, True)
-        return handle
+def _file_of(source: str) -> str:
+    """Return the file behind an address such as sqlite:///answers.db or file:///answers.csv."""
+    scheme, _, rest = source.partition("://")
+    if not rest or scheme not in ("sqlite", "duckdb", "file"):
+        return source
+    path = unquote(urlsplit(source).path)
+    return path if scheme == "file" else path[1:]
 
 
-def _identities(inputs: Iterable[str]) -> set[tuple[int, int]]:
-    """Device and number of every input that is a plain file, standard input's as well."""
-    found = {_identity(STDIN if name == "-" else name) for name in inputs}
-    return {identity for identity in found if identity is not None}
-
-
-def _identity(file: str | int) -> tuple[int, int] | None:
+def _identity(file: str | int | Path) -> Identity | None:
+    """Return device and inode of a regular file."""
     try:
         found = os.stat(file)
     except (OSError, ValueError):
@@ -189,7 +190,122 @@ def _identity(file: str | int) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def _mode(number: int) -> int:
-    import fcntl
+@contextmanager
+def os_errors_name(path: Path) -> Iterator[None]:
+    """Turn an OSError into an InputError that names the output."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
-    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+
+def hold(paths: Sequence[Path]) -> Callable[[], None]:
+    """Lock files as one set for this process; return the function that lets go of it.
+
+    Files join the set of one among them that this process has locked already. Otherwise there is
+    one lock, beside the first file; another run that has it is waited for a little.
+    """
+    files = list(dict.fromkeys(map(real, paths)))
+    known = next((_held[file] for file in files if file in _held), None)
+    new = [file for file in files if file not in _held]
+    if not new:
+        return lambda: None
+    first = known or new[0]
+    taken: list[int] = []
+
+    def release() -> None:
+        for file in new:
+            _held.pop(file, None)
+        while taken:
+            with suppress(OSError):
+                beside(first, "lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                os.close(taken.pop())
+
+    let_go = cleanup.at_end(release)
+    if known is None:
+        _wait_for_lock(first, taken, paths[0])
+    _held.update(dict.fromkeys(new, first))
+    for file in new:
+        for left in temporary_names(file):  # by a run that was killed
+            cleanup.remove(left)
+    return let_go
+
+
+@contextmanager
+def locked(paths: Sequence[Path]) -> Iterator[None]:
+    """Lock files as one set for a block."""
+    let_go = hold(paths)
+    try:
+        yield
+    finally:
+        let_go()
+
+
+def temporary_names(final: Path) -> tuple[Path, Path]:
+    """Return the names of an output before its set is renamed, and of what it replaces then.
+
+    They follow from the set, so that whoever holds its lock is the only one to use them.
+    """
+    token = hashlib.sha256(os.fsencode(_held.get(final, final))).hexdigest()[:8]
+    return beside(final, f"{token}.part"), beside(final, f"{token}.old")
+
+
+def beside(final: Path, ending: str) -> Path:
+    """Return a hidden name in the same folder, never longer than a file system takes."""
+    name = os.fsencode(final.name)
+    if len(name) > LONGEST_STEM:
+        name = name[:LONGEST_STEM] + b"~" + hashlib.sha256(name).hexdigest()[:16].encode()
+    return final.with_name(f".{os.fsdecode(name)}.{ending}")
+
+
+def _wait_for_lock(first: Path, taken: list[int], called: Path) -> None:
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    try:
+        while (holder := _try_lock(beside(first, "lock"), taken)) is not None:
+            if holder and time.monotonic() > give_up:
+                who = f" (process {holder})" if holder.isdigit() else ""
+                raise InputError(
+                    f"{called}: another run{who} is at work on it; wait for that one, or "
+                    "name another output"
+                )
+            time.sleep(0.05 if holder else 0.0)
+    except OSError as error:
+        raise InputError(
+            f"{called}: cannot be written ({error.strerror}); choose another place"
+        ) from None
+
+
+def _try_lock(path: Path, taken: list[int]) -> str | None:
+    """Take a lock; return None if that worked, else who has it ("" if it was just let go)."""
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+    except PermissionError:  # another user's, whose run was killed
+        handle = os.open(path, os.O_RDONLY | flags)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_current = os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle))
+    except FileNotFoundError:
+        is_current = False
+    except BlockingIOError:
+        holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        os.close(handle)
+        return holder or "unknown"
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            os.close(handle)
+            raise
+        is_current = True  # without locks runs go on all the same
+    if not is_current:  # its last holder removed it in between
+        os.close(handle)
+        return ""
+    taken.append(handle)
+    with suppress(OSError):  # a full disk: nobody can say who holds it
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    return None
+
+
+# A forked child has locked nothing: its parent decides how long an output is locked.
+os.register_at_fork(after_in_child=_held.clear)

@@ -1,4 +1,8 @@
-"""The writing end of every command: files whole and together (publish.py), streams, stdout."""
+"""Write the files of a run as one set: under temporary names first, then all renamed at once.
+
+Signals wait while the renames last: a set is the one before or the one after. Only kill -9 in that
+moment can part it, which `misc verify` finds, and the next run on the set removes what it left.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import errno
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,199 +18,15 @@ from typing import BinaryIO
 
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.writers import locks
-from misc_cli.writers.locks import beside, remove
-from misc_cli.writers.output_paths import check_writable as check_writable
-from misc_cli.writers.output_paths import is_special as is_special
-from misc_cli.writers.output_paths import open_special, real
-
-
-@dataclass
-class Staged:
-    """A file on its way: where it waits, where it goes, where what it replaces is kept."""
-
-    waiting: Path
-    final: Path
-    earlier: Path | None = None
-    replaced: bool = False
-
-    def __post_init__(self) -> None:
-        self._entry = cleanup.register(self._remove)
-
-    def keep_earlier(self) -> None:
-        """A second name, so that there is no moment without the first; not everywhere possible."""
-        if self.final.exists():
-            name = _temporary_name(self.final)
-            with suppress(OSError):
-                os.link(self.final, name)
-                self.earlier = name
-
-    def rename(self) -> None:
-        if self.final.is_dir():  # made meanwhile: it is somebody's, not ours to move
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if self.earlier is None and self.final.exists():
-            aside = _temporary_name(self.final)
-            os.rename(self.final, aside)
-            self.earlier = aside
-        try:
-            os.replace(self.waiting, self.final)
-        except OSError:
-            if self.earlier is not None and not self.final.exists():
-                os.rename(self.earlier, self.final)
-            raise
-        self.replaced = True
-
-    def undo(self) -> None:
-        if self.earlier is not None:
-            os.replace(self.earlier, self.final)
-        else:
-            os.unlink(self.final)
-        self.replaced = False
-
-    def forget(self) -> None:
-        """Remove the second names; if a signal comes first, the end of the process does it."""
-        cleanup.run_cleanup(self._entry)
-
-    def _remove(self) -> None:
-        for path in (self.waiting, self.earlier):
-            if path is not None:
-                remove(path)
-
-
-class StagedFolder(Staged):
-    """A folder on its way; where it goes there is nothing, or an empty one."""
-
-    emptied = False
-
-    def keep_earlier(self) -> None:
-        self.emptied = self.final.exists()
-
-    def rename(self) -> None:
-        os.rename(self.waiting, self.final)
-        self.replaced = True
-
-    def undo(self) -> None:
-        os.rename(self.final, self.waiting)
-        if self.emptied:
-            os.mkdir(self.final)
-        self.replaced = False
-
-
-def new_folder(final: Path) -> StagedFolder:
-    """A folder that waits beside its final place."""
-    prefix = beside(final, "").name
-    folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".part", dir=final.parent))
-    staged = StagedFolder(folder, final)
-    with suppress(OSError):  # not every file system has permissions
-        folder.chmod(0o777 & ~_umask())
-    return staged
-
-
-def new_file(final: Path) -> tuple[BinaryIO, Staged]:
-    """An open file that waits beside its final place, in the same folder for an atomic rename."""
-    prefix = beside(final, "").name
-    handle, name = tempfile.mkstemp(prefix=prefix, suffix=".part", dir=final.parent)
-    staged = Staged(Path(name), final)
-    try:
-        return os.fdopen(handle, "w+b"), staged
-    except OSError:
-        os.close(handle)
-        staged.forget()
-        raise
-
-
-def flush_and_sync(stream: BinaryIO, final: Path) -> None:
-    """The whole content on the disk, with the permissions that the final file should have."""
-    stream.flush()
-    with suppress(OSError):  # not every file system has permissions
-        os.fchmod(stream.fileno(), _mode(final))
-    os.fsync(stream.fileno())
-
-
-def publish(staged: Sequence[Staged]) -> None:
-    """Rename all or none."""
-    if not staged:
-        return
-    with cleanup.deferred() as noted:
-        try:
-            _rename(staged, noted)
-        finally:
-            for piece in staged:
-                piece.forget()
-
-
-def _rename(staged: Sequence[Staged], noted: Sequence[int]) -> None:
-    """All, or none if one cannot be renamed or a signal was noted."""
-    at = staged[0].final
-    try:
-        for piece in staged:
-            piece.keep_earlier()
-        for piece in staged:
-            at = piece.final
-            if noted:
-                break
-            piece.rename()
-        if not noted:
-            _sync_folders(staged)
-    except OSError as error:
-        _undo(staged)
-        raise InputError(f"cannot write {at}: {error.strerror or error}") from None
-    if noted:  # it came in time: what stood there before stands there again
-        _undo(staged)
-
-
-def _undo(staged: Sequence[Staged]) -> None:
-    """The last first, so that the manifest never vouches for files that it does not know.
-
-    One that cannot be put back does not keep the others from it, and its earlier content stays.
-    """
-    complaint = None
-    for piece in reversed(staged):
-        if piece.replaced:
-            try:
-                piece.undo()
-            except OSError as error:
-                complaint = (
-                    f"{piece.final}: cannot be put back ({error.strerror}); its earlier content is "
-                    f"{piece.earlier}"
-                )
-                piece.earlier = None  # not to be forgotten
-    if complaint is not None:
-        raise InputError(complaint)
-
-
-def _sync_folders(staged: Sequence[Staged]) -> None:
-    """Renames are on the disk when their folder is; some systems do not offer it."""
-    for folder in dict.fromkeys(piece.final.parent for piece in staged):
-        with suppress(OSError):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-
-def _temporary_name(final: Path) -> Path:
-    """A name of our own that does not exist: only the holder of the lock makes such names."""
-    token = os.urandom(4).hex()
-    return beside(final, f"{token}.part")
-
-
-def _mode(path: Path) -> int:
-    """The permissions of the file that is replaced, else those of any new file."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    return 0o666 & ~_umask()
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
-
-
-# What a table may be called; no suffix at all is CSV.
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+from misc_cli.writers.output_paths import (
+    is_special,
+    locked,
+    open_special,
+    os_errors_name,
+    real,
+    refuse_input,
+    temporary_names,
+)
 
 Write = Callable[[BinaryIO], None]
 
@@ -221,7 +40,7 @@ class Output:
 
 
 def content(whole: bytes) -> Write:
-    """The writer of content that is already there."""
+    """Return the writer of content that is already there."""
 
     def write(stream: BinaryIO) -> None:
         stream.write(whole)
@@ -245,17 +64,15 @@ def write_all(
     chosen = list(outputs)
     files = [output for output in chosen if not is_special(output.path)]
     staged: list[Staged] = []
-    places = [real(output.path) for output in files]
-    if folder is not None:  # nobody else knows of what is in it, and it would take locks along
-        places = [place for place in places if folder.waiting not in place.parents]
-    with locks.holding(places):
+    waiting = None if folder is None else folder.waiting
+    with locked([file.path for file in files if waiting not in file.path.parents]):
         try:
             for output in files:
-                with _said_where(output.path):
-                    _stage(output, staged, digests)
+                with os_errors_name(output.path):
+                    staged.append(_stage(output, digests))
             for output in chosen:
                 if output not in files:
-                    with _said_where(output.path), open_special(output.path) as stream:
+                    with os_errors_name(output.path), open_special(output.path) as stream:
                         output.write(stream)
             if stdout is not None:
                 to_stdout(stdout)
@@ -266,22 +83,140 @@ def write_all(
                 piece.forget()
 
 
-@contextmanager
-def folder_to_be(path: Path) -> Iterator[Staged]:
-    """A folder under a temporary name, to be filled and given to `write_all`; else it goes."""
-    final = real(path)
-    with locks.holding([final]):
-        with _said_where(path), cleanup.deferred():
-            staged = new_folder(final)
+class Staged:
+    """A file or folder under its temporary name, and the name that it gets."""
+
+    def __init__(self, final: Path) -> None:
+        self.final = final
+        self.waiting, self.earlier = temporary_names(final)
+        self.replaced = False
+        self.forget = cleanup.at_end(self.sweep)
+
+    def sweep(self) -> None:
+        """Remove the temporary names."""
+        cleanup.remove(self.waiting)
+        cleanup.remove(self.earlier)
+
+    def rename(self) -> None:
+        """Replace what is there, keeping it under a second name until the whole set is there."""
+        refuse_input(self.final)
+        is_folder = self.waiting.is_dir()
+        if not is_folder and self.final.is_dir():  # made meanwhile by somebody else
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if is_folder and self.final.exists():
+            self.earlier.mkdir()  # for undo: it was there, and empty
+        elif self.final.exists():
+            try:
+                os.link(self.final, self.earlier)
+            except OSError:  # no hard links here
+                os.rename(self.final, self.earlier)
         try:
-            with _said_where(path):
-                yield staged
+            os.replace(self.waiting, self.final)
+        except OSError:
+            if not self.final.exists() and self.earlier.exists():
+                os.rename(self.earlier, self.final)
+            raise
+        self.replaced = True
+
+    def undo(self) -> None:
+        """Put back what was there."""
+        if self.final.is_dir():
+            os.rename(self.final, self.waiting)
+        if self.earlier.exists():
+            os.replace(self.earlier, self.final)
+        elif self.final.exists():
+            os.unlink(self.final)
+        self.replaced = False
+
+
+def publish(staged: Sequence[Staged]) -> None:
+    """Rename all or none; signals wait meanwhile."""
+    with cleanup.deferred():
+        at = None
+        try:
+            for piece in staged:
+                at = piece.final
+                piece.rename()
+            _sync_folders(staged)
+        except (OSError, ConfigError) as error:
+            _undo(staged)
+            if isinstance(error, ConfigError):
+                raise
+            raise InputError(f"cannot write {at}: {error.strerror or error}") from None
+        finally:
+            for piece in staged:
+                piece.forget()
+
+
+def _undo(staged: Sequence[Staged]) -> None:
+    """Put back the earlier set, the last file first: run.json never vouches for files of another.
+
+    One that cannot be put back does not keep the others from it, and its earlier content stays.
+    """
+    complaint = None
+    for piece in reversed(staged):
+        if piece.replaced:
+            try:
+                piece.undo()
+            except OSError as error:
+                complaint = (
+                    f"{piece.final}: cannot be put back ({error.strerror}); its earlier content is "
+                    f"{piece.earlier}"
+                )
+                piece.earlier = piece.waiting  # not to be removed
+    if complaint is not None:
+        raise InputError(complaint)
+
+
+def _sync_folders(staged: Sequence[Staged]) -> None:
+    """Put renames on the disk, where the system offers it."""
+    for folder in dict.fromkeys(piece.final.parent for piece in staged):
+        with suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def _stage(output: Output, digests: MutableMapping[Path, str] | None) -> Staged:
+    staged = Staged(real(output.path))
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(staged.waiting, flags, 0o666), "w+b") as stream:
+            output.write(stream)
+            flush_and_sync(stream, staged.final)
+            if digests is not None:
+                stream.seek(0)
+                digests[output.path] = sha256_of(stream)
+    except BaseException:
+        staged.forget()
+        raise
+    return staged
+
+
+def flush_and_sync(stream: BinaryIO, final: Path) -> None:
+    """Put the content of a file on the disk, with the permissions of the file it replaces."""
+    stream.flush()
+    with suppress(OSError):  # there is none, or the file system has no permissions
+        os.fchmod(stream.fileno(), final.stat().st_mode & 0o777)
+    os.fsync(stream.fileno())
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Staged]:
+    """Make a folder under a temporary name, to be filled and given to `write_all`."""
+    with locked([path]), os_errors_name(path):
+        staged = Staged(real(path))
+        try:
+            staged.waiting.mkdir()
+            yield staged
         finally:
             staged.forget()
 
 
 def to_stdout(write: Write) -> None:
-    """Data on stdout, all of it; a reader that has left has all it wanted."""
+    """Write all of something to stdout; a reader that has left has all it wanted."""
     if sys.stdout is None:
         raise ConfigError("stdout is closed; name a file with -o")
     try:
@@ -296,13 +231,13 @@ def to_stdout(write: Write) -> None:
 
 
 def abandon_stdout() -> None:
-    """Python flushes stdout once more as it ends: give what is left somewhere to go."""
+    """Point stdout at nothing: Python flushes it once more as it ends."""
     if sys.stdout is None:
         return
     stdout = sys.stdout.fileno()
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # no place is left (ulimit -n) but its own: closed, it takes nothing
+    except OSError:  # no descriptor is left (ulimit -n)
         with suppress(OSError):
             os.close(stdout)
         return
@@ -310,43 +245,6 @@ def abandon_stdout() -> None:
     os.close(nowhere)
 
 
-def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
-    """The name of an output promises a format: refuse what would be broken."""
-    name = path.name.lower()
-    if name in ("", ".."):
-        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
-    if is_special(path):
-        return
-    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
-    if Path(stem).suffix and not name.endswith(tuple(known)):
-        raise ConfigError(
-            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
-        )
-
-
-def _stage(output: Output, staged: list[Staged], digests: MutableMapping[Path, str] | None) -> None:
-    with cleanup.deferred():  # no file without somebody who knows of it
-        stream, piece = new_file(real(output.path))
-        staged.append(piece)
-    with stream:
-        output.write(stream)
-        flush_and_sync(stream, piece.final)
-        if digests is not None:
-            stream.seek(0)
-            digests[output.path] = sha256_of(stream)
-
-
 def sha256_of(stream: BinaryIO) -> str:
-    """Of all that follows in a file."""
-    digest = hashlib.sha256()
-    while piece := stream.read(1 << 20):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-@contextmanager
-def _said_where(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    """Return the SHA-256 of the rest of a file."""
+    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def here() -> set[str]:
 
 
 def test_a_signal_as_the_locks_are_let_go_leaves_none() -> None:
-    before = 'send("misc_cli.writers.output_paths:close_all", signal.SIGTERM)'
+    before = 'send("misc_cli.cleanup:clear_all", signal.SIGTERM)'
     assert ran(WORDS, before) == (143, "misc: terminated\n")
     assert here() == OUTPUTS
 
@@ -76,7 +76,7 @@ def test_a_signal_as_the_locks_are_let_go_leaves_none() -> None:
 def test_a_second_signal_does_not_keep_the_first_from_clearing_up() -> None:
     before = (
         'send("misc_cli.writers.output_set:flush_and_sync", signal.SIGTERM)\n'
-        'send("misc_cli.writers.output_set:Staged.forget", signal.SIGINT)'
+        'send("misc_cli.writers.output_set:Staged.sweep", signal.SIGINT)'
     )
     assert ran(WORDS, before) == (143, "misc: terminated\n")
     assert here() == set()
@@ -99,11 +99,11 @@ def test_an_error_is_one_line_whatever_comes_after_it() -> None:
 def test_a_folder_of_labels_appears_with_the_table_of_workers_or_not_at_all(kept: bool) -> None:
     if kept:
         Path("parts").mkdir()
-    for moment in ("os:replace", "misc_cli.writers.output_set:publish"):
-        before = f'send("{moment}", signal.SIGTERM, after=True)'
-        assert ran(FOLDER, before) == (143, "misc: terminated\n")
-        if moment == "os:replace":
-            assert here() == ({"parts"} if kept else set())
+    before = 'send("misc_cli.writers.output_set:publish", signal.SIGTERM)'
+    assert ran(FOLDER, before) == (143, "misc: terminated\n")
+    assert here() == ({"parts"} if kept else set())
+    before = 'send("os:replace", signal.SIGTERM, after=True)'
+    assert ran(FOLDER, before) == (143, "misc: terminated\n")
     assert here() == {"parts", "w.csv"}
     assert {member.state for member in verify(Path("parts"))} == {WHOLE}
     mode = Path("parts").stat().st_mode & 0o777
@@ -131,7 +131,9 @@ def test_two_runs_on_one_folder() -> None:
     with subprocess.Popen(program, stderr=subprocess.DEVNULL) as first:
         while not Path("started").exists() and first.poll() is None:
             time.sleep(0.02)
-        code, said = ran(words, "import misc_cli.writers.locks as l; l.PATIENCE_SECONDS = 0.1")
+        code, said = ran(
+            words, "import misc_cli.writers.output_paths as l; l.PATIENCE_SECONDS = 0.1"
+        )
         first.send_signal(signal.SIGTERM)
     assert code == 2
     assert f"parts: another run (process {first.pid}) is at work on it" in said

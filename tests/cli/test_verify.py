@@ -83,16 +83,20 @@ def parts() -> list[str]:
 
 @pytest.mark.parametrize("earlier", [True, False], ids=["again", "first"])
 @pytest.mark.parametrize(("what", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_between_the_renames_leaves_what_was_there(
+def test_a_signal_between_the_renames_comes_after_the_last(
     earlier: bool, what: str, code: int
 ) -> None:
-    if earlier:
-        assert run(WORDS) == 0
-    before = content()
+    """Before, after, never half: the renames that have begun are finished."""
     for at in range(1, len(OUTPUTS) + 1):
+        for name in OUTPUTS:
+            Path(name).unlink(missing_ok=True)
+        if earlier:
+            assert run(WORDS) == 0
         done = run_at_a_rename(at, what, "--probabilities")
-        assert done.returncode == code, done.stderr
-        assert content() == before
+        assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
+        assert "p_yes" in Path("labels.csv").read_text()
+        assert set(content()) == set(OUTPUTS)
+        assert run(["verify", "labels.run.json"]) == 0
         assert not parts()
 
 
@@ -170,8 +174,8 @@ def test_names_that_are_not_utf8() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from misc_cli.writers import locks
-locks.hold(Path(sys.argv[1]))
+from misc_cli.writers.output_paths import hold
+hold([Path(sys.argv[1])])
 print("held", flush=True)
 time.sleep(60)
 """
@@ -180,9 +184,9 @@ time.sleep(60)
 def test_one_run_at_a_time_and_the_dead_hold_nothing(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from misc_cli.writers import locks
+    from misc_cli.writers import output_paths
 
-    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(output_paths, "PATIENCE_SECONDS", 0.2)
     words = [sys.executable, "-c", HOLDER, os.path.realpath("labels.csv")]
     holder = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

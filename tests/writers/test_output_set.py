@@ -15,8 +15,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.errors import InputError
-from misc_cli.writers.locks import holding
-from misc_cli.writers.output_set import Output, Staged, new_file, publish, write_all
+from misc_cli.writers.output_paths import locked, temporary_names
+from misc_cli.writers.output_set import Output, Staged, publish, write_all
 from misc_cli.writers.render import CHUNK_ROWS, delimited, write_table
 
 AWKWARD = ["plain", "a,b", 'say "hi"', "two\nlines", "tab\there", "cr\rhere", "ünïcode", "=1+1"]
@@ -46,10 +46,8 @@ def _set_of_two(folder: Path) -> list[Staged]:
     staged = []
     for name in ("first", "second"):
         (folder / name).write_text("earlier")
-        stream, piece = new_file(folder / name)
-        with stream:
-            _write(stream, "new")
-        staged.append(piece)
+        staged.append(Staged(folder / name))
+        staged[-1].waiting.write_text("new")
     return staged
 
 
@@ -105,26 +103,22 @@ def test_a_set_is_undone_the_last_file_first(
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_who_takes_the_lock_sweeps_what_killed_runs_left_and_nothing_else(tmp_path: Path) -> None:
-    """Random parts of temporary names are of letters, digits and _."""
-    final = tmp_path / "labels.csv"
-    for name in ("abcdefgh", "a1b2c3d4", "ab_cd_e_", "________"):
-        (tmp_path / f".labels.csv.{name}.part").write_text("half")
-    (tmp_path / ".labels.csv.fold_er1.part").mkdir()
-    (tmp_path / ".labels.csv.fold_er1.part" / "part-0.csv").write_text("half")
-    others = {
-        "labels.csv",
-        "labels.csv.abcdefgh.part",
-        ".labels.csv.abcdefg.part",
-        ".labels.csv.abcdefghi.part",
-        ".labels.csv.abcdefgh.partial",
-        ".labelsxcsv.abcdefgh.part",
-        ".other.csv.ab_cdefg.part",
-    }
-    for name in others:
-        (tmp_path / name).write_text("somebody's")
-    with holding([final]):
+def test_one_lock_for_a_set_and_its_holder_removes_what_a_killed_run_left(tmp_path: Path) -> None:
+    files = [tmp_path / "labels.csv", tmp_path / "parts"]
+    with locked(files):
+        left = [name for file in files for name in temporary_names(file)]
+    for name in left[:2]:
+        name.write_text("half")
+    for name in left[2:]:
+        name.mkdir()
+        (name / "part-0.csv").write_text("half")
+    others = {"labels.csv", ".labels.csv.abcdefgh.part", "labels.csv.part", ".other.csv.part"}
+    for other in others:
+        (tmp_path / other).write_text("somebody's")
+    with locked(files):
         assert set(os.listdir(tmp_path)) == {*others, ".labels.csv.lock"}
+        with locked([*files, tmp_path / "more.csv"]):  # joins the set that is locked already
+            assert set(os.listdir(tmp_path)) == {*others, ".labels.csv.lock"}
     assert set(os.listdir(tmp_path)) == others
 
 
