@@ -1,10 +1,13 @@
-"""The real answers judged once under a prior belief about each item.
+"""Kernels of the models with one confusion matrix per worker: ds-em, ds-mf, one-coin, mv.
 
-One step of Dawid & Skene (1979, doi:10.2307/2346806) in which a distribution per item stands where
-theirs has one for all items:
-    S_ic    → beliefs[i, c]       the prior; here the completed slice
-    π_w[ck] → confusions[w, c, k] ∝ Σ_i S_ic · [worker w answered k on i]        (eq. 2.3)
-    T_ic    → posteriors[i, c]    ∝ S_ic · Π_w π_w[c, x_wi]                      (eq. 2.5)
+Dawid & Skene 1979 (doi:10.2307/2346806):
+    n_w[ck] → by_worker[w, c, k]   expected answers, Σ_i T_ic · [worker w answered k on i]
+    π_w[ck] → confusions[w, c, k]  ∝ n_w[ck]                                     (eq. 2.3)
+    p_c     → class_prior[c]       ∝ Σ_i T_ic = class_sizes[c]                   (eq. 2.4)
+    T_ic    → posteriors[i, c]     ∝ p_c · Π_w π_w[c, x_wi]                      (eq. 2.5)
+
+`em.py` has the loop; the M-steps stand with their methods. The last part of this file is one step
+with a prior per item, S_ic instead of p_c: the final step of the completion loop.
 """
 
 from __future__ import annotations
@@ -31,53 +34,16 @@ from misc_cli.engines.protocol import (
     gathered,
 )
 
-
-def vote_fractions(labels: Labels) -> Floats:
-    """Each item's share of votes per class, (n_items, n_classes); gold rows are certain."""
-    engine = LocalEngine.of(labels)
-    engine.sweep(VoteFractions())
-    return engine.whole(POSTERIORS)
-
-
-def expected_counts(labels: Labels, posteriors: Floats) -> Floats:
-    """n_w[ck] = Σ_i T_ic · [worker w answered k on i], (n_workers, n_classes, n_classes)."""
-    engine = LocalEngine(labels.votes, {POSTERIORS: posteriors})
-    return engine.sweep(ExpectedCounts()).by_worker
-
-
-def crowd_rows(counts: Floats) -> Floats:
-    """The crowd's mean confusions, (n_classes, n_classes): what a worker is shrunk towards."""
-    return normalise_rows(counts.sum(axis=0))
-
-
-def shrunk_rows(counts: Floats, shrinkage: float) -> Floats:
-    """Confusions from counts (n_workers, K, K), each row with so many answers of the crowd's."""
-    return normalise_rows(counts + shrinkage * crowd_rows(counts))
-
-
-def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float) -> Floats:
-    """Each worker's confusions by its own answers if these posteriors hold, (n_workers, K, K)."""
-    return shrunk_rows(expected_counts(labels, posteriors), shrinkage)
-
-
-def normalise_rows(counts: Floats) -> Floats:
-    """Rows that sum to 1; the epsilon makes a row without counts uniform."""
-    smoothed = counts + TINY
-    rows: Floats = smoothed / smoothed.sum(axis=-1, keepdims=True)
-    return rows
-
-
+# Keeps the logarithm of an empty cell finite.
 TINY = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Model:
-    """An M-step's outcome: E[log π] for the next E-step and π itself, (n_workers, K, K) each.
+    """The outcome of an M-step: E[log π] for the next E-step, and π, both (n_workers, K, K).
 
-    Where no answer is a label that was said, both have it as one more column, the last.
-
-    `penalty` is what the log-likelihood must lose to be the objective that the steps raise; None
-    where no such objective is known.
+    With `missing` "informative" both have one more column, the last: no answer.
+    The objective that the steps raise is the log-likelihood less `penalty`; None: no objective.
     """
 
     log_confusions: Floats
@@ -87,10 +53,7 @@ class Model:
 
 @dataclass
 class Sums(Counted):
-    """What a sweep adds up over the blocks.
-
-    class_sizes  (n_classes,): Σ_i T_ic
-    """
+    """Sums over all blocks for the next M-step; `class_sizes` (n_classes,) is Σ_i T_ic."""
 
     class_sizes: Floats
     log_likelihood: float = 0.0
@@ -98,7 +61,7 @@ class Sums(Counted):
 
     @property
     def with_silence(self) -> Floats:
-        """`by_worker` with one more column: Σ_i T_ic over the items i that w gave no answer to."""
+        """`by_worker` with one more column: Σ_i T_ic over the items without an answer of w."""
         answered = self.by_worker
         silent = np.maximum(self.class_sizes - answered.sum(axis=2), 0.0)
         return np.concatenate([answered, silent[:, :, None]], axis=2)
@@ -106,7 +69,7 @@ class Sums(Counted):
 
 @dataclass(frozen=True)
 class VoteFractions:
-    """Each item's share of votes per class becomes its posterior; gold rows are certain."""
+    """Write the share of votes per class as posteriors; gold rows are certain."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
@@ -116,7 +79,7 @@ class VoteFractions:
         n_classes = totals.shape[1]
         answered = totals @ np.ones(n_classes)
         unanswered = answered == 0.0
-        totals[unanswered], answered[unanswered] = 1.0, n_classes  # every class alike
+        totals[unanswered], answered[unanswered] = 1.0, n_classes  # uniform
         fractions = np.empty_like(totals)
         for column, total in zip(fractions.T, totals.T, strict=True):
             np.divide(total, answered, out=column)
@@ -127,7 +90,7 @@ class VoteFractions:
 
 @dataclass(frozen=True)
 class ExpectedCounts:
-    """n_w[ck] = Σ_i T_ic · [worker w answered k on i], given the posteriors as they are."""
+    """Sum n_w[ck] over the current posteriors, which stay as they are."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
@@ -137,13 +100,12 @@ class ExpectedCounts:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The E-step, with the next M-step's sums.
+    """The E-step (eq. 2.5), which also adds up the sums for the next M-step.
 
-    table      (n_workers * n_classes, n_classes): column (w, k) of the votes meets E[log π_w[c, k]]
-               for every true class c
+    table      (n_workers * n_classes, n_classes): row (w, k) is E[log π_w[c, k]] for every c
     log_prior  (n_classes,)
 
-    The posteriors that were there only say by how much they change; without any, all is new.
+    The old posteriors are only read to measure the change; without any, the change is 1.
     """
 
     table: Floats
@@ -157,7 +119,7 @@ class Expectation:
         n_classes = len(class_prior)
         logs, log_prior = model.log_confusions, np.log(class_prior)
         if logs.shape[2] > n_classes:
-            # Π_w over all workers: as if all were silent, and per answer what it changes. So the
+            # Count every worker as silent on every item, and add per answer the difference: the
             # silent cells, most of workers × items, are never visited.
             silent = logs[:, :, n_classes]
             logs = logs[:, :, :n_classes] - silent[:, :, None]
@@ -181,38 +143,76 @@ class Expectation:
 
 
 def sums_of(block: Block, posteriors: Floats) -> Sums:
-    """What the next M-step reads if these are the block's posteriors."""
+    """Return the sums of a block with these posteriors."""
     return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
 
 
-# A class the belief rules out keeps this much, against the order of one for a likely class.
+def vote_fractions(labels: Labels) -> Floats:
+    """Return the share of votes per class, (n_items, n_classes); gold rows are certain."""
+    engine = LocalEngine.of(labels)
+    engine.sweep(VoteFractions())
+    return engine.whole(POSTERIORS)
+
+
+def expected_counts(labels: Labels, posteriors: Floats) -> Floats:
+    """Return n_w[ck] = Σ_i T_ic · [worker w answered k on i], (n_workers, K, K)."""
+    engine = LocalEngine(labels.votes, {POSTERIORS: posteriors})
+    return engine.sweep(ExpectedCounts()).by_worker
+
+
+def crowd_rows(counts: Floats) -> Floats:
+    """Return the mean confusions of the crowd, (K, K), towards which workers are shrunk."""
+    return normalise_rows(counts.sum(axis=0))
+
+
+def shrunk_rows(counts: Floats, shrinkage: float) -> Floats:
+    """Return confusions of counts (n_workers, K, K), each row with `shrinkage` crowd answers."""
+    return normalise_rows(counts + shrinkage * crowd_rows(counts))
+
+
+def confusions_of(labels: Labels, posteriors: Floats, shrinkage: float) -> Floats:
+    """Return the confusions of workers given these posteriors, (n_workers, K, K)."""
+    return shrunk_rows(expected_counts(labels, posteriors), shrinkage)
+
+
+def normalise_rows(counts: Floats) -> Floats:
+    """Return rows that sum to 1; the epsilon makes a row without counts uniform."""
+    smoothed = counts + TINY
+    rows: Floats = smoothed / smoothed.sum(axis=-1, keepdims=True)
+    return rows
+
+
+# Least prior of a class before normalising; a likely class is of order one.
 FLOOR = 0.01
-# A worker's confusions are shrunk to the crowd's by this many answers per class.
+# Pseudo-answers per class that shrink confusions towards the crowd.
 PSEUDO_ANSWERS = 0.5
 
 
 def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) -> Aggregation:
-    """Posteriors of the real answers given `beliefs` (n_items, n_classes), any scale and sign."""
+    """Return posteriors of the real answers with `beliefs`, (n_items, n_classes), as prior.
+
+    Beliefs may have any scale and sign; the completed slice is the usual one.
+    """
     known = {} if labels.gold is None else {GOLD: labels.gold}
     engine = LocalEngine(labels.votes, {SLICE: beliefs, **known})
     return gathered(engine, judge(engine, on_iteration))
 
 
 def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
-    """The same on an engine; the beliefs are its rows of the slice.
+    """Fit one Dawid–Skene step on an engine whose slice is the prior of each item.
 
-    A single step on purpose: repeated, the answers would forget the beliefs.
+    A single step on purpose: repeated, the answers would outweigh the prior.
     """
 
     def step(believed: Sums) -> Step[Sums]:
         confusions = shrunk_rows(believed.by_worker, PSEUDO_ANSWERS)
         model = Model(np.log(confusions), confusions)
         flat = np.ones(engine.n_classes)  # each item has a prior of its own
-        judged = engine.sweep(Judgement(Expectation.of(model, flat).table))
+        judged = engine.sweep(SliceExpectation(Expectation.of(model, flat).table))
         posteriors = engine.whole(POSTERIORS)
         return Step(judged, judged.change, judged.log_likelihood, posteriors=posteriors)
 
-    believed = engine.sweep(BeliefCounts())
+    believed = engine.sweep(SliceCounts())
     solution = iterate(
         step, believed, stage="answers", tol=0.0, max_iter=1, on_iteration=on_iteration, warn=False
     )
@@ -226,18 +226,18 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
 
 
 @dataclass(frozen=True)
-class BeliefCounts:
-    """What the M-step reads if the beliefs hold."""
+class SliceCounts:
+    """Sum n_w[ck] with the item priors as posteriors (eq. 2.3)."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        return {}, sums_of(block, _prior(rows))
+        return {}, sums_of(block, _item_prior(rows))
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The E-step with a prior per item; `table` as in `Expectation`."""
+class SliceExpectation:
+    """The E-step with a prior per item: T_ic ∝ S_ic · Π_w π_w[c, x_wi]; `table` as above."""
 
     table: Floats
 
@@ -245,8 +245,8 @@ class Judgement:
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        prior = _prior(rows)
-        with np.errstate(divide="ignore"):  # gold rules classes out for good
+        prior = _item_prior(rows)
+        with np.errstate(divide="ignore"):  # the prior of a gold item has zeros
             scores = block.matrix @ self.table + np.log(prior)
         log_normalisers = normalise_scores(scores, rows.get(GOLD))
         sums = sums_of(block, scores)
@@ -255,8 +255,8 @@ class Judgement:
         return {POSTERIORS: scores}, sums
 
 
-def _prior(rows: RowArrays) -> Floats:
-    """The beliefs as distributions, (n_block_items, n_classes)."""
+def _item_prior(rows: RowArrays) -> Floats:
+    """Return the slice as distributions, (n_block_items, n_classes)."""
     prior: Floats = np.maximum(rows[SLICE], FLOOR)
     prior /= prior.sum(axis=1, keepdims=True)
     if GOLD in rows:

@@ -1,6 +1,8 @@
-"""Dawid & Skene 1979 by expectation maximisation (doi:10.2307/2346806).
+"""ds-em: Dawid & Skene 1979 by expectation maximisation (doi:10.2307/2346806).
 
-π → confusions (eq. 2.3), p → class_prior (eq. 2.4), T → posteriors (eq. 2.5).
+    π → confusions (eq. 2.3)    p → class_prior (eq. 2.4)    T → posteriors (eq. 2.5)
+
+The M-step is below, the EM loop in em.py, the E-step in confusion_kernels.py (`Expectation`).
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DawidSkene(Checked, OnEngines):
-    """A confusion matrix per worker.
+    """ds-em: a confusion matrix per worker.
 
-    `shrinkage` is how many pseudo-answers per true class pull a worker's row towards the crowd's
-    mean row: with few answers a worker is taken to be like the others, with many like itself.
+    `shrinkage` pseudo-answers per true class pull the row of a worker towards the mean row of the
+    crowd: a worker with few answers counts as an average worker.
     """
 
     class_prior: str = class_prior()
@@ -41,7 +43,7 @@ class DawidSkene(Checked, OnEngines):
 
     @property
     def calibratable(self) -> bool:
-        """Not where an answer that is hidden would look like one that was withheld on purpose."""
+        """False if a hidden answer would look like one that was withheld on purpose."""
         return self.missing == "ignored"
 
     def solve(

@@ -1,6 +1,6 @@
-"""The EM loop that every confusion-matrix model shares; the models differ only in their M-step.
+"""The EM loop of all confusion-matrix models, which differ only in their M-step; and SQUAREM.
 
-Notation and kernels: kernels.py.
+Notation and kernels: confusion_kernels.py.
 """
 
 from __future__ import annotations
@@ -23,56 +23,54 @@ from misc_cli.data.types import Floats, OnIteration, Start
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import ConfigError
 
-# A leap may cost this much log-likelihood: with shrinkage a plain step may, too.
+# An extrapolation may cost this much log-likelihood: with shrinkage a plain step may, too.
 LOSS = 1.0
-
-
-@dataclass(frozen=True)
-class SquaremState:
-    """The last steps of a warm run, for a leap; `before` is where to go back to after a bad one."""
-
-    steps: tuple[Sums, ...] = ()
-    before: Sums | None = None
-
-    def next(self, sums: Sums) -> tuple[Sums, SquaremState]:
-        """What the M-step should read after a sweep gave `sums`, and the trail from there.
-
-        Varadhan & Roland (2008), S3, on the expected counts: of three points in a row r is the
-        first step and v the change of step; the leap is x0 − 2a·r + a²·v with a = −|r| / |v|.
-        """
-        if self.before is not None and sums.log_likelihood < self.before.log_likelihood - LOSS:
-            return self.before, SquaremState()  # it did not pay
-        steps = (*self.steps, sums)
-        if len(steps) < 3:
-            return sums, SquaremState(steps)
-        leapt = Sums(
-            leap(*(step.counts for step in steps)), leap(*(step.class_sizes for step in steps))
-        )
-        return leapt, SquaremState(before=sums)
-
-
-def leap(first: Floats, second: Floats, third: Floats) -> Floats:
-    """Where three steps lead, never below zero."""
-    step = second - first
-    turn = (third - second) - step
-    size = float(np.linalg.norm(turn))
-    rate = -max(float(np.linalg.norm(step)) / size, 1.0) if size > 0.0 else -1.0
-    far: Floats = np.maximum(first - 2.0 * rate * step + rate**2 * turn, 0.0)
-    return far
-
 
 Estimate = Callable[[Floats], Model]
 EstimatePrior = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
+class Squarem:
+    """SQUAREM, scheme S3 (Varadhan & Roland 2008, doi:10.1111/j.1467-9469.2007.00585.x).
+
+    It accelerates warm starts. The points x are expected counts; `steps` holds the last of them,
+    `before` the one to return to if an extrapolation did not pay.
+    """
+
+    steps: tuple[Sums, ...] = ()
+    before: Sums | None = None
+
+    def next(self, sums: Sums) -> tuple[Sums, Squarem]:
+        """Return the sums for the next M-step, after a sweep gave `sums`, and the new state."""
+        if self.before is not None and sums.log_likelihood < self.before.log_likelihood - LOSS:
+            return self.before, Squarem()
+        steps = (*self.steps, sums)
+        if len(steps) < 3:
+            return sums, Squarem(steps)
+        counts = extrapolate(*(step.counts for step in steps))
+        class_sizes = extrapolate(*(step.class_sizes for step in steps))
+        return Sums(counts, class_sizes), Squarem(before=sums)
+
+
+def extrapolate(first: Floats, second: Floats, third: Floats) -> Floats:
+    """Return x0 − 2a·r + a²·v, never below zero: r = x1 − x0, v = x2 − 2·x1 + x0, a = −|r|/|v|."""
+    r = second - first
+    v = (third - second) - r
+    length = float(np.linalg.norm(v))
+    a = -max(float(np.linalg.norm(r)) / length, 1.0) if length > 0.0 else -1.0
+    far: Floats = np.maximum(first - 2.0 * a * r + a**2 * v, 0.0)
+    return far
+
+
+@dataclass(frozen=True)
 class State:
-    """What the next M-step reads, and the last one's outcome; the posteriors are the engine's."""
+    """Sums for the next M-step, and the last model; the posteriors are rows of the engine."""
 
     sums: Sums
     model: Model | None
     class_prior: Floats
-    trail: SquaremState | None = None
+    squarem: Squarem | None = None
 
 
 def uniform_prior(class_sizes: Floats) -> Floats:
@@ -89,7 +87,7 @@ CLASS_PRIORS: dict[str, EstimatePrior] = {"uniform": uniform_prior, "estimated":
 
 
 def prior_rule(name: str) -> EstimatePrior:
-    """The rule of this name."""
+    """Return the rule for `--class-prior`."""
     if name not in CLASS_PRIORS:
         raise ConfigError(f"--class-prior {name}: choose from {', '.join(CLASS_PRIORS)}")
     return CLASS_PRIORS[name]
@@ -107,10 +105,10 @@ def fit_confusions(
     on_iteration: OnIteration,
     start: Start | None = None,
 ) -> Fitted:
-    """EM: `estimate` is the M-step, the E-step is the same for all.
+    """Fit a confusion-matrix model by EM; `estimate` is its M-step.
 
-    It begins at vote fractions, or with an E-step of the confusions that `start` has. With
-    `missing` "informative" no answer is one more label that a worker may say, never a class.
+    EM starts from vote fractions, or from an E-step with the confusions of `start`. With
+    `missing` "informative" no answer is one more label that a worker may give, never a class.
     """
     prior_of = prior_rule(class_prior)
     pseudo = None if start is None else start.pseudo_counts
@@ -124,30 +122,30 @@ def fit_confusions(
         return estimate(sums.by_worker if pseudo is None else sums.by_worker + pseudo)
 
     def step(state: State) -> Step[State]:
-        known, trail = state.sums, state.trail
-        if trail is not None:
-            known, trail = trail.next(known)
+        known, squarem = state.sums, state.squarem
+        if squarem is not None:
+            known, squarem = squarem.next(known)
         model = maximise(known)
         prior = prior_of(known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
-            State(sums, model, prior, trail),
+            State(sums, model, prior, squarem),
             sums.change,
             None if model.penalty is None else sums.log_likelihood - model.penalty,
             posteriors=engine.whole(POSTERIORS),
             extra={} if model.penalty is not None else {"log_likelihood": sums.log_likelihood},
         )
 
-    sums = engine.sweep(first_step(start, prior_of))
+    sums = engine.sweep(first_posteriors(start, prior_of))
     warm = start is not None and start.confusions is not None
-    first = State(sums, None, prior_of(sums.class_sizes), SquaremState() if warm else None)
+    first = State(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
     solution = iterate(
         step, first, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
     )
     end = solution.state
     model = end.model if end.model is not None else maximise(end.sums)
     confusions = model.confusions
-    if informative:  # what a worker says if it says anything
+    if informative:  # given that the worker answers
         confusions = normalise_rows(confusions[:, :, :-1])
     return Fitted(
         confusions=confusions,
@@ -158,8 +156,8 @@ def fit_confusions(
     )
 
 
-def first_step(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | Expectation:
-    """The kernel that makes the first posteriors: of the votes, or of an earlier fit's model."""
+def first_posteriors(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | Expectation:
+    """Return the kernel of the first posteriors: vote fractions, or an earlier fit's E-step."""
     if start is None or start.confusions is None or start.class_prior is None:
         return VoteFractions()
     model = Model(np.log(start.confusions + TINY), start.confusions)

@@ -1,4 +1,4 @@
-"""Majority vote: each class's share of an item's votes is its posterior. No parameters."""
+"""mv: majority vote. The posterior of a class is its share of the votes on the item."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from misc_cli.data.types import Start
     from misc_cli.engines.protocol import Engine, Fitted
 
-# Pseudo-answers per class that pull a worker's confusions towards the crowd's.
+# Pseudo-answers per class that pull the confusions of a worker towards the crowd's.
 SHRINKAGE = 0.5
 
 
 @dataclass(frozen=True)
 class MajorityVote(OnEngines):
-    """Nothing to set. Confusions are each worker's answers against the vote fractions.
+    """mv, without parameters. Confusions compare answers with vote fractions.
 
-    The confidence is the share of the votes, and people count on it: it is not calibrated.
+    Its confidence is the share of the votes, as people expect: it is not calibrated.
     """
 
     calibratable: ClassVar[bool] = False

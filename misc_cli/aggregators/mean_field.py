@@ -1,8 +1,10 @@
-"""Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, NIPS, section 3.3).
+"""ds-mf: Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, NIPS, sec. 3.3).
 
-q(π_w[c]) = Dirichlet(prior[c] + n_w[c]); the E-step uses E[log π] = ψ(α) − ψ(Σ α).
-The objective is the evidence lower bound, Σ_i log Z_i − Σ_w KL(q(π_w) ‖ prior). It rises where the
-prior is fixed, as in the paper's preset.
+    q(π_w[c]) = Dirichlet(α_w[c]),  α_w[c] = prior[c] + n_w[c]   → pseudo
+    E[log π]  = ψ(α) − ψ(Σ α)                                    → logs, for the E-step
+    objective   Σ_i log Z_i − Σ_w KL(q(π_w) ‖ prior), the evidence lower bound
+
+The objective rises if the prior is fixed, as in the paper's preset.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeanField(Checked, OnEngines):
-    """Pseudo-counts: `diagonal` on the right answer, `off_diagonal` elsewhere.
+    """ds-mf: pseudo-counts are `diagonal` on the right answer, `off_diagonal` elsewhere.
 
-    `shrinkage` adds that many pseudo-answers of the crowd's mean row to every worker's row: the
-    robust preset lets the crowd say what a typical row is, where the paper assumes one.
+    `shrinkage` adds pseudo-answers spread as the mean row of the crowd to every row: the robust
+    preset estimates the typical row, the paper assumes one.
     """
 
     class_prior: str = class_prior()
@@ -58,7 +60,7 @@ class MeanField(Checked, OnEngines):
 
     @property
     def calibratable(self) -> bool:
-        """Not where an answer that is hidden would look like one that was withheld on purpose."""
+        """False if a hidden answer would look like one that was withheld on purpose."""
         return self.missing == "ignored"
 
     def solve(
@@ -82,10 +84,7 @@ class MeanField(Checked, OnEngines):
             return Model(logs, pseudo / totals, divergence(pseudo, totals, logs))
 
         def divergence(pseudo: Floats, totals: Floats, logs: Floats) -> float | None:
-            """Σ_w KL(q(π_w) ‖ prior): the bound is Σ_i log Z_i less this.
-
-            None where the prior follows the crowd or an earlier fit: then nothing need rise.
-            """
+            """Return Σ_w KL(q(π_w) ‖ prior); None if the prior is not fixed: nothing need rise."""
             if self.shrinkage > 0 or (start is not None and start.pseudo_counts is not None):
                 return None
             own = gammaln(totals).sum() - gammaln(pseudo).sum()

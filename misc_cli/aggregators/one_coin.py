@@ -1,6 +1,6 @@
-"""One accuracy per worker, wrong answers spread evenly: the one-coin Dawid–Skene model.
+"""one-coin: Dawid–Skene with one accuracy per worker and wrong answers spread evenly.
 
-Few parameters, hence hard to beat where workers have given few answers.
+Few parameters make it hard to beat if workers gave few answers. The EM loop is in em.py.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OneCoin(Checked, OnEngines):
-    """`shrinkage` is how many pseudo-answers pull a worker's accuracy towards the crowd's.
+    """one-coin: `shrinkage` pseudo-answers pull the accuracy of a worker towards the crowd's.
 
-    The class prior stays uniform in both presets: one accuracy cannot say that a class is rarely
+    The class prior is uniform in both presets: one accuracy cannot express that a class is rarely
     answered, so an estimated prior runs away to the largest class (80 % errors on `relevance`).
     """
 
@@ -42,7 +42,7 @@ class OneCoin(Checked, OnEngines):
         from misc_cli.aggregators.em import fit_confusions
 
         def estimate(counts: Floats) -> Model:
-            return _coins(counts, self.shrinkage)
+            return _one_accuracy_each(counts, self.shrinkage)
 
         return fit_confusions(
             engine,
@@ -56,8 +56,8 @@ class OneCoin(Checked, OnEngines):
         )
 
 
-def _coins(counts: Floats, shrinkage: float) -> Model:
-    """accuracy_w = expected correct / answered, as a confusion matrix (n_workers, K, K)."""
+def _one_accuracy_each(counts: Floats, shrinkage: float) -> Model:
+    """Return the M-step: accuracy_w = expected correct / answered, as confusions."""
     import numpy as np
 
     from misc_cli.aggregators.confusion_kernels import TINY, Model

@@ -1,1 +1,1 @@
-"""Fill and smooth the label tensor: tucker, tenals and lrtc."""
+"""Completers of the label tensor (tucker, tenals, lrtc) and the completion loop."""

@@ -1,4 +1,4 @@
-"""A completed tensor held as factors: Tucker's, and CP's, which is Tucker with a diagonal core."""
+"""Completed tensors held as factors: Tucker's, and CP's, which is Tucker with a diagonal core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import LabelCodes, Rows
 
-# Entries of a label tensor are of order one: a fibre this small is zero but for rounding.
+# Entries of a label tensor are of order one: a fibre this small is zero up to rounding.
 NOTHING = 1e-12
 
 
@@ -37,20 +37,20 @@ class FactorCompletion:
         return completed
 
     def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
-        """The argmax of each fibre, (n_block_items, n_workers + 1).
+        """Return the argmax of each fibre, (n_block_items, n_workers + 1).
 
-        The first of tied classes wins; a fibre that is zero throughout says nothing about its
-        worker, so it takes the completed slice's label of its item.
+        The first of tied classes wins. A fibre of zeros takes the label of its item in the
+        completed slice.
         """
         workers = self.workers if directions is None else directions
-        # (n_classes, n_block_items, R1): what remains of an item once its row met the core
+        # (n_classes, n_block_items, R1): item rows times the core
         items = np.moveaxis(np.tensordot(self.items[rows], self.mixer, axes=1), 2, 0)
         best = np.zeros((items.shape[1], len(workers)), dtype=np.min_scalar_type(len(items) - 1))
         # class by class: two matrices in cache instead of one array with a short last axis
         top = items[0] @ workers.T
         for code in range(1, len(items)):
             value = items[code] @ workers.T
-            # codes only rise, so a maximum stands for the (slower) masked assignment
+            # codes only rise, so a maximum replaces the (slower) masked assignment
             lead = (value > top).astype(best.dtype)
             lead *= best.dtype.type(code)
             np.maximum(best, lead, out=best)

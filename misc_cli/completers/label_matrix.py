@@ -1,8 +1,8 @@
-"""The completed label matrix: exact where it fits, else with workers merged into prototypes.
+"""The completed label matrix: exact if it fits, else with workers merged into prototypes.
 
-A worker's completed labels depend only on the direction of its factor row, so workers of one
-direction answer alike and one column with their number as its weight stands for all of them,
-exactly. Where there are still too many, nearby directions share a column, approximately.
+The completed labels of a worker depend only on the direction of its factor row. Workers of equal
+direction therefore share one column, weighted by their number, exactly. If there are still too
+many, workers of nearby directions share a column, approximately.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from misc_cli.data.types import Codes, Completion, Floats
 from misc_cli.data.votes import DenseVotes, Rows
 from misc_cli.errors import ConfigError
 
-# A block's values of one class should stay in the second-level cache.
+# The values of one class of a block should fit the second-level cache.
 BLOCK_CELLS = 1 << 15
-# Unit vectors closer than this in every coordinate are the same direction but for rounding.
+# Unit vectors closer than this in every coordinate are one direction, up to rounding.
 SAME_DIRECTION = 1e-9
 
 
 @dataclass(frozen=True)
 class CompletedMatrix:
-    """`columns` workers (the slice among them) stand for `n_workers`; fewer means merged."""
+    """The matrix as votes; its `columns` are fewer than `n_workers` if workers were merged."""
 
     votes: DenseVotes
     n_workers: int
@@ -43,10 +43,10 @@ def completed_matrix(
     max_cells: int,
     gold: Codes | None = None,
 ) -> CompletedMatrix:
-    """The argmax of every fibre, (n_items, columns); at most `max_cells` cells.
+    """Return the argmax of every fibre, (n_items, columns); at most `max_cells` cells.
 
-    shape is the tensor's, (n_workers + 1, n_items, n_classes). Items of known class (`gold`) keep
-    it in the slice's column, the last.
+    `shape` is (n_workers + 1, n_items, n_classes). The last column, the slice's, has the known
+    classes of `gold`.
     """
     n_workers, n_items, n_classes = shape
     directions: Floats | None = None
@@ -61,7 +61,7 @@ def completed_matrix(
         f"lower --max-cells (now {max_cells}) to merge similar workers",
     )
     matrix = np.empty((n_items, n_workers), dtype=code_type)
-    _ = completion.slice  # made here once, not by each thread that meets an empty fibre first
+    _ = completion.slice  # computed here once, not by every thread that meets an empty fibre
 
     def fill(rows: Rows) -> None:
         matrix[rows] = completion.label_rows(rows, directions)
@@ -78,7 +78,7 @@ def completed_matrix(
 def _merged(
     completion: Completion, shape: tuple[int, int, int], max_cells: int
 ) -> tuple[Floats, Floats]:
-    """Prototype directions and weights that keep the matrix within the budget."""
+    """Return directions and weights of prototypes that keep the matrix within `max_cells`."""
     n_workers, n_items, _ = shape
     cells = n_workers * n_items
     if completion.directions is None:
@@ -97,7 +97,7 @@ def _merged(
 
 
 def group_directions(vectors: Floats, at_most: int) -> npt.NDArray[np.intp]:
-    """A group for each row of `vectors` (n, R), (n,) codes; fewer than or `at_most` groups.
+    """Return the group of each row of `vectors` (n, R), (n,) codes; at most `at_most` groups.
 
     Equal directions always share a group. If those are too many, unit vectors are rounded to the
     finest grid that leaves at most `at_most` distinct ones.
@@ -121,9 +121,9 @@ def group_directions(vectors: Floats, at_most: int) -> npt.NDArray[np.intp]:
 
 
 def prototypes(directions: Floats, group: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Each group's mean direction and size, and after them the slice, alone with weight 1.
+    """Return mean direction and size of each group, and at the end the slice with weight 1.
 
-    directions (n_workers + 1, R); group (n_workers,) → (n_groups + 1, R), (n_groups + 1,).
+    directions (n_workers + 1, R), group (n_workers,) → (n_groups + 1, R), (n_groups + 1,).
     """
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     units = directions / np.where(lengths > 0, lengths, 1.0)
@@ -137,6 +137,6 @@ def prototypes(directions: Floats, group: npt.NDArray[np.intp]) -> tuple[Floats,
 
 
 def _round_to_grid(units: Floats, step: float) -> npt.NDArray[np.intp]:
-    """Codes of the distinct rows after rounding to multiples of `step`, (n,)."""
+    """Return codes of the distinct rows after rounding to multiples of `step`, (n,)."""
     _, group = np.unique(np.rint(units / step), axis=0, return_inverse=True)
     return group.reshape(-1)

@@ -1,8 +1,8 @@
-"""Which entries of the label tensor a completer may trust, and nothing else about it.
+"""Observed entries of the label tensor, for tenals and lrtc.
 
-`fibres`: a labelled fibre is known throughout, one 1 and n_classes − 1 zeros.
-`ones`:   only the 1 is known (the paper's Section 2); the zeros beside it are as open as any.
-The slice is known everywhere in both.
+`fibres`: all entries of a labelled fibre are observed, one 1 and n_classes − 1 zeros.
+`ones`:   only the 1 is observed (the paper's Section 2).
+The slice is observed everywhere in both.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Observed:
     """Observed entries of a tensor (n_workers + 1) × n_items × n_classes, of any real values.
 
     values   CSR (n_items, n_workers * n_classes): the observed entries that are not zero
-    pattern  CSR (n_items, n_workers * n_slots) of ones: what is observed, zeros included.
-             n_slots = 1: a mark covers the whole fibre; n_slots = n_classes: it covers one entry
+    pattern  CSR (n_items, n_workers * n_slots) of ones, the marks: a mark covers a whole fibre
+             (n_slots = 1) or one entry (n_slots = n_classes)
     slice    (n_items, n_classes): the last worker, observed everywhere
     """
 
@@ -55,7 +55,7 @@ class Observed:
 
 
 def observe(tensor: LabelTensor, which: str) -> Observed:
-    """The observed entries of a label tensor under one of `OBSERVED`."""
+    """Return the observed entries of a label tensor; `which` is one of `OBSERVED`."""
     if which not in OBSERVED:
         raise ConfigError(f"--observed is {' or '.join(OBSERVED)}, not {which!r}")
     votes = tensor.votes
@@ -68,7 +68,7 @@ def observe(tensor: LabelTensor, which: str) -> Observed:
 
 
 def labelled_fibres(values: sp.csr_array, n_classes: int) -> sp.csr_array:
-    """CSR (n_items, n_workers) with a one wherever `values` holds an entry of the fibre."""
+    """Return CSR (n_items, n_workers) with a one for each fibre that has an entry in `values`."""
     shape = (values.shape[0], values.shape[1] // n_classes)
     fibres = sp.csr_array(
         (np.ones(values.nnz), values.indices // n_classes, values.indptr.copy()), shape=shape

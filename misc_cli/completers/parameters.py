@@ -1,6 +1,6 @@
-"""Parameters of the complete ⇄ slice loop, declared once; fields have the names of the flags.
+"""Parameters that completers share, and those of the completion loop (`Loop`).
 
-No numeric imports: the command line and the settings read the names from here.
+No numeric imports: the command line and the settings read names and help from here.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ FINALS = ("answers", "completed")
 
 @dataclass(frozen=True)
 class Loop:
-    """How `driver.mix` goes round and ends.
+    """Parameters of the completion loop; fields have the names of the flags.
 
-    passes     the most that are made
-    slice      what goes back in: the completed slice as it is (soft), or one class per item (hard)
-    final      what is judged last: the answers with the slice as prior, or completed labels
-    start      whose pure result is the first slice; None: the aggregator's own
-    max_cells  bounds the completed label matrix, which only `final="completed"` holds; one byte
-               per cell: 1 GiB of completed labels, and about ten seconds per pass over them
+    passes     most passes
+    slice      soft: the completed slice goes back as it is; hard: as one class per item
+    final      last step: "answers" with the slice as prior, or aggregate "completed" labels
+    start      aggregator of the first slice; None: the one that `--aggregator` names
+    max_cells  most cells of the completed label matrix, which only `final="completed"` holds, one
+               byte each: 1 GiB of completed labels, and about ten seconds per pass over them
     """
 
     passes: int = parameter(

@@ -1,4 +1,4 @@
-"""Posteriors → one label per item, how sure it is, and whether it was a tie."""
+"""Decisions: posteriors → one label per item, its confidence, ties and the runner-up."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from misc_cli.errors import ConfigError
 
 @dataclass(frozen=True)
 class Decision:
-    """Per item, all (n_items,).
+    """The decision on every item; all arrays are (n_items,).
 
     label       class code; among tied classes the first in class order
     confidence  posterior of that class
-    tied        whether other classes share the top place
-    runner_up   class code of the next best, the second of the tied ones in a tie; -1 if none
+    tied        True where several classes share the top place
+    runner_up   class code of the next best class, in a tie the second tied one; -1 if none
     """
 
     label: Codes
@@ -29,7 +29,7 @@ class Decision:
 
 
 def decide(posteriors: Floats) -> Decision:
-    """The top class of each row of `posteriors`, (n_items, n_classes)."""
+    """Return the top class of each row of `posteriors`, (n_items, n_classes)."""
     if not np.isfinite(posteriors).all():
         raise ConfigError(
             "the method came to probabilities that are not finite numbers; "
@@ -50,14 +50,14 @@ def decide(posteriors: Floats) -> Decision:
 
 
 def tied_classes(posteriors: Floats) -> npt.NDArray[np.bool_]:
-    """Which classes share the top place, (n_items, n_classes); rounding noise is not a lead."""
+    """Return True where a class shares the top place, (n_items, n_classes), up to rounding."""
     top: Floats = reduce(np.maximum, posteriors.T)  # columns: numpy is slow along a short axis
     tied: npt.NDArray[np.bool_] = posteriors >= (top - 1e-9)[:, None]
     return tied
 
 
 def entropy(posteriors: Floats) -> Floats:
-    """Uncertainty of each row in bits, (n_items,)."""
+    """Return the entropy of each row in bits, (n_items,)."""
     logs = np.log2(np.where(posteriors > 0, posteriors, 1.0))
     bits: Floats = -(posteriors * logs).sum(axis=1)
     return np.maximum(bits, 0.0)

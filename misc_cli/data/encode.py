@@ -1,7 +1,7 @@
-"""Answers (three text columns) → `Labels` (integer votes plus the vocabularies behind them).
+"""Encoding: answers (three text columns) → `Labels` (integer votes and their vocabularies).
 
-Vocabularies are sorted, votes are sorted by item and column: the order of the input's rows leaves
-no trace, except where a worker contradicts itself and `--duplicates` asks for the first or last.
+Vocabularies and votes are sorted, so the order of the input rows does not matter, except where a
+worker labels an item twice and `--duplicates` asks for the first or the last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning
 
 @dataclass(frozen=True)
 class Encoding:
-    """The labels and what was set aside on the way to them.
+    """The labels, and counts of rows that were left out.
 
     `n_conflicts` counts pairs of a worker and an item with more than one label.
     """
@@ -44,7 +44,7 @@ def encode(
     duplicates: str = "last",
     class_order: list[str] | None = None,
 ) -> Encoding:
-    """Codes and vocabularies; `class_order` fixes the classes' order and may name unused ones."""
+    """Return the votes and vocabularies; `class_order` may name classes without answers."""
     if duplicates not in DUPLICATES:
         raise ConfigError(f"--duplicates {duplicates}: choose from {', '.join(DUPLICATES)}")
     with ThreadPoolExecutor(3) as pool:
@@ -87,10 +87,10 @@ def encode(
 def encode_gold(
     labels: Labels, items: Any, values: Any, *, unknown: str = "error", which: str = "the gold"
 ) -> Codes:
-    """Known classes by item, (n_items,), -1 where unknown; empty labels are unknown.
+    """Return the known class of each item, (n_items,), -1 where unknown or empty.
 
-    A label nobody gave is an error, or with `unknown="outside"` a warning and coded n_classes: a
-    truth that no result can match. `which` is what messages call the known labels.
+    A label that no worker gave is an error; with `unknown="outside"` it is a warning and gets the
+    code n_classes, which no result can match. `which` names the known labels in messages.
     """
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     names, first = distinct(items, values, which)
@@ -115,20 +115,20 @@ def _outside(which: str, item: str, text: str) -> str:
 
 
 def warn_of_outside(which: str, item: str, text: str, count: int) -> None:
-    """So many known labels are no class of the answers; the item is the first of them."""
+    """Warn that `count` known labels are no class of the answers; `item` is the first of them."""
     many = "" if count == 1 else f" ({count:,} such items)"
     case = _outside(which, item, text)
     warnings.warn(f"{case}{many}; it counts as wrong", MiscWarning, stacklevel=3)
 
 
 def encode_truth(labels: Labels, truth: KnownLabels) -> Codes:
-    """Known classes for judging only; a label that no worker gave is no reason to stop."""
+    """Return the known classes for evaluation; a label that no worker gave is only a warning."""
     which = truth.called("truth")
     return encode_gold(labels, truth.items, truth.labels, unknown="outside", which=which)
 
 
 def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np.int64]]:
-    """Each item that has a label, once, with the row it stands in; two labels are an error."""
+    """Return each item with a label once, and its row; two different labels are an error."""
     names, texts = trimmed(items), trimmed(labels)
     pairs = pa.table({"item": names, "label": texts, "row": np.arange(len(names))})
     pairs = pairs.filter(pc.and_(pc.not_equal(names, ""), pc.not_equal(texts, "")))
@@ -144,7 +144,7 @@ def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np
 
 
 def trimmed(column: Any) -> Names:
-    """A plain string array without the spaces around it, whatever arrow or pandas handed over."""
+    """Return a plain string array without spaces around the texts, from any arrow column."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.Array) and pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -152,9 +152,9 @@ def trimmed(column: Any) -> Names:
 
 
 def _factorize(column: Any) -> tuple[Codes, Names]:
-    """Codes into a sorted, trimmed vocabulary; -1 for empty text.
+    """Return codes into a sorted, trimmed vocabulary, -1 for empty text, and the vocabulary.
 
-    All text work happens on the vocabulary, which is short, never on the rows.
+    All work on text happens on the vocabulary, which is short, never on the rows.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if not pa.types.is_dictionary(array.type):
@@ -169,7 +169,10 @@ def _factorize(column: Any) -> tuple[Codes, Names]:
 
 
 def _vocabulary(names: Names) -> tuple[Names, Codes]:
-    """Trimmed names in byte order, and each old position's new one: -1 if empty, and a last -1."""
+    """Return trimmed names in byte order, and the new position of each old one.
+
+    Positions are -1 for empty names; one more -1 at the end serves null codes.
+    """
     trimmed = pc.utf8_trim_whitespace(names)
     if trimmed.equals(names) and not (names.null_count or pc.any(pc.equal(names, "")).as_py()):
         order = pc.sort_indices(names)
@@ -197,7 +200,10 @@ def _drop_unused(codes: Codes, vocabulary: Names) -> tuple[Codes, Names]:
 def order_classes(
     label: Codes, classes: Names, class_order: list[str] | None
 ) -> tuple[Codes, Names, bool]:
-    """Class order: the user's, else numeric if every label is a number, else alphabetical."""
+    """Return codes and classes in the user's order, else numeric, else alphabetical.
+
+    The third value is True if the order has a meaning (the user's, or numeric).
+    """
     found: list[str] = classes.to_pylist()
     if class_order is not None:
         missing = [name for name in found if name not in class_order]
@@ -220,7 +226,7 @@ def order_classes(
 
 
 def order_names(names: Iterable[str]) -> tuple[list[str], bool]:
-    """Names in class order and whether that order means something: numeric if all are numbers."""
+    """Return names in class order, and True if all are numbers and the order is theirs."""
     found = sorted(names)
     numbers = [_number(name) for name in found]
     if any(number is None for number in numbers):
@@ -243,10 +249,10 @@ def _votes(
     shape: tuple[int, int, int],
     duplicates: str,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Sorted distinct keys (item · n_workers + worker) · n_classes + class, one per vote.
+    """Return sorted distinct keys (item · n_workers + worker) · n_classes + class, one per vote.
 
-    Then the pairs item · n_workers + worker that had more than one label, and how many votes were
-    repeats. Sorting packed integers is several times faster than ordering rows by three columns.
+    Also return the pairs item · n_workers + worker with more than one label, and the number of
+    repeated votes. Sorting packed integers is several times faster than sorting by three columns.
     """
     n_items, n_workers, n_classes = shape
     if n_items * n_workers * n_classes >= 2**62 or n_workers * n_classes >= 2**31:
@@ -258,7 +264,7 @@ def _votes(
     if n_repeats:
         keys = keys[np.append(True, steps != 0)]
         steps = steps[steps != 0]
-    # Two labels of one worker for one item are less than n_classes apart, so few need dividing.
+    # Two labels of one worker for one item differ by less than n_classes: few keys need dividing.
     close = np.flatnonzero(steps < n_classes)
     close = close[keys[close] // n_classes == keys[close + 1] // n_classes]
     contested = np.unique(keys[close] // n_classes)
@@ -269,9 +275,9 @@ def _votes(
     rows = rows[::-1] if duplicates == "last" else rows
     _, first = np.unique(pairs[rows], return_index=True)
     winners = rows[first]
-    settled = pairs[winners] * n_classes + label[winners]
-    peaceful = keys[~np.isin(keys // n_classes, contested)]
-    return np.sort(np.concatenate([peaceful, settled])), contested, n_repeats
+    chosen = pairs[winners] * n_classes + label[winners]
+    uncontested = keys[~np.isin(keys // n_classes, contested)]
+    return np.sort(np.concatenate([uncontested, chosen])), contested, n_repeats
 
 
 def _keys(
@@ -285,7 +291,7 @@ def _keys(
 
 
 def _matrix(keys: npt.NDArray[np.int64], shape: tuple[int, int, int]) -> sp.csr_array:
-    """CSR from sorted keys, which are used up: at this size every spare copy counts."""
+    """Return the CSR matrix of sorted keys; overwrites them, to spare a copy."""
     n_items, n_workers, n_classes = shape
     n_columns = n_workers * n_classes
     index = np.int32 if len(keys) < 2**31 else np.int64

@@ -1,4 +1,8 @@
-"""Hide some answers, forecast them, score the forecasts: all that can be known without truth."""
+"""Held-out answers: draw them, hide them from a fit, score its forecasts of them.
+
+Below `DRAWN_BY_NAME` answers a seeded shuffle draws them. From there on a hash of the item's name
+and the worker's code draws them, so that every engine hides the same answers.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,12 @@ Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.intp]
 Names = Any
 HALF = np.uint64(32)
-# odd numbers without a pattern, for positions of bytes, workers and seeds
+# Odd multipliers without a pattern: for positions of bytes, for workers and for seeds.
 BYTES, WORKERS, SEEDS = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 
 
 def name_hashes(names: Names) -> Hashes:
-    """A number for each text that is the same in every process, without an object per text."""
+    """Return a 64-bit hash of each text, the same in every process; no Python object per text."""
     text = names.cast(pa.large_string())
     if len(text) == 0:
         return np.zeros(0, dtype=np.uint64)
@@ -45,7 +49,7 @@ def name_hashes(names: Names) -> Hashes:
 
 
 def mixed(numbers: Hashes) -> Hashes:
-    """Every bit of a number spread over all others (Stafford's variant 13)."""
+    """Return the numbers with every bit spread over all others (Stafford's variant 13)."""
     with np.errstate(over="ignore"):
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
@@ -53,20 +57,23 @@ def mixed(numbers: Hashes) -> Hashes:
 
 
 def item_keys(names: Names) -> Hashes:
-    """What stands for an item in a draw, never 0."""
+    """Return the hash that draws use for each item, never 0."""
     return name_hashes(names) | np.uint64(1)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The answers whose place lies in [first, last), both between 0 and 1."""
+    """A draw of answers: those hashed to a place in [first, last), both between 0 and 1."""
 
     seed: int
     first: float
     last: float
 
     def hidden(self, matrix: sp.csr_array, n_classes: int, keys: Hashes) -> Positions:
-        """Where the hidden votes are among those of a block (n_items, n_workers * n_classes)."""
+        """Return positions of the hidden votes of a block (n_items, n_workers * n_classes).
+
+        One answer of each item, the one of least rank, is never hidden.
+        """
         pointers = matrix.indptr
         numbers = self._numbers(np.repeat(keys, np.diff(pointers)), matrix.indices // n_classes)
         places = numbers >> HALF
@@ -89,9 +96,9 @@ class Draw:
 
 
 def fold_draws(n_votes: int, n_items: int, n_folds: int, size: int, seed: int) -> list[Draw]:
-    """`n_folds` draws of about `size` answers each that have none in common.
+    """Return `n_folds` disjoint draws of about `size` answers each.
 
-    One answer of each item stays, so the others must make up for it.
+    One answer of each item is never drawn, so the share of the others is larger.
     """
     share = size / max(n_votes - n_items, 1)
     edges = [min(fold * share, 1.0) for fold in range(n_folds + 1)]
@@ -99,21 +106,20 @@ def fold_draws(n_votes: int, n_items: int, n_folds: int, size: int, seed: int) -
 
 
 def without(matrix: sp.csr_array, positions: Positions) -> sp.csr_array:
-    """The votes but for those at these (sorted) positions."""
+    """Return the votes except those at these (sorted) positions."""
     kept = np.ones(matrix.nnz, dtype=bool)
     kept[positions] = False
     pointers = matrix.indptr - np.searchsorted(positions, matrix.indptr).astype(matrix.indptr.dtype)
     return sp.csr_array((matrix.data[kept], matrix.indices[kept], pointers), shape=matrix.shape)
 
 
-# A tenth at a time, so that nine tenths are left to learn from, until so many answers were hidden
-# or all but one of every item: what fewer say changes with the draw.
+# A fold hides a tenth, so that nine tenths are left to learn from. Folds are added until this many
+# answers were hidden: with fewer the scores change with the draw.
 HIDDEN_SHARE = 0.1
 ENOUGH_HIDDEN = 30_000
 MOST_FOLDS = 10
 MOST_HIDDEN = 50_000  # in one fold
-# From so many on, what is hidden follows from names (core/draw.py), so that every engine hides the
-# same; fewer are drawn by their order, which takes all of them in one memory.
+# From this many answers on names decide (`Draw`); fewer are shuffled, which takes one memory.
 DRAWN_BY_NAME = 1_000_000
 FLOOR = 1e-12  # a forecast of zero would make one surprise outweigh everything else
 
@@ -134,14 +140,14 @@ class Triplets:
 
 
 def answers_of(votes: SparseVotes) -> Triplets:
-    """Every vote as codes, in the votes' own order."""
+    """Return every vote as codes, in the votes' own order."""
     items = np.repeat(np.arange(votes.n_items, dtype=np.int32), np.diff(votes.matrix.indptr))
     workers, classes = np.divmod(votes.matrix.indices.astype(np.int32), np.int32(votes.n_classes))
     return Triplets(workers, items, classes)
 
 
 def fold_plan(n_answers: int) -> tuple[int, float]:
-    """How many folds, and the share of the answers that each hides."""
+    """Return the number of folds and the share of the answers that each hides."""
     share = min(HIDDEN_SHARE, MOST_HIDDEN / max(n_answers, 1))
     wanted = round(ENOUGH_HIDDEN / max(share * n_answers, 1.0))
     return int(np.clip(wanted, 1, MOST_FOLDS)), share
@@ -150,13 +156,13 @@ def fold_plan(n_answers: int) -> tuple[int, float]:
 def folds(
     labels: Labels, n_folds: int = 3, fraction: float = HIDDEN_SHARE, seed: int = 0
 ) -> Iterator[tuple[Labels, Triplets]]:
-    """`n_folds` disjoint random tenths (say) of the answers, each hidden from the rest.
+    """Yield for each fold the labels without its hidden answers, and these answers.
 
-    An item's only answer is never hidden: without it the item cannot be forecast from anything.
+    Folds are disjoint. An item keeps at least one answer: without any nothing forecasts it.
     """
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
-    # a start that these answers taught would know the hidden ones
+    # a start that was fitted to these answers would leak the hidden ones
     labels = replace(labels, start=None if labels.start is None else labels.start.prior_only)
     answers = answers_of(votes)
     draw = _by_name if votes.n_votes >= DRAWN_BY_NAME else _by_order
@@ -170,7 +176,7 @@ def folds(
 def _by_order(
     labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
 ) -> Iterator[Positions]:
-    """Shuffled: positions among the answers, fold by fold."""
+    """Yield the positions of each fold's answers, drawn by a shuffle."""
     rng = np.random.default_rng(seed)
     # rank the answers at random within their item; the first of each item stays
     order = np.lexsort((rng.random(len(answers)), answers.items))
@@ -186,7 +192,7 @@ def _by_order(
 def _by_name(
     labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
 ) -> Iterator[Positions]:
-    """As every engine draws: positions among the answers, fold by fold."""
+    """Yield the positions of each fold's answers, drawn by name as on every engine."""
     votes = labels.votes
     firsts = np.cumsum([0, *(votes.block(rows).nnz for rows in votes.blocks)])
 
@@ -202,5 +208,5 @@ def _by_name(
 
 
 def log_score(forecast: Floats, hidden: Triplets) -> Floats:
-    """Log probability a forecast (n_hidden, n_classes) gave to each hidden answer, (n_hidden,)."""
+    """Return log P(hidden answer) under a forecast (n_hidden, n_classes), (n_hidden,)."""
     return np.log(np.maximum(forecast[np.arange(len(hidden)), hidden.classes], FLOOR))

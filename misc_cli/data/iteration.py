@@ -1,4 +1,7 @@
-"""One line of diagnostics and who observes it. No numeric imports: the methods' records use it."""
+"""`Iteration`, one line of diagnostics, and the types of its observers.
+
+No numeric imports: the light records of methods use this module.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ if TYPE_CHECKING:
     from misc_cli.data.votes import Floats
 
 
-# The stage that tells what an automatic choice will cost, before it starts, and after each trial
-# how much of that is done: for who watches, never part of a run's record.
+# Stage of the lines that forecast the cost of an automatic choice and report its progress.
+# They are for the console and never become part of a run's record.
 COST = "cost"
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One line of diagnostics; `posteriors` is a reference for observers and is never written."""
+    """One line of diagnostics. `posteriors` is for observers and is never written."""
 
     stage: str
     iteration: int
@@ -34,9 +37,9 @@ Lighten = Callable[[Iteration], Iteration]
 
 
 def ignore_iteration(_: Iteration) -> None:
-    """The observer of a run that nobody watches."""
+    """Do nothing: the default observer."""
 
 
 def without_posteriors(iteration: Iteration) -> Iteration:
-    """A line that is light enough to keep, or to send to another process."""
+    """Return the line without its array, light enough to keep or to send to a process."""
     return replace(iteration, posteriors=None)

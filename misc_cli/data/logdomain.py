@@ -1,4 +1,4 @@
-"""The log-domain arithmetic that every E-step shares."""
+"""Log-domain arithmetic that every E-step shares."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def normalise_scores(
 ) -> Floats:
     """Turn log scores (n, n_classes) into posteriors in place; return each row's log normaliser.
 
-    The work happens class by class: numpy is slow along the short axis of a tall array.
-    `gold` (n,) holds known classes, -1 elsewhere; their rows become certain, and their normaliser
-    is the known class's score: no other class is part of the likelihood.
-    `log_prior` (n_classes,) is added to every row.
+    The work goes class by class: numpy is slow along the short axis of a tall array. `gold` (n,)
+    holds known classes, -1 elsewhere; their rows become certain, and their normaliser is the
+    score of the known class: no other class is part of the likelihood. `log_prior` (n_classes,)
+    is added to every row.
     """
     offsets = 0.0 if log_prior is None else log_prior[:, None]
     by_class = np.add(scores.T, offsets, order="C")
@@ -30,7 +30,7 @@ def normalise_scores(
 
 
 def _normalise_classes(by_class: Floats, posteriors: Floats) -> Floats:
-    """Posteriors (n, n_classes) of the log scores `by_class` (n_classes, n), which are used up."""
+    """Write softmax(by_class).T to `posteriors`, return log normalisers; overwrites `by_class`."""
     top = by_class.max(axis=0)
     by_class -= top
     np.exp(by_class, out=by_class)

@@ -1,4 +1,4 @@
-"""How much memory a run may take, asked before it takes it."""
+"""Memory that is available, and checks against it before a run takes it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from misc_cli.errors import ConfigError
 
 GIB = 1 << 30
 
-# Files of a control group: its limit, what is taken, and how memory.stat calls idle cache.
+# Files of a control group: its limit, its usage, and the name of idle cache in memory.stat.
 V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 V2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def available_bytes() -> int:
-    """Memory that can be had without swapping: the system's, within every limit set on us."""
+    """Return the memory free without swapping, within every limit set on this process."""
     return max(0, min([_system_bytes(), *_container_bytes(), *_process_bytes()]))
 
 
 def _container_bytes(root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
-    """What is left in this process's control group and those around it, of version 1 and 2."""
+    """Yield the bytes left in each control group around this process, of version 1 or 2."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -50,7 +50,7 @@ def _container_bytes(root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
 
 
 def _process_bytes() -> Iterator[int]:
-    """What `ulimit -v` leaves."""
+    """Yield the bytes that `ulimit -v` leaves."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
         try:
@@ -61,7 +61,7 @@ def _process_bytes() -> Iterator[int]:
 
 
 def require_for(n_items: int, n_workers: int, n_classes: int) -> None:
-    """What every method holds at least: posteriors and a confusion matrix per worker."""
+    """Check the memory that every method needs: posteriors and a confusion matrix per worker."""
     needed = 8 * n_classes * (3 * n_items + 2 * n_workers * n_classes)
     require(
         needed,
@@ -71,7 +71,7 @@ def require_for(n_items: int, n_workers: int, n_classes: int) -> None:
 
 
 def require(needed: int, what: str, remedy: str) -> None:
-    """Raise a ConfigError if `needed` bytes are not there; `remedy` says what would fit."""
+    """Raise a ConfigError if `needed` bytes are not free; `remedy` says what would fit."""
     available = available_bytes()
     if needed > available:
         raise ConfigError(

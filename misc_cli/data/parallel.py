@@ -1,4 +1,4 @@
-"""Blocks of items walked on several threads, their results in the order of the blocks."""
+"""Walks over blocks of items on several threads; results come in the order of the blocks."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ Block = TypeVar("Block")
 
 MOST_THREADS = min(os.cpu_count() or 1, 8)
 
-# Of the calling thread, not of the process: calls that overlap may each have a limit of their own.
+# Context variables belong to the calling thread: calls that overlap may have different limits.
 _thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS)
-
-
-# Trials may run in processes of their own only where somebody said so: the command line does.
+# Processes are off unless the caller allows them, as the command line does.
 _may_start: ContextVar[bool] = ContextVar("may_start_processes", default=False)
 
 
 def may_start_processes() -> bool:
-    """Whether this call may start processes."""
+    """Return True if this call may start processes."""
     return _may_start.get()
 
 
 @contextmanager
 def processes(allowed: bool) -> Iterator[None]:
-    """Let trials run in processes of their own, or not; changes how long they take, no result."""
+    """Allow or forbid processes for trials within the block; no result depends on it."""
     before = _may_start.set(allowed)
     try:
         yield
@@ -38,13 +36,13 @@ def processes(allowed: bool) -> Iterator[None]:
 
 
 def threads() -> int:
-    """How many threads walk the blocks."""
+    """Return the number of threads that walk the blocks."""
     return _thread_limit.get()
 
 
 @contextmanager
 def thread_limit(threads: int | None) -> Iterator[None]:
-    """Walk blocks on this many threads; changes how long a run takes and nothing else."""
+    """Set the number of threads within the block; no result depends on it."""
     before = _thread_limit.set(threads or _thread_limit.get())
     try:
         yield
@@ -53,7 +51,7 @@ def thread_limit(threads: int | None) -> Iterator[None]:
 
 
 def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
-    """`kernel` of every block, results in block order, so that sums never depend on threads."""
+    """Yield `kernel(block)` in block order, so that sums never depend on threads."""
     if threads() == 1 or len(blocks) == 1:
         yield from map(kernel, blocks)
         return

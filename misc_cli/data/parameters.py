@@ -1,8 +1,8 @@
-"""A parameter, declared once: what it may be, what it means, what goes without it.
+"""Parameters of methods, each declared once: allowed values, help text, default.
 
-A method is a frozen dataclass; each field's metadata holds its `Parameter`. The flags and their
-help, the checks of the Python API, the table in the docs and the manifest read it there. No numeric
-imports: the help of a command loads this and the methods' records, and nothing else.
+A method is a frozen dataclass; the metadata of each field holds its `Parameter`. Flags and their
+help, the checks of the Python API, the tables in the docs and the run record all read it there.
+No numeric imports: the help of a command loads only this module and the records of methods.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from misc_cli.errors import ConfigError
 
-# Which answer counts when a worker contradicts itself on an item; the first is the default.
+# The answer that counts when a worker labels an item twice; the first word is the default.
 DUPLICATES = ("last", "first", "error", "all")
 AUTO = "auto"
 
 
 class Number(NamedTuple):
-    """Numbers from `least` (or above it, if that is excluded) to `most`."""
+    """The numbers from `least` (above it if `excluded`) to `most`."""
 
     whole: bool
     least: float
@@ -45,7 +45,7 @@ class Number(NamedTuple):
         return f"{kind} from {self.least:g}{most}"
 
 
-# The upper ends keep a slip of the finger from running for ever or asking for a terabyte.
+# Upper limits: a typing error must not run for ever or ask for a terabyte.
 SEED = Number(True, 0, most=2**63 - 1)
 COUNT = Number(True, 1, most=10**9)
 FEW = Number(True, 1, most=10_000)
@@ -55,14 +55,14 @@ POSITIVE = Number(False, 1e-12, most=1e12)
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """What a parameter may be.
+    """The allowed values of a parameter and its help.
 
-    number   the numbers it may be; `length` of them if that is more than 1
-    choices  the words it may be
-    words    words that may stand instead of a number
-    unset    what None means, in the words of the help
-    note     more that the help says of the default
-    several  several values may be given, for hidden answers to choose from
+    number   allowed numbers; `length` of them if that is more than 1
+    choices  allowed words
+    words    words allowed instead of a number
+    unset    meaning of None, for the help
+    note     remark on the default, for the help
+    several  True if several values may be given, from which hidden answers choose
     """
 
     help: str = ""
@@ -76,14 +76,14 @@ class Parameter:
     several: bool = False
 
     def values(self, given: Any) -> tuple[Any, ...]:
-        """The values that were given: the one, or those to choose from."""
+        """Return the given value, or the several to choose from, as a tuple."""
         listed = self.several and isinstance(given, tuple | list)
         if not listed or (self.length > 1 and not all(isinstance(v, tuple | list) for v in given)):
             return (given,)
         return tuple(tuple(v) if isinstance(v, list) else v for v in given)
 
     def check(self, name: str, value: Any) -> None:
-        """Raise a ConfigError if the value cannot be; None counts as not given."""
+        """Raise a ConfigError if the value is not allowed; None counts as not given."""
         if value is None or value in self.words:
             return
         values = self.values(value)
@@ -113,15 +113,15 @@ class Parameter:
 
 
 def parameter(default: Any, text: str, number: Number | None = None, **more: Any) -> Any:
-    """A dataclass field with its `Parameter`; `more` are the record's other fields."""
+    """Return a dataclass field with its `Parameter`, whose other fields are `more`."""
     described = Parameter(text, number, **more)
     return dataclasses.field(default=default, metadata={"parameter": described})
 
 
 def parameters_of(record: type[Any]) -> dict[str, Parameter]:
-    """Every parameter of a record, by field name.
+    """Return every parameter of a record by field name.
 
-    A field of another package that declares nothing is described by the type of its default.
+    A plugin's field that declares nothing is described by the type of its default.
     """
     return {field.name: _described(field) for field in dataclasses.fields(record)}
 
@@ -136,19 +136,19 @@ def _described(field: dataclasses.Field[Any]) -> Parameter:
 
 
 def flag(name: str) -> str:
-    """A parameter as the command line spells it."""
+    """Return the flag of a parameter as the command line spells it."""
     return "--" + name.replace("_", "-")
 
 
 def check(given: Mapping[str, Any], described: Mapping[str, Parameter]) -> None:
-    """Raise a ConfigError for the first of the given parameters that cannot be."""
+    """Raise a ConfigError for the first parameter whose value is not allowed."""
     for name, value in given.items():
         if name in described:
             described[name].check(name, value)
 
 
 class Checked:
-    """The base of our methods' records: none can be made with parameters that cannot be."""
+    """Base of methods: construction checks every parameter."""
 
     def __post_init__(self) -> None:
         check(vars(self), parameters_of(type(self)))
@@ -158,7 +158,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def seconds_of(text: str) -> float | None:
-    """Seconds, written as 90, 90s, 1.5m, 2h, 30d or 4w; None if it is no such time."""
+    """Return the seconds of a text such as 90, 90s, 1.5m, 2h, 30d or 4w; None if it is no time."""
     unit = _UNITS.get(text[-1:], 0)
     try:
         seconds = float(text[:-1]) * unit if unit else float(text)

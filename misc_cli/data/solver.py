@@ -1,4 +1,4 @@
-"""The one convergence loop."""
+"""The one convergence loop; every iterative method runs on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Step(Generic[State]):
-    """The outcome of one iteration: the new state, how far it moved, how good it is."""
+    """The outcome of one iteration: new state, size of the change, objective."""
 
     state: State
     change: float
@@ -25,14 +25,14 @@ class Step(Generic[State]):
     extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
 
 
-# What ended a loop: it moved less than its tolerance, it met its limit first, or it was to make a
-# set number of iterations (a tolerance of 0). Only the first is convergence.
+# Reasons why a loop ended: it changed less than its tolerance, it reached its limit first, or it
+# was to make a fixed number of iterations (tolerance 0). Only the first is convergence.
 TOLERANCE, LIMIT, FIXED = "tolerance", "limit", "fixed"
 _FROM_BEST = (TOLERANCE, FIXED, LIMIT)
 
 
 def joined_stops(*several: Mapping[str, str]) -> dict[str, str]:
-    """What ended the loops of each stage; of several loops of one stage the worst counts."""
+    """Return why the loops of each stage ended; of several loops of a stage the worst counts."""
     joined: dict[str, str] = {}
     for stops in several:
         for stage, reason in stops.items():
@@ -42,7 +42,7 @@ def joined_stops(*several: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Solution(Generic[State]):
-    """Where a loop ended and why: `stopped` is TOLERANCE, LIMIT or FIXED."""
+    """The last state of a loop; `stopped` is TOLERANCE, LIMIT or FIXED."""
 
     state: State
     iterations: int
@@ -65,7 +65,7 @@ def iterate(
     warn: bool = True,
     limits: str = "--max-iter or --tol",
 ) -> Solution[State]:
-    """Repeat `step` until it moves less than `tol` or `max_iter` is reached.
+    """Repeat `step` until it changes less than `tol` or `max_iter` is reached.
 
     `tol` 0 runs all iterations. `warn` is off where stopping at the limit is the plan (sweeps);
     `limits` names the flags that a warning should point to.
@@ -76,7 +76,7 @@ def iterate(
     walk = iterations(
         step, state, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
     )
-    del state, end  # nobody needs the start any more: it may be as large as the data
+    del state, end  # free the start: it may be as large as the data
     for end in walk:  # noqa: B007 (the last one is the result)
         pass
     if warn and end.stopped == LIMIT:
@@ -93,7 +93,7 @@ def iterations(
     max_iter: int,
     on_iteration: OnIteration,
 ) -> Iterator[Solution[State]]:
-    """The same one iteration at a time, for who wants to look at each: where it stands then."""
+    """Yield the solution so far after each iteration of the loop of `iterate`."""
     for iteration in range(1, max_iter + 1):
         started = time.perf_counter()
         outcome = step(state)
@@ -109,15 +109,15 @@ def iterations(
                 posteriors=outcome.posteriors,
             )
         )
-        settled = outcome.change < tol
-        stopped = TOLERANCE if settled else FIXED if tol == 0 else LIMIT
+        converged = outcome.change < tol
+        stopped = TOLERANCE if converged else FIXED if tol == 0 else LIMIT
         yield Solution(state, iteration, stopped, outcome.objective)
-        if settled:
+        if converged:
             return
 
 
 def warn_unconverged(stage: str, max_iter: int, limits: str = "--max-iter or --tol") -> None:
-    """Say so when the loop that counts stopped at its limit."""
+    """Warn that a loop stopped at its limit."""
     warnings.warn(
         f"{stage} did not converge in {max_iter} iterations; raise {limits}",
         ConvergenceWarning,

@@ -1,4 +1,4 @@
-"""The label tensor: sparse votes of the workers plus one dense slice, the loop's extra worker.
+"""The label tensor: sparse votes of the workers and one dense slice, the loop's extra worker.
 
 Modes are 1 workers, 2 items, 3 classes (the paper's order). The item-mode unfolding is T_(2) =
 [A_(2), S], (n_items, (n_workers + 1) * n_classes): the votes' CSR matrix, and the slice as its last
@@ -36,11 +36,11 @@ class LabelTensor:
         return self.votes.n_workers + 1, self.votes.n_items, self.votes.n_classes
 
     def with_slice(self, new_slice: Floats) -> LabelTensor:
-        """The next pass's tensor: same votes, same cache, another slice."""
+        """Return the tensor of the next pass: same votes, same cache, another slice."""
         return replace(self, slice=new_slice)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
-        """Something that depends on the votes alone, computed once for all passes and ranks."""
+        """Return a value that depends on the votes alone, computed once for all passes."""
         if name not in self.cache:
             self.cache[name] = compute()
         value: T = self.cache[name]

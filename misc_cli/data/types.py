@@ -1,4 +1,4 @@
-"""What flows between the stages: plain frozen records, no behaviour worth a file of its own."""
+"""Records that flow between the stages, and the protocols of aggregators and completers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a method may begin instead of at the votes, and what it may add to them.
+    """The start of a method: an earlier fit, pseudo-counts, or both.
 
-    confusions     (n_workers, K, K): where an earlier fit ended; workers it did not know have the
-                   crowd's. None: begin at the votes
-    class_prior    (K,): of the same fit
-    known          (n_workers,): whether the earlier fit knew the worker
-    workers        name → (n_workers, ...): the method's own parameters then, zeros where unknown
-    shared         name → its own parameters that belong to no worker
-    pseudo_counts  (n_workers, K, K): answers [worker, true, observed] that count beside the real
+    confusions     (n_workers, K, K) of the earlier fit; new workers have the crowd's. None: the
+                   method starts from the votes
+    class_prior    (K,) of the earlier fit
+    known          (n_workers,): True if the earlier fit knew the worker
+    workers        name → (n_workers, ...): the method's own parameters, zeros where unknown
+    shared         name → the method's own parameters that belong to no worker
+    pseudo_counts  (n_workers, K, K): [worker, true, observed], counted beside the real answers
     """
 
     confusions: Floats | None = None
@@ -43,23 +43,23 @@ class Start:
 
     @property
     def prior_only(self) -> Start | None:
-        """Without what the answers themselves taught: for those of whom some are hidden."""
+        """Return the start without what was fitted to the answers, for folds that hide some."""
         if self.pseudo_counts is None:
             return None
         return Start(pseudo_counts=self.pseudo_counts)
 
 
 def with_prior(start: Start | None, pseudo_counts: Floats | None) -> Start | None:
-    """A start, warm or not, that also has these pseudo-answers."""
+    """Return the start with these pseudo-counts."""
     if pseudo_counts is None:
         return start
     return replace(start or Start(), pseudo_counts=pseudo_counts)
 
 
 def aligned(values: Floats, where: Any, n_workers: int) -> Floats:
-    """Rows of earlier workers at their place of today, (n_workers, ...); zeros for the others.
+    """Return rows of an earlier fit in today's order of workers, (n_workers, ...), zeros if new.
 
-    `where` (n_earlier,) is each earlier worker's row of today, -1 if it is gone.
+    `where` (n_earlier,) is the new row of each earlier worker, -1 if it is gone.
     """
     rows = np.zeros((n_workers, *values.shape[1:]))
     here = where >= 0
@@ -73,9 +73,9 @@ Names = Any  # a pyarrow string array: names stay out of Python objects until th
 
 @dataclass(frozen=True)
 class Answers:
-    """Three text columns of equal length, dictionary-encoded arrow arrays, as they were read.
+    """Answers as read: three dictionary-encoded arrow columns of equal length.
 
-    `name` is what errors call them: the files they came from.
+    `name` is the name of the input in error messages.
     """
 
     worker: Any
@@ -89,20 +89,20 @@ class Answers:
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """Items and their known labels: two text columns of equal length, and what errors call them."""
+    """Known labels: two text columns of equal length, and the input's name for messages."""
 
     items: Any
     labels: Any
     name: str = ""
 
     def called(self, role: str) -> str:
-        """Their file and the flag that names it, "gold" or "truth"."""
+        """Return the file and its flag for messages; `role` is "gold" or "truth"."""
         return f"{self.name} (--{role})" if self.name else f"the {role}"
 
 
 @dataclass(frozen=True)
 class LabelTable:
-    """Labels as they were written: text columns and, where there are any, confidences.
+    """A labels file as written: text columns, confidences if there are any.
 
     confidence     (n_rows,) or None
     probabilities  (n_rows, n_classes) or None, their columns named by `classes`
@@ -118,9 +118,9 @@ class LabelTable:
 
 @dataclass(frozen=True)
 class WorkerTable:
-    """Workers as they were written: names, (n_workers,) numbers, and what else the file has.
+    """A workers file as written: names and columns of numbers, (n_workers,) each.
 
-    low, high  the interval of the accuracy, where the file has one
+    low, high  interval of the accuracy, if the file has one
     columns    every other column of numbers, by name
     """
 
@@ -137,9 +137,9 @@ class WorkerTable:
 class Labels:
     """Encoded answers: the votes and the names behind their codes.
 
-    `gold` is (n_items,): the known class of an item, -1 where unknown; None without gold.
-    `start` is what is known of the workers beforehand, for the methods that can use it.
-    `ordered` says that the order of `classes` means something (numbers, or --class-order).
+    `gold` (n_items,) is the known class of an item, -1 where unknown; None without gold.
+    `start` is prior knowledge of workers, for the methods that can use it.
+    `ordered` is True if the order of `classes` has a meaning (numbers, or --class-order).
     """
 
     votes: Votes
@@ -164,23 +164,23 @@ class Labels:
 
 
 class Predictor(Protocol):
-    """A fitted model's own forecast of answers it has not seen."""
+    """A model's forecast of answers that it has not seen."""
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
-        """Probability of each class being answered, (n_pairs, n_classes), rows sum to 1."""
+        """Return the probability of each answer, (n_pairs, n_classes), rows sum to 1."""
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """What an aggregator returns.
+    """The result of an aggregator.
 
     posteriors   (n_items, n_classes), rows sum to 1
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
-    item_details name → (n_items,), for example mmce's difficulty
+    item_details name → (n_items,), for example the difficulty of mmce
     own_workers  name → (n_workers, ...): parameters that a later fit of the same method starts from
-    own_shared   name → those that belong to no worker
-    stopped      stage → what ended its loop, as `core.solver` names it; a vote has no loop
+    own_shared   name → such parameters that belong to no worker
+    stopped      stage → why its loop ended, a constant of `data.solver`; a vote has no loop
     """
 
     posteriors: Floats
@@ -196,11 +196,11 @@ class Aggregation:
 
     @property
     def converged(self) -> bool:
-        """Whether every loop that ran stopped because it moved less than its tolerance."""
+        """True if every loop that ran stopped by its tolerance."""
         return all(reason == "tolerance" for reason in self.stopped.values())
 
     def predict(self, workers: Codes, items: Codes) -> Floats:
-        """The model's own forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""
+        """Return the model's forecast, (n_pairs, n_classes); by default Σ_c posterior·confusion."""
         if self.predictor is not None:
             return self.predictor(workers, items)
         forecast: Floats = np.einsum("pc,pck->pk", self.posteriors[items], self.confusions[workers])
@@ -208,26 +208,26 @@ class Aggregation:
 
 
 class Aggregator(Protocol):
-    """Parameters frozen at construction; a call returns a result and changes nothing.
+    """A method that turns labels into posteriors: a frozen dataclass; a call changes nothing.
 
-    A frozen dataclass. Class attributes that it may have, and what goes without them:
-    presets       preset → parameters that differ from the fields' defaults (none do)
-    slow          calibrated on one fold, so as not to outlast the fit (False)
-    calibratable  whether hidden answers may temper its confidences (True)
-    needs_order   left out of a comparison where the classes have no order (False)
-    It may have a method `again(labels, whole)`: the fit on a part of the answers, begun with what
-    the aggregation `whole` of all of them knows of workers (not of items).
+    Optional class attributes, with their defaults:
+    presets       preset → parameters that differ from the fields' defaults (none)
+    slow          True: calibrate on one fold, which takes no longer than the fit (False)
+    calibratable  True: hidden answers may temper its confidences (True)
+    needs_order   True: leave it out of a comparison if the classes have no order (False)
+    Optional method `again(labels, whole)`: fit a part of the answers, starting from what the
+    aggregation `whole` of all answers knows of workers (not of items).
     """
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...
 
 
 class Completion(Protocol):
-    """A filled and smoothed label tensor, (n_workers + 1) × n_items × n_classes, held as a recipe.
+    """A completed label tensor, (n_workers + 1) × n_items × n_classes, never held as one array.
 
     slice        (n_items, n_classes): the completed last slice, real-valued
-    directions   (n_workers + 1, R), the slice's last, if a worker's completed labels depend on
-                 the direction of its row alone (its length does not change an argmax); else None
+    directions   (n_workers + 1, R), the slice's row last, if the completed labels of a worker
+                 depend only on the direction of its row; else None
     """
 
     @property
@@ -236,21 +236,21 @@ class Completion(Protocol):
     def directions(self) -> Floats | None: ...
 
     def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
-        """Labels of these items, (n_block_items, n_workers + 1): the argmax of each fibre.
+        """Return labels of these items, (n_block_items, n_workers + 1): the argmax of each fibre.
 
-        `directions` (n_prototypes, R) asks for the labels that workers of these directions give.
+        With `directions` (n_prototypes, R), return the labels of workers with these directions.
         """
 
 
 class Completer(Protocol):
-    """Parameters frozen at construction; a call returns a result and changes nothing.
+    """A method that completes the label tensor: a frozen dataclass; a call changes nothing.
 
-    A frozen dataclass; a field `ranks` or `cp_rank` is its rank, for hidden answers to choose. It
-    may have the class attributes `presets` and `slow` (see Aggregator), and two methods, whose
-    `shape` is (n_workers + 1, n_items, n_classes):
-    resolve_ranks(shape)          the ranks a call would use, for the record
-    bytes_needed(shape, n_votes)  the most memory a call holds beside the tensor, to be refused
-                                  beforehand rather than killed
+    A field `ranks` or `cp_rank` is its rank, which hidden answers may choose. Optional are the
+    class attributes `presets` and `slow` (see Aggregator) and two methods, whose `shape` is
+    (n_workers + 1, n_items, n_classes):
+    resolve_ranks(shape)          return the ranks that a call would use, for the record
+    bytes_needed(shape, n_votes)  return the most memory that a call holds beside the tensor, so
+                                  that a run is refused beforehand rather than killed
     """
 
     def __call__(self, tensor: LabelTensor, on_iteration: OnIteration = ...) -> Completion: ...

@@ -1,8 +1,8 @@
-"""The item-mode unfolding of the label tensor, walked block of items by block of items.
+"""Votes: the item-mode unfolding of the label tensor, in blocks of items.
 
-Every kernel sees the same thing, a CSR block `(n_block_items, n_workers * n_classes)` whose column
-`worker * n_classes + class` says who answered what. Where the block comes from is the source's
-affair: sparse answers (`SparseVotes`) or a completed label matrix (`DenseVotes`).
+Every kernel reads a CSR block `(n_block_items, n_workers * n_classes)`; column
+`worker * n_classes + class` says who answered what. The block comes from sparse answers
+(`SparseVotes`) or from a completed label matrix (`DenseVotes`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pointers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 Rows = slice  # a range of items; an alias because "slice" also names the loop's extra worker
 LabelCodes = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 
-# A block's rows and partial sums should stay in the second-level cache: about half a megabyte.
+# The rows and partial sums of a block should fit the second-level cache: half a megabyte.
 BLOCK_VOTES = 1 << 16
 
 
@@ -39,17 +39,17 @@ class Votes(Protocol):
     def n_votes(self) -> int: ...
     @property
     def blocks(self) -> list[slice]:
-        """Contiguous ranges of items that together cover all of them."""
+        """Contiguous ranges of items that cover all items."""
 
     def block(self, rows: slice) -> sp.csr_array:
-        """The votes on these items, CSR (n_block_items, n_workers * n_classes)."""
+        """Return the votes on these items, CSR (n_block_items, n_workers * n_classes)."""
 
     def class_totals(self, rows: slice) -> Floats:
-        """How many votes each class has on these items, (n_block_items, n_classes)."""
+        """Return the number of votes per class on these items, (n_block_items, n_classes)."""
 
 
 def block_ranges(pointers: Pointers, n_columns: int) -> list[slice]:
-    """Items in blocks of some `BLOCK_VOTES` votes; `pointers` (n_items + 1,) count votes."""
+    """Return ranges of items with about `BLOCK_VOTES` votes each; `pointers` is (n_items + 1,)."""
     # A block's votes must outweigh its partial sums, which are as long as the columns.
     size, n_items = max(BLOCK_VOTES, 4 * n_columns), len(pointers) - 1
     targets = np.arange(size, int(pointers[-1]), size)
@@ -59,19 +59,19 @@ def block_ranges(pointers: Pointers, n_columns: int) -> list[slice]:
 
 
 def totals_by_class(block: sp.csr_array, n_classes: int) -> Floats:
-    """How many votes each class has on a block's items, (n_block_items, n_classes)."""
+    """Return the number of votes per class on the items of a block, (n_block_items, n_classes)."""
     by_class = (block.data, block.indices % n_classes, block.indptr)
     totals: Floats = sp.csr_array(by_class, shape=(block.shape[0], n_classes)).toarray()
     return totals
 
 
 def votes_per_item(votes: Votes) -> Pointers:
-    """How many votes each item has, (n_items,)."""
+    """Return the number of votes on each item, (n_items,)."""
     return np.concatenate([np.diff(votes.block(rows).indptr) for rows in votes.blocks])
 
 
 def votes_by_worker(votes: Votes) -> npt.NDArray[np.int64]:
-    """How often each worker gave each answer, (n_workers, n_classes)."""
+    """Return the number of times each worker gave each answer, (n_workers, n_classes)."""
     counts = np.zeros(votes.n_workers * votes.n_classes, dtype=np.int64)
     for rows in votes.blocks:
         counts += np.bincount(votes.block(rows).indices, minlength=len(counts))
@@ -100,12 +100,11 @@ class SparseVotes:
 
     @cached_property
     def _cut(self) -> tuple[list[slice], dict[int, sp.csr_array]]:
-        """The blocks' items, and the blocks by first item, cut once for all iterations.
+        """The ranges of the blocks, and the blocks by first item, cut once for all iterations.
 
-        A walk asks for `blocks` before its threads start, so it is never a thread that cuts.
-
-        scipy copies a small view of a large array whenever it wraps or transposes it, so each block
-        owns its columns (4 bytes a vote) and all blocks share one array of ones.
+        A walk asks for `blocks` before its threads start, so no thread ever cuts. scipy copies a
+        small view of a large array whenever it wraps or transposes it: therefore each block owns
+        its columns (4 bytes a vote), and all blocks share one array of ones.
         """
         pointers, columns = self.matrix.indptr, self.matrix.indices
         ranges = block_ranges(pointers, self.matrix.shape[1])
@@ -129,7 +128,7 @@ class SparseVotes:
 class DenseVotes:
     """Votes of a full label matrix `(n_items, n_workers)` of class codes, one vote per cell.
 
-    `weights`, (n_workers,), counts each worker's votes that many times (merged prototypes).
+    `weights`, (n_workers,), counts the votes of a worker that many times (merged prototypes).
     """
 
     label_matrix: npt.NDArray[np.uint8]
@@ -154,10 +153,10 @@ class DenseVotes:
 
     @cached_property
     def _layout(self) -> tuple[list[slice], Floats, Int32s, Int32s]:
-        """The blocks' items; values, row pointers and first columns of the largest block.
+        """The ranges of the blocks; values, row pointers and first columns of the largest block.
 
-        Every block's are part of the largest one's. As in `SparseVotes`, the caller of a walk
-        makes this, never one of its threads.
+        Smaller blocks use leading parts of these arrays. As in `SparseVotes`, the caller of a
+        walk makes them, never one of its threads.
         """
         size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
         starts = range(0, self.n_items, size)

@@ -1,4 +1,4 @@
-"""Draw a crowd: the truth, the workers, who answers what, and the answers."""
+"""The draw of a crowd: truth, workers, assignment of workers to items, answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUP_HABIT = 4.0  # members of a group take a class for the same other one agai
 
 
 def characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, Floats]:
-    """Kinds (n_workers,) and confusions (n_workers, K, K), a group's members all alike."""
+    """Return kinds (n_workers,) and confusions (n_workers, K, K), equal within a group."""
     if settings.groups is None:
         kinds = _kinds(rng, settings)
         return kinds, _confusions(rng, settings, kinds)
@@ -46,7 +46,7 @@ def characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, F
 
 
 def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
-    """Shares of the mix, rounded so that they add up, dealt to workers at random."""
+    """Return the kind of each worker: shares of the mix, rounded, dealt at random."""
     shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
     bounds = np.rint(np.cumsum(shares) / shares.sum() * settings.workers).astype(np.int64)
     kinds = np.searchsorted(bounds, np.arange(settings.workers), side="right").astype(np.int32)
@@ -56,7 +56,7 @@ def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
 def _confusions(
     rng: np.random.Generator, settings: Simulation, kinds: Codes, habit: float = 1.0
 ) -> Floats:
-    """(n_workers, n_classes, n_classes), rows sum to 1; with `habit` mistakes repeat themselves."""
+    """Return confusions, (n_workers, K, K); a larger `habit` concentrates the mistakes."""
     n_workers, n_classes = settings.workers, settings.classes
     shape = (n_workers, n_classes, n_classes)
     right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * normal(rng, n_workers))
@@ -91,7 +91,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
-    """Different workers for every item, by their activity; flat, items in order, sorted within."""
+    """Return workers of every item, drawn by activity without repeats; flat, in item order."""
     most = int(n_answers.max(initial=0))
     n_workers = len(activity)
     # Redrawing repeats is quick while an item needs few of the workers; else rank them all.
@@ -114,7 +114,7 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
         return codes
 
     wanted = np.arange(most) < n_answers[:, None]
-    # Places beyond an item's number hold stand-ins, all different, that sort to the end.
+    # Places beyond an item's number hold distinct codes that sort to the end.
     places = np.where(wanted, draw(wanted.shape), n_workers + np.arange(most, dtype=np.int32))
     places.sort(axis=1)
     pending = np.arange(len(places))
@@ -139,14 +139,14 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
 
 
 def _repeats(rows: Codes) -> Bools:
-    """Where a sorted row repeats the entry to its left."""
+    """Return True where a sorted row repeats the entry to its left."""
     repeats = np.zeros(rows.shape, dtype=bool)
     repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
     return repeats
 
 
 def _rank_all(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
-    """Exponential clocks: the first n to ring are a weighted draw without replacement."""
+    """Return a weighted draw without replacement: the first n of exponential clocks."""
     times = -np.log1p(-rng.random((len(n_answers), len(activity)))) / activity
     order = np.argsort(times, axis=1, kind="stable")
     rank = np.empty_like(order)
@@ -155,7 +155,7 @@ def _rank_all(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> C
 
 
 def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
-    """worker, item and label as text columns, dictionary-encoded."""
+    """Return worker, item and label as dictionary-encoded text columns."""
     return {
         "worker": _named(crowd.worker, _names("w", len(crowd.kinds))),
         "item": _named(crowd.item, _names("i", len(crowd.truth))),
@@ -164,7 +164,7 @@ def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> di
 
 
 def truth_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
-    """item and label as text columns."""
+    """Return item and label as text columns."""
     return {
         "item": _names("i", len(crowd.truth)),
         "label": _named(crowd.truth, _class_names(crowd, class_names)),
@@ -177,7 +177,7 @@ def _class_names(crowd: Crowd, given: Sequence[str] | None) -> Any:
 
 
 def _names(letter: str, count: int) -> Any:
-    """w001 … w100: as many digits as the last one needs, so that text sorts like numbers."""
+    """Return w001 … w100, padded so that text sorts like numbers."""
     numbers = pa.array(np.arange(1, count + 1)).cast(pa.string())
     padded = pc.utf8_lpad(numbers, len(str(count)), "0")
     return pc.binary_join_element_wise(letter, padded, "")
@@ -189,7 +189,7 @@ def _named(codes: Codes, names: Any) -> Any:
 
 @dataclass(frozen=True)
 class Crowd:
-    """Answers sorted by item: `worker`, `item` and `label` are codes, (n_answers,).
+    """A crowd and its answers, sorted by item: `worker`, `item`, `label` are codes, (n_answers,).
 
     truth       (n_items,)
     kinds       (n_workers,), codes into KINDS
@@ -231,7 +231,7 @@ def simulate(settings: Simulation) -> Crowd:
 def _with_copies(
     worker: Codes, item: Codes, label: Codes, originals: Codes
 ) -> tuple[Codes, Codes, Codes]:
-    """Every copier gives its original's answers too; sorted by item and worker again."""
+    """Return the answers with those of copiers added, sorted by item and worker."""
     copier = np.flatnonzero(originals >= 0).astype(np.int32)
     by_worker = np.argsort(worker, kind="stable")
     sizes = np.bincount(worker, minlength=len(originals))
@@ -246,7 +246,7 @@ def _with_copies(
 
 
 def _answers(rng: np.random.Generator, confusions: Floats, worker: Codes, true: Codes) -> Codes:
-    """One label per answer, drawn from the worker's confusion row by inverting its sum."""
+    """Return one label per answer, drawn from the worker's confusion row by its inverse CDF."""
     n_classes = confusions.shape[1]
     cumulative = np.cumsum(confusions, axis=2).reshape(-1, n_classes)[:, :-1]
     label = np.empty(len(worker), dtype=np.int32)

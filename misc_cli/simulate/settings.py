@@ -1,4 +1,4 @@
-"""The settings of a simulated crowd, and which of them can be."""
+"""Settings of a simulated crowd, and their checks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MOST_SKEW = 20
 
 @dataclass(frozen=True)
 class Simulation:
-    """The settings of a crowd.
+    """Settings of a crowd.
 
     answers_per_item  mean number of answers; fractions are shared out at random
-    accuracy          of an honest worker in the middle
-    activity_skew     standard deviation of the log of a worker's activity; 0 makes all alike
+    accuracy          of the median honest worker
+    activity_skew     standard deviation of the log of a worker's activity; 0 makes all equal
     mix               shares of the kinds of workers, in any unit
-    groups            so many confusion matrices are shared by all workers, dealt evenly: the
+    groups            number of confusion matrices that all workers share, dealt evenly: the
                       structure that completion exists for; None: each worker has its own
     """
 
@@ -51,7 +51,7 @@ class Simulation:
 
     @property
     def n_copiers(self) -> int:
-        """At most so many workers are copiers; rounding decides about the last."""
+        """The number of copiers, rounded up."""
         total = sum(self.mix.values())
         share = self.mix.get("copiers", 0.0) / total if total > 0 else 0.0
         return math.ceil(share * self.workers)

@@ -11,10 +11,10 @@ from scipy.special import digamma
 from scipy.stats import dirichlet
 
 from misc_cli import registry
-from misc_cli.aggregators.ebcc.fit import _mark, _priors
-from misc_cli.aggregators.ebcc.initialization import Foundation
+from misc_cli.aggregators.ebcc.fit import _marked, _priors
+from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys
+from misc_cli.aggregators.ebcc.kernels import Priors, Restart, sweep
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
-from misc_cli.aggregators.ebcc.sweep import Priors, Restart, sweep
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels
 from misc_cli.engines.local import LocalEngine
@@ -71,9 +71,9 @@ def test_a_sweep_is_the_mean_field_update_written_out_in_loops() -> None:
 
     counts = (mu - prior_rows[:, None]).transpose(0, 3, 1, 2).reshape(n_workers, n_classes, 4)
     run = Restart(0, np.array([0, 0, 1, 1]), joint.sum(axis=0).ravel(), counts.copy())
-    engine = LocalEngine(labels.votes, {run.slot: joint.sum(axis=2)})
+    engine = LocalEngine(labels.votes, {run.row_name: joint.sum(axis=2)})
     (swept,) = sweep(engine, Priors(prior_rows, 0.05, subtypes, prior_classes), [run])
-    np.testing.assert_allclose(engine.whole(run.slot), expected.sum(axis=2), rtol=1e-12)
+    np.testing.assert_allclose(engine.whole(run.row_name), expected.sum(axis=2), rtol=1e-12)
     np.testing.assert_allclose(swept.subtype_sizes, expected.sum(axis=0).ravel(), rtol=1e-12)
     assert swept.elbo == pytest.approx(bound, rel=1e-12)
 
@@ -146,7 +146,7 @@ def test_who_lags_is_given_up_only_at_a_pace_that_cannot_catch_up(
     behind = Restart(
         1, np.arange(2), nothing, np.zeros((1, 2, 2)), -1000.0, gain, change=1.0, iterations=30
     )
-    assert _mark(EnhancedBcc(), behind, leader).done is given_up
+    assert _marked(EnhancedBcc(), behind, leader).done is given_up
 
 
 def test_priors_by_hand_with_shrinkage() -> None:
@@ -157,7 +157,7 @@ def test_priors_by_hand_with_shrinkage() -> None:
     np.testing.assert_allclose(crowd, [[4 / 3 + 1 / 2, 2 / 3 + 1 / 2], [2 / 3 + 1 / 2, 17 / 6]])
     crowd /= crowd.sum(axis=1, keepdims=True)
     method = EnhancedBcc(shrinkage=3.0, diagonal=4.0, off_diagonal=1.0, subtypes=2)
-    found = _priors(method, LocalEngine.of(tiny()).sweep(Foundation()), None)
+    found = _priors(method, LocalEngine.of(tiny()).sweep(FractionsAndKeys()), None)
     np.testing.assert_allclose(found.answers, [[4.0, 1.0], [1.0, 4.0]] + 3.0 * crowd, rtol=1e-9)
     np.testing.assert_allclose(found.classes, fractions.sum(axis=0), rtol=1e-9)
 

@@ -1,1 +1,1 @@
-"""Enhanced Bayesian classifier combination: subtypes let workers err together."""
+"""ebcc: enhanced Bayesian classifier combination. Subtypes let workers err together."""

@@ -1,8 +1,7 @@
-"""Where EBCC's restarts begin: at the vote fractions, split among subtypes at random.
+"""Random starts of ebcc: vote fractions, split among the subtypes.
 
-A restart draws a table of splits, and an item takes the one that its votes point to. So a start
-does not depend on the items' order or names, nor on where an item is kept: it is the same on every
-engine, and under any other names of the items.
+A restart draws a table of splits, and the votes on an item choose one of them. So a start does not
+depend on the order or the names of items: it is the same on every engine.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import Sums as VoteSums
 from misc_cli.aggregators.confusion_kernels import VoteFractions
-from misc_cli.aggregators.ebcc.sweep import Priors, Restart, Sums, slot_of
+from misc_cli.aggregators.ebcc.kernels import Priors, Restart, Sums, rows_of
 from misc_cli.data.holdout import Hashes, mixed
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, FusedKernels, RowArrays
 
-# Splits that a restart draws: many, so that items rarely share one, yet not many more than items,
-# and no table of many classes that would not be small.
+# Number of splits that a restart draws: many, so that items rarely share one, but not many more
+# than items; with many classes fewer, so that the table stays small.
 MOST_SPLITS, LEAST_SPLITS = 4096, 64
 MOST_NUMBERS = 1 << 20
 
 
-# Vote fractions, (n_block_items, n_classes), and a number for who said what, (n_block_items,).
+# Rows: vote fractions, (n_block_items, n_classes), and a hash of the votes, (n_block_items,).
 FRACTIONS, KEYS = "fractions", "keys"
 
 
 @dataclass(frozen=True)
-class Foundation:
-    """What all restarts begin with, and their posteriors until there are better ones."""
+class FractionsAndKeys:
+    """Write vote fractions, also as the first posteriors, and the keys of items."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS, FRACTIONS, KEYS)
@@ -45,7 +44,7 @@ class Foundation:
 
 
 def _keys(matrix: sp.csr_array) -> Hashes:
-    """Follows from an item's votes: not from its order or name, nor from where it is kept."""
+    """Return a hash of the votes on each item, (n_block_items,)."""
     codes = mixed(matrix.indices.astype(np.uint64) + np.uint64(1))
     running: Hashes = np.zeros(len(codes) + 1, dtype=np.uint64)
     np.cumsum(codes, out=running[1:])
@@ -53,10 +52,10 @@ def _keys(matrix: sp.csr_array) -> Hashes:
 
 
 @dataclass(frozen=True)
-class Opening:
-    """Vote fractions, split among subtypes.
+class SplitFractions:
+    """Split the vote fractions among subtypes: q(z, g) of a restart before its first sweep.
 
-    splits  (n_splits, n_classes, n_subtypes): the restart's draws, Dirichlet(1) for each class
+    splits  (n_splits, n_classes, n_subtypes): Dirichlet(1) draws for each class
     """
 
     number: int
@@ -66,21 +65,23 @@ class Opening:
 
     @property
     def writes(self) -> tuple[str, ...]:
-        return (slot_of(self.number),)
+        return (rows_of(self.number),)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         fractions = rows[FRACTIONS]
-        # items with the same votes share a split, another one in every restart
+        # items with the same votes share a split, a different one in every restart
         places = mixed(rows[KEYS] + np.uint64(self.number)) % np.uint64(len(self.splits))
         joint = self.splits[places.astype(np.intp)]
         joint *= fractions[:, :, None]
         flat = joint.reshape(len(fractions), -1)
         sums = Sums(block.matrix.T @ flat, flat.sum(axis=0))
-        return {slot_of(self.number): fractions}, sums
+        return {rows_of(self.number): fractions}, sums
 
 
-def openings(engine: Engine, priors: Priors, seed: int, numbers: Sequence[int]) -> list[Restart]:
-    """These restarts at their start: vote fractions, split by draws of each one's own stream."""
+def initial_restarts(
+    engine: Engine, priors: Priors, seed: int, numbers: Sequence[int]
+) -> list[Restart]:
+    """Return these restarts before their first sweep; each draws from its own random stream."""
     n_classes, n_subtypes = engine.n_classes, priors.subtypes
     most = max(LEAST_SPLITS, MOST_NUMBERS // (n_classes * n_subtypes))
     n_splits = min(MOST_SPLITS, 2 * engine.n_items, most)
@@ -91,7 +92,7 @@ def openings(engine: Engine, priors: Priors, seed: int, numbers: Sequence[int]) 
             (n_splits, n_classes, n_subtypes)
         )
         splits /= splits.sum(axis=2, keepdims=True)
-        kernels.append(Opening(number, splits))
+        kernels.append(SplitFractions(number, splits))
     classes = np.repeat(np.arange(n_classes), n_subtypes)
     found = engine.sweep(FusedKernels(tuple(kernels)))
     return [

@@ -1,4 +1,4 @@
-"""What a user may set of ebcc. The algebra is in race.py and sweep.py."""
+"""ebcc as a record of its parameters. The restarts are in fit.py, the algebra in kernels.py."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ RESTARTS_IN_FOLDS = 2
 
 @dataclass(frozen=True)
 class EnhancedBcc(Checked):
-    """`restarts` random starts from `seed`, the best evidence lower bound (ELBO) is kept.
+    """ebcc: of `restarts` random starts from `seed` the best evidence lower bound (ELBO) counts.
 
-    Pseudo-counts: `diagonal` on the right answer and `off_diagonal` elsewhere for each worker and
-    subtype, `shrinkage` spread as the crowd answers on average (against vote fractions): a worker
-    whom we know little about is taken to be like the others. `subtype_prior` is shared out over a
-    class's `subtypes` (small: unused ones die out).
-    The class prior is Dirichlet with the vote fractions' sums.
+    Pseudo-counts of each worker and subtype: `diagonal` on the right answer, `off_diagonal`
+    elsewhere, `shrinkage` spread as the crowd answers (against vote fractions), so that a worker
+    with few answers counts as an average worker. `subtype_prior` is shared out over the
+    `subtypes` of a class; it is small, so that unused subtypes die out. The class prior is
+    Dirichlet with the sums of the vote fractions.
     """
 
     subtypes: int = parameter(10, "ebcc: subtypes of each class.", FEW)
@@ -58,26 +58,26 @@ class EnhancedBcc(Checked):
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
-        from misc_cli.aggregators.ebcc.fit import run
+        from misc_cli.aggregators.ebcc.fit import best_restart
 
-        return run(self, engine, on_iteration, start).fitted()
+        return best_restart(self, engine, on_iteration, start).fitted()
 
     @property
     def in_folds(self) -> EnhancedBcc:
-        """What forecasts hidden answers in its place: which of the restarts won hardly shows there.
+        """The variant that cross-validation fits: with fewer restarts.
 
-        Of eight or of two the share of the best lead differs by 0.01 at most on twelve sets.
+        With eight or two the share of the best lead differs by at most 0.01 on twelve sets.
         """
         return replace(self, restarts=min(self.restarts, RESTARTS_IN_FOLDS))
 
     def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
-        """The fit on a part of the answers, from where the one on all of them ended."""
+        """Fit a part of the answers, starting from the workers and subtypes of the whole fit."""
         from misc_cli.aggregators.ebcc.fit import aggregate_again
 
         return aggregate_again(self, labels, whole)
 
     def solve_again(self, engine: Engine, whole: Fitted) -> Fitted:
-        """The same on any engine."""
-        from misc_cli.aggregators.ebcc.fit import run_again
+        """Fit the answers of an engine, starting from the workers and subtypes of `whole`."""
+        from misc_cli.aggregators.ebcc.fit import best_restart_from
 
-        return run_again(self, engine, whole).fitted()
+        return best_restart_from(self, engine, whole).fitted()

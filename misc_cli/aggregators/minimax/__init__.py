@@ -1,1 +1,1 @@
-"""Regularised minimax conditional entropy: mmce-c and mmce-o."""
+"""mmce-c and mmce-o: regularised minimax conditional entropy."""

@@ -1,17 +1,17 @@
-"""Regularised minimax conditional entropy (Zhou, Platt, Basu & Mao 2012, NIPS; Zhou, Liu, Platt &
-Meek 2014, ICML; with Shah 2015, arXiv:1503.07240).
+"""mmce: regularised minimax conditional entropy (Zhou, Platt, Basu & Mao 2012, NIPS; Zhou, Liu,
+Platt & Meek 2014, ICML; with Shah 2015, arXiv:1503.07240).
 
-The dual of the minimax program is maximum likelihood in
+The dual of the minimax program is maximum likelihood with ridge penalties in
     P(worker w answers k | item i is c) ∝ exp(α_w[c, k] + β_i[c, k])
-with ridge penalties; α says how w confuses classes, β how i confuses people.
+α is the confusion of the worker, β that of the item.
 
 Notation:
     α_w[c, k] → workers: parameters of a `Structure`, likewise β → items
     λ_w, λ_i  → worker_ridge, item_ridge
     Q(Y)      → posteriors (n_items, n_classes)
-One round maximises over α, then β, then Q, so the objective
+A round maximises over α, then β, then Q, so the objective
     Σ_i log Σ_c prior[c] Π_w P(answer | c) − λ_w/2 ‖α‖² − λ_i/2 ‖β‖²   rises.
-Centred on the crowd, α_w = crowd + workers[w] and λ_w penalises the two parts, not their sum.
+Centred on the crowd, α_w = crowd + workers[w], and λ_w penalises the two parts, not their sum.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.em import EstimatePrior, first_step, prior_rule
+from misc_cli.aggregators.em import EstimatePrior, first_posteriors, prior_rule
 from misc_cli.aggregators.minimax.method import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
     ItemStep,
-    NoItems,
     State,
+    ZeroItems,
     crowd_step,
     recentred,
     worker_step,
@@ -56,7 +56,7 @@ from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 
 @dataclass(frozen=True)
 class Forecast:
-    """P(w answers k on i) = Σ_c Q_i[c] · softmax(α_w[c] + β_i[c])[k]."""
+    """Forecast P(w answers k on i) = Σ_c Q_i[c] · softmax(α_w[c] + β_i[c])[k]."""
 
     structure: Structure
     posteriors: Floats
@@ -75,9 +75,9 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Difficulty:
-    """The chance that the mean worker answers an item wrong, (n_items,): rows for item details.
+    """Write the chance that the mean worker answers an item wrong, (n_block_items,).
 
-    crowd  the mean worker's parameters, as those of one worker
+    crowd  parameters of the mean worker, as those of one segment
     """
 
     structure: Structure
@@ -99,14 +99,14 @@ class Difficulty:
 
 
 def confusions_of(structure: Structure, workers: Floats) -> Floats:
-    """softmax(α_w): how each worker answers an item of no difficulty of its own."""
+    """Return softmax(α_w), (n_workers, K, K): the answers to an item with β = 0."""
     every = np.arange(workers.shape[1], dtype=np.int32)
     rows = [_softmax(_logits(structure, workers, every, c)).T for c in range(structure.n_classes)]
     return np.stack(rows, axis=1)
 
 
 def _logits(structure: Structure, parameters: Floats, segments: Codes, c: int) -> Floats:
-    """(n_classes, n) logits of these segments where the truth is c."""
+    """Return the logits of these segments if the truth is c, (n_classes, n)."""
     slots = Slots(segments.astype(np.int64), np.full(len(segments), c), parameters.shape[1])
     return structure.logits(structure.owned(parameters, slots), slots)
 
@@ -125,11 +125,11 @@ def best_by_held_out_answers(
     name: str,
     on_iteration: OnIteration,
 ) -> float:
-    """The candidate with the best mean log probability of hidden answers, by its own forecast.
+    """Return the candidate whose forecasts give hidden answers the best mean log probability.
 
-    The same answers are hidden from all of them; a tie goes to the earlier candidate. Completed
-    labels cannot be hidden (they are forecasts themselves) and too few answers leave nothing to
-    hide: there the default stands, with a warning.
+    All candidates are fitted without the same answers; the first of tied ones wins. Completed
+    labels cannot be hidden (they are forecasts themselves), nor can too few answers: then the
+    default is returned, with a warning.
     """
     splits = list(folds(labels)) if _are_answers(labels) else []
     if not splits:
@@ -142,7 +142,7 @@ def best_by_held_out_answers(
     scores: dict[float, float] = {}
     for number, (value, candidate) in enumerate(candidates.items(), start=1):
         with warnings.catch_warnings():
-            # a trial that stops at its limit is scored as it is; only the final fit may complain
+            # a trial that stops at its limit is scored as it is; only the final fit may warn
             warnings.simplefilter("ignore", ConvergenceWarning)
             logs = [
                 log_score(candidate(kept).predict(hidden.workers, hidden.items), hidden)
@@ -162,7 +162,7 @@ MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration) -> Aggregation:
-    """The fit with the given weights, or with the multiple that forecasts hidden answers best."""
+    """Fit with the given weights, or with the multiple that forecasts hidden answers best."""
     structure = structure_of(method, labels)
     if isinstance(method.regularization, str):
         candidates = {multiple: replace(method, regularization=multiple) for multiple in MULTIPLES}
@@ -185,13 +185,13 @@ def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration)
 def solve(
     method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
 ) -> Fitted:
-    """The fit on any engine."""
+    """Fit on any engine."""
     solution = _rounds(method, engine, np.ones(engine.n_workers), on_iteration, start)
     return _fitted(method, structure_of(method, engine), solution)
 
 
 def structure_of(method: MinimaxEntropy, labels: Labels | Engine) -> Structure:
-    """How the parameters of a worker or an item depend on the classes."""
+    """Return the structure of the parameters: free, or ordinal for mmce-o."""
     if not method.needs_order:
         return Free(labels.n_classes)
     if not labels.ordered:
@@ -204,7 +204,7 @@ def structure_of(method: MinimaxEntropy, labels: Labels | Engine) -> Structure:
 
 @dataclass(frozen=True)
 class Weights:
-    """λ_w and λ_i, and how many workers each column of the votes stands for, (n_workers,)."""
+    """λ_w, λ_i, and the number of workers behind each column of the votes, (n_workers,)."""
 
     worker_ridge: float
     item_ridge: float
@@ -222,7 +222,7 @@ class Weights:
         return cls(worker_ridge, worker_ridge * ratio, copies)
 
     def penalty(self, state: State, item_squares: float) -> float:
-        """λ_w/2 ‖α‖² + λ_i/2 ‖β‖², a merged worker once per copy."""
+        """Return λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy."""
         penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
         penalty += self.worker_ridge * float(_squares(state.crowd).sum())
         penalty += self.item_ridge * item_squares
@@ -274,12 +274,12 @@ def _is_warm(start: Start | None) -> bool:
 def _first(
     engine: Engine, structure: Structure, prior_of: EstimatePrior, start: Start | None
 ) -> State:
-    """Vote fractions and parameters that change nothing, or where an earlier fit ended.
+    """Return the first state: zero parameters, or those of an earlier fit.
 
-    Items start anew in either case: most of them have all they need in one step.
+    Items start from zero in either case: most of them converge in one step.
     """
-    class_sizes = engine.sweep(first_step(start, prior_of)).class_sizes
-    engine.sweep(NoItems(structure))
+    class_sizes = engine.sweep(first_posteriors(start, prior_of)).class_sizes
+    engine.sweep(ZeroItems(structure))
     crowd, workers = structure.zeros(1), structure.zeros(engine.n_workers)
     if start is not None and _is_warm(start):
         crowd = start.shared["crowd"]
@@ -303,7 +303,7 @@ def _fitted(method: MinimaxEntropy, structure: Structure, solution: Solution[Sta
 def _aggregation(
     method: MinimaxEntropy, structure: Structure, engine: LocalEngine, solution: Solution[State]
 ) -> Aggregation:
-    """With the model's own forecast, the items' difficulty and what a later fit starts from."""
+    """Return the result with forecast, difficulty of items and parameters for a later fit."""
     found = gathered(engine, _fitted(method, structure, solution))
     end, items = solution.state, np.moveaxis(engine.whole(ITEMS), 0, 1)
     return replace(
@@ -315,12 +315,12 @@ def _aggregation(
 
 
 def _copies(votes: Votes) -> Floats:
-    """How many workers each column stands for: a merged worker is penalised once per copy."""
+    """Return the number of workers behind each column of the votes, (n_workers,)."""
     if isinstance(votes, DenseVotes) and votes.weights is not None:
         return votes.weights
     return np.ones(votes.n_workers)
 
 
 def _squares(parameters: Floats) -> Floats:
-    """‖·‖² by segment, (n_segments,)."""
+    """Return ‖·‖² by segment, (n_segments,)."""
     return np.asarray((parameters**2).sum(axis=(0, *range(2, parameters.ndim))))

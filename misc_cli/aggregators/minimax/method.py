@@ -1,4 +1,4 @@
-"""What a user may set of mmce-c and mmce-o. The algebra is in rounds.py."""
+"""mmce-c and mmce-o as records of their parameters. The algebra is in fit.py and steps.py."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TOL_IN_FOLDS = 0.05
 
 @dataclass(frozen=True)
 class MinimaxEntropy(Checked):
-    """mmce-c.
+    """mmce-c: free parameters of every worker and item.
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
-    answers per worker) / (mean answers per item); `regularization` multiplies both, and "auto"
-    takes the multiple that forecasts held-out answers best. `center` says what workers are
-    shrunk towards: what all of them have in common, or answers at random (zero).
+    answers per worker) / (mean answers per item). `regularization` multiplies both; "auto" takes
+    the multiple that forecasts held-out answers best. `center` is the point towards which workers
+    are shrunk: the parameters that all share (crowd), or answers at random (zero).
     """
 
     class_prior: str = class_prior()
@@ -60,9 +60,9 @@ class MinimaxEntropy(Checked):
 
     @property
     def in_folds(self) -> MinimaxEntropy:
-        """What forecasts hidden answers in its place: the last rounds hardly show there.
+        """The variant that cross-validation fits: with a wider tolerance.
 
-        The share of the best lead differs by 0.01 at most on twelve sets.
+        The share of the best lead differs by at most 0.01 on twelve sets.
         """
         return replace(self, tol=max(self.tol, TOL_IN_FOLDS) if self.tol > 0.0 else 0.0)
 
@@ -81,7 +81,7 @@ class MinimaxEntropy(Checked):
 
 @dataclass(frozen=True)
 class OrdinalMinimaxEntropy(MinimaxEntropy):
-    """mmce-o: classes are in order and neighbours are confused more than strangers."""
+    """mmce-o: parameters that follow the order of the classes, one per threshold and side."""
 
     name: ClassVar[str] = "mmce-o"
     needs_order: ClassVar[bool] = True

@@ -1,8 +1,8 @@
-"""Many small ridge-penalised softmax regressions at once, by Newton's method.
+"""Newton's method for many small ridge-penalised softmax regressions at once.
 
-A *pair* is one vote taken under one hypothesis about its item's class; its answer k has log-odds
-`logits[k]`. Pairs belong to *slots* (a worker or an item, under one class), slots to *owners*, the
-independent problems. Arrays keep the long axis last, so every line below runs over all problems.
+A *pair* is one vote under one hypothesis about the class of its item; its answer k has log-odds
+`logits[k]`. Pairs belong to *slots* (a worker or an item, under one class), slots to independent
+problems. Arrays keep the long axis last, so every line below runs over all problems.
 
     p_k        softmax(logits)[k]
     value      Σ weight · log p_target
@@ -40,14 +40,14 @@ class Derivatives(Summed):
 
 
 def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
-    """Σ of values (n,) by group, (n_groups,)."""
+    """Return the sum of `values` (n,) by group, (n_groups,)."""
     return np.asarray(np.bincount(groups, values, n_groups), dtype=np.float64)
 
 
 def slot_derivatives(
     logits: Floats, targets: Integers, weights: Floats, slots: Integers, n_slots: int
 ) -> Derivatives:
-    """Log-likelihood by slot with respect to a shift of its logits (n_classes, n_pairs).
+    """Return the derivatives by slot with respect to a shift of its logits (n_classes, n_pairs).
 
     Overwrites `logits`. Rows of the curvature sum to 0, so only k < l is summed over pairs.
     """
@@ -66,18 +66,18 @@ def slot_derivatives(
         weighted = weights * shares[k]
         gradient[k] -= sum_by(slots, weighted, n_slots)
         for other in range(k + 1, n_classes):
-            together = sum_by(slots, weighted * shares[other], n_slots)
-            curvature[k, other] = curvature[other, k] = -together
-            curvature[k, k] += together
-            curvature[other, other] += together
+            product = sum_by(slots, weighted * shares[other], n_slots)
+            curvature[k, other] = curvature[other, k] = -product
+            curvature[k, k] += product
+            curvature[other, other] += product
     return Derivatives(value, gradient, curvature)
 
 
 def solve_batched(matrices: Floats, right_sides: Floats) -> Floats:
-    """x with A x = b for n symmetric positive definite A, (d, d, n), and b, (d, n).
+    """Return x with A x = b for n symmetric positive definite A, (d, d, n), and b, (d, n).
 
-    Gauss–Jordan without pivoting, d passes over all systems: LAPACK is called once per system, and
-    for small d that call costs more than the arithmetic.
+    Gauss–Jordan without pivoting, d passes over all systems: numpy calls LAPACK once per system,
+    which for small d costs more than the arithmetic.
     """
     if len(matrices) >= LAPACK_FROM:
         by_system = np.linalg.solve(matrices.transpose(2, 0, 1), right_sides.T[:, :, None])
@@ -97,10 +97,10 @@ def solve_batched(matrices: Floats, right_sides: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Search:
-    """`accepted` (d, n) is the best point so far, `trial` the one to look at next.
+    """State of the line search: `accepted` (d, n) is the best point, `trial` the next one.
 
-    A problem that is `settled` (n,) stays where it is, however long the others take: so what it
-    gives does not depend on which problems are solved beside it.
+    A `converged` (n,) problem stays where it is, however long the others take: its result does
+    not depend on the problems that are solved beside it.
     """
 
     accepted: Floats
@@ -108,13 +108,13 @@ class _Search:
     direction: Floats
     scale: Floats
     value: Floats
-    settled: npt.NDArray[np.bool_]
+    converged: npt.NDArray[np.bool_]
 
 
 def maximise(
     derivatives: Callable[[Floats], Derivatives], start: Floats, ridge: Floats | float
 ) -> Floats:
-    """The maximum of each value(x) − ridge/2 · ‖x‖², x (d, n), from `start`.
+    """Return the maximum of each value(x) − ridge/2 · ‖x‖², x (d, n), from `start`.
 
     `ridge` is a number or (d, n)-broadcastable. Each problem halves its own step until it rises.
     """
@@ -128,10 +128,10 @@ def maximise(
         curvature = here.curvature
         curvature[diagonal, diagonal] += ridge
         newton = solve_batched(curvature, here.gradient - ridge * search.trial)
-        accepted = np.where(rises | search.settled, search.trial, search.accepted)
+        accepted = np.where(rises | search.converged, search.trial, search.accepted)
         direction = np.where(rises, newton, search.direction)
         scale = np.where(rises, 1.0, 0.5 * search.scale)
-        scale[search.settled] = 0.0
+        scale[search.converged] = 0.0
         steps = scale * direction
         moved = np.abs(steps).max(axis=0, initial=0.0)
         best = np.where(rises, value, search.value)
@@ -139,7 +139,7 @@ def maximise(
         return Step(after, float(moved.max(initial=0.0)))
 
     n_problems = start.shape[1]
-    opening = _Search(
+    first = _Search(
         start,
         start,
         np.zeros_like(start),
@@ -149,7 +149,7 @@ def maximise(
     )
     solution = iterate(
         step,
-        opening,
+        first,
         stage="newton",
         tol=STEP_TOL,
         max_iter=MAX_STEPS,
@@ -157,4 +157,4 @@ def maximise(
         warn=False,
     )
     end = solution.state
-    return np.where(end.settled, end.trial, end.accepted)
+    return np.where(end.converged, end.trial, end.accepted)

@@ -1,8 +1,8 @@
-"""The three half-steps of minimax entropy: workers (and what they share), items, posteriors.
+"""The steps of a round of mmce: workers (and the crowd), items, posteriors.
 
-Each maximises the objective of `rounds.py` over its own part, given the rest, walking the items
-block by block. Notation as there; α_w = crowd + workers[w] where workers are centred on the crowd.
-α is shared state, solved here from sums over all answers; β and Q are rows of the engine's.
+Each step maximises the objective of fit.py over its own parameters, given the others. Notation as
+there; α_w = crowd + workers[w] if workers are centred on the crowd. α is shared state, solved from
+sums over all answers; β and Q are rows of the engine.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from misc_cli.engines.protocol import (
 # β, (n_block_items, n_parameters, ...).
 ITEMS = "item-parameters"
 
-# A class less likely than this pulls on α and β by less than they are solved to.
+# A class less likely than this moves α and β by less than their tolerance.
 NEGLIGIBLE = 1e-6
-# Numbers to hold at a time: curvatures grow with the square of the classes (or their cube).
+# Numbers to hold at a time: curvatures grow with the square (or cube) of the classes.
 PART = 1 << 22
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Votes of a block, each under every class its item may have, (n_pairs,) each.
+    """Votes of a block under every class that its item may have; arrays are (n_pairs,).
 
-    A pair's item slot is the (item of the block, class) it is about; `slots` lists those.
+    `item_slots` is the (item of the block, class) of each pair, an index into `slots`.
     """
 
     workers: Index
@@ -59,7 +59,7 @@ def pairs_of(block: sp.csr_array, posteriors: Floats) -> Pairs:
     pointers = block.indptr.astype(np.int64)
     lengths = np.diff(pointers)[items]
     item_slots = np.repeat(np.arange(len(items)), lengths)
-    # the slot's votes are a range of the block's: count on from where the range starts
+    # the votes of a slot are a range of the block's votes: count on from its start
     shifts = pointers[items] - (np.cumsum(lengths) - lengths)
     votes = np.arange(len(item_slots)) + np.repeat(shifts, lengths)
     workers, targets = np.divmod(block.indices[votes].astype(np.int64), n_classes)
@@ -70,9 +70,9 @@ def pairs_of(block: sp.csr_array, posteriors: Floats) -> Pairs:
 def parts_of(
     block: sp.csr_array, posteriors: Floats, per_slot: int
 ) -> list[tuple[Rows, sp.csr_array]]:
-    """A block's items and votes in parts of some `PART` numbers each; few classes: all in one.
+    """Return the items and votes of a block in parts of about `PART` numbers each.
 
-    `per_slot` is how many numbers a slot takes beside its pairs, which take n_classes each.
+    A slot takes `per_slot` numbers, and n_classes for each of its pairs.
     """
     n_classes = posteriors.shape[1]
     n_slots = (posteriors > NEGLIGIBLE) @ np.ones(n_classes)
@@ -85,13 +85,13 @@ def parts_of(
 
 
 def _items_of(rows: RowArrays, part: Rows) -> Floats:
-    """β of these items of a block, (n_parameters, n_part_items, ...)."""
+    """Return β of these items of a block, (n_parameters, n_part_items, ...)."""
     return np.moveaxis(rows[ITEMS][part], 0, 1)
 
 
 @dataclass(frozen=True)
-class NoItems:
-    """β that changes nothing, whatever an earlier fit on this engine left there."""
+class ZeroItems:
+    """Set β of all items to zero."""
 
     structure: Structure
 
@@ -103,13 +103,13 @@ class NoItems:
 
 
 def _curvature_numbers(structure: Structure) -> int:
-    """What a slot's curvature takes, by logit and by parameter."""
+    """Return the size of the curvature of a slot, by logit and by parameter."""
     return structure.n_classes**2 + len(structure.zeros(1)) ** 2
 
 
 @dataclass(frozen=True)
 class State:
-    """What belongs to no item. `class_sizes` (n_classes,) is Σ_i Q_i[c]."""
+    """Shared parameters; `class_sizes` (n_classes,) is Σ_i Q_i[c]."""
 
     crowd: Floats
     workers: Floats
@@ -118,7 +118,7 @@ class State:
 
 
 def worker_step(engine: Engine, structure: Structure, state: State, ridge: Floats) -> Floats:
-    """α of all workers, given the rest: a team of workers at a time, mostly one team."""
+    """Return α of all workers given the rest; solved in teams if there are many workers."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     size = max(1, PART // (n_classes * _curvature_numbers(structure)))
     teams = [slice(first, min(first + size, n_workers)) for first in range(0, n_workers, size)]
@@ -143,7 +143,7 @@ def _solve_team(
 
 
 def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float) -> Floats:
-    """What all workers share, given the rest: the same sums, over all workers at once."""
+    """Return the parameters of the crowd, given the rest."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     slots = Slots.every(1, n_classes)
     workers = logit_table(structure, state.workers)
@@ -158,7 +158,7 @@ def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float)
 
 
 def recentred(state: State, copies: Floats) -> State:
-    """Move what workers share to the crowd: the likelihood stays, the penalty becomes least."""
+    """Return the state with the workers' mean moved to the crowd, which lowers the penalty."""
     weights = copies.reshape(1, -1, *(1 for _ in state.workers.shape[2:]))
     shared = (weights * state.workers).sum(axis=1, keepdims=True)
     shift = (shared - state.crowd) / (copies.sum() + 1.0)
@@ -167,10 +167,10 @@ def recentred(state: State, copies: Floats) -> State:
 
 @dataclass(frozen=True)
 class AnswerDerivatives:
-    """By slot, given the logits `table` (n_classes, n_team * n_classes) of a team of workers.
+    """Sum the derivatives by slot of a team of workers, whose first is `first`.
 
-    The team begins with worker `first`. n_slots is the table's length, or n_classes: then slots are
-    the classes, summed over workers.
+    table    (n_classes, n_team * n_classes): its logits
+    n_slots  length of the table; or n_classes: slots are the classes, summed over workers
     """
 
     structure: Structure
@@ -202,7 +202,7 @@ class AnswerDerivatives:
 
 
 def logit_table(structure: Structure, parameters: Floats) -> Floats:
-    """Logits of every slot, (n_classes, n_segments * n_classes)."""
+    """Return the logits of every slot, (n_classes, n_segments * n_classes)."""
     slots = Slots.every(parameters.shape[1], structure.n_classes)
     return structure.logits(structure.owned(parameters, slots), slots)
 
@@ -219,9 +219,9 @@ class ItemSums(Summed):
 
 @dataclass(frozen=True)
 class ItemStep:
-    """β of all items given α (its logits `table`) and Q, then Q given both.
+    """Solve β of all items given α (its logits `table`) and Q, then Q given both.
 
-    Both go on from where they are: rows that are lost take all steps again.
+    Both start from their current rows: an engine that lost them repeats all steps.
     """
 
     structure: Structure
@@ -257,7 +257,7 @@ class ItemStep:
         return {POSTERIORS: updated, ITEMS: np.moveaxis(items, 1, 0)}, sums
 
     def _solve(self, votes: sp.csr_array, posteriors: Floats, items: Floats) -> Floats:
-        """β of these items from where they are (`items`)."""
+        """Return β of these items, solved from their current values `items`."""
         structure = self.structure
         pairs = pairs_of(votes, posteriors)
         slots = pairs.slots
@@ -277,7 +277,7 @@ class ItemStep:
 
 
 def _scores(block: sp.csr_array, table: Floats, structure: Structure, items: Floats) -> Floats:
-    """Σ_w log P(answer | c) of a block's items, (n_block, n_classes)."""
+    """Return Σ_w log P(answer | c) of the items of a block, (n_block, n_classes)."""
     n_items, n_classes = block.shape[0], structure.n_classes
     item_table = logit_table(structure, items)
     item = np.repeat(np.arange(n_items), np.diff(block.indptr))

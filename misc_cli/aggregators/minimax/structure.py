@@ -1,7 +1,7 @@
-"""The two shapes of minimax entropy's parameters: free (mmce-c) and ordinal (mmce-o).
+"""Two structures of the parameters of mmce: free (mmce-c) and ordinal (mmce-o).
 
-A *segment* is a worker, an item or the crowd; it adds `logits[c, k]` to the log-odds of answering
-k where the truth is c. Slots are (segment, class) and stand in rows of (n_classes, n_slots).
+A *segment* is a worker, an item or the crowd; it adds `logits[c, k]` to the log-odds of the answer
+k if the truth is c. A *slot* is a (segment, class); logits by slot are (n_classes, n_slots).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Index = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Slots:
-    """Slots in use among those of `n_segments` segments: their segment and class, (n_slots,)."""
+    """The slots in use: segment and class of each, (n_slots,), among `n_segments` segments."""
 
     segments: Index
     classes: Index
@@ -33,29 +33,29 @@ class Slots:
 
 
 class Structure(Protocol):
-    """How a segment's parameters make its logits. `owned` parameters are those of used slots."""
+    """The map from parameters of segments to logits. `owned` parameters are those of used slots."""
 
     @property
     def n_classes(self) -> int: ...
     def zeros(self, n_segments: int) -> Floats:
-        """Parameters of segments that change nothing, (n_parameters, n_segments, ...)."""
+        """Return parameters whose logits are zero, (n_parameters, n_segments, ...)."""
 
     def owned(self, parameters: Floats, slots: Slots) -> Floats:
-        """The independent problems among these slots, (d, n_problems)."""
+        """Return the parameters of these slots as independent problems, (d, n_problems)."""
 
     def stored(self, owned: Floats, slots: Slots) -> Floats:
-        """Back from problems to parameters; unused slots are zero: the penalty's optimum."""
+        """Return the parameters of all segments; those of unused slots are zero, their optimum."""
 
     def logits(self, owned: Floats, slots: Slots) -> Floats:
-        """Logits by slot, (n_classes, n_slots)."""
+        """Return the logits by slot, (n_classes, n_slots)."""
 
     def pull_back(self, by_slot: Derivatives, slots: Slots) -> Derivatives:
-        """Derivatives by slot logits → derivatives by owned parameters."""
+        """Return derivatives by owned parameters from derivatives by slot logits."""
 
 
 @dataclass(frozen=True)
 class Free:
-    """mmce-c: one parameter per (class, answer); every slot is a problem of its own.
+    """mmce-c: one parameter per (class, answer); every slot is an independent problem.
 
     Parameters are (n_classes answers, n_segments, n_classes truths).
     """
@@ -82,13 +82,13 @@ class Free:
 
 @dataclass(frozen=True)
 class Ordinal:
-    """mmce-o: for every threshold s = 2..K, one parameter where the truth is at or above s and one
-    where it is below; each moves the odds between answers at or above s and answers below.
+    """mmce-o: two parameters per threshold s = 2..K, for truths from s on and for truths below s.
 
-    The design's four blocks come in pairs, [c ≥ s][k ≥ s] with [c ≥ s][k < s] and so on, whose sum
-    does not depend on k: a softmax does not see it and the penalty makes it 0. What is left of a
-    pair (u, −u) is one parameter √2·u with the same penalty, hence the 1/√2 below. The block of
-    s = 1 is constant and falls away likewise.
+    Each moves the odds between answers from s on and answers below. The four indicator blocks of
+    Zhou et al. 2014 come in pairs, [c ≥ s][k ≥ s] with [c ≥ s][k < s] and so on, whose sum does
+    not depend on k: softmax ignores it and the penalty makes it 0. A pair (u, −u) is therefore one
+    parameter √2·u with the same penalty, hence the 1/√2 below. The blocks of s = 1 are constant
+    and vanish likewise.
     """
 
     n_classes: int
@@ -127,7 +127,7 @@ class Ordinal:
         for c, features in enumerate(self.features):
             here = np.flatnonzero(slots.classes == c)  # at most one slot per segment
             segments = slots.segments[here]
-            # for a given truth only K − 1 parameters act: one per threshold
+            # for a given truth only K − 1 parameters matter: one per threshold
             acting = np.flatnonzero(features.any(axis=1))
             acts = features[acting]
             gradient[acting[:, None], segments] += acts @ by_slot.gradient[:, here]

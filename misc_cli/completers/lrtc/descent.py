@@ -1,8 +1,7 @@
-"""Low-rank tensor completion: the sum of the nuclear norms of the three unfoldings.
+"""lrtc: low-rank tensor completion by the sum of the nuclear norms of the three unfoldings.
 
-Liu, Musialski, Wonka & Ye 2013 (doi:10.1109/TPAMI.2012.39), their SiLRTC (Algorithm 1): block
-descent, chosen over their ADMM because its iterates are low rank plus sparse while ADMM's
-multipliers are dense.
+Liu, Musialski, Wonka & Ye 2013 (doi:10.1109/TPAMI.2012.39), SiLRTC (Algorithm 1): block descent.
+Its iterates are low rank plus sparse; the multipliers of their ADMM would be dense.
 
 Notation:
     T             the label tensor [A; S], (n_workers + 1) × n_items × n_classes
@@ -12,10 +11,10 @@ Notation:
     α_n           lrtc_weights, made to sum to 1;  β_n = α_n · rho, so every mode is thresholded
                   at 1/rho and a mode of weight zero drops out
     minimised     Σ_n α_n ‖M_n(n)‖_* + β_n/2 ‖X − M_n‖²   (eq. 12)
-    completed     Σ_n α_n M_n, which smooths what is observed too
+    completed     Σ_n α_n M_n, which also smooths the observed entries
 
-The class unfolding's M_3 is X times a map of n_classes × n_classes, so it adds to what is low rank
-by workers and by items without ever being written out.
+M_3, of the class unfolding, is X times a map n_classes × n_classes, so it is added to the low-rank
+parts by workers and by items and is never written out.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 
-# Vectors kept beyond those above the threshold: they catch a singular value on its way up.
+# Vectors kept beyond those above the threshold, in case their singular values grow.
 SPARE = 10
-STEPS = 50
-# Arrays of (both sides × vectors) that lrtc holds at its peak, this module's and its own. Measured:
-# 4 to 5 of 20 vectors at 200,000 items, 6 of 80 at 20,000.
+POWER_STEPS = 50
+# Arrays of (both sides × vectors) that lrtc holds at its peak. Measured: 4 to 5 of 20 vectors at
+# 200,000 items, 6 of 80 at 20,000.
 ARRAYS = 6
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Left vectors (n, q), values (q,) falling, and image = Xᵀ · vectors (m, n_classes, q)."""
+    """Left vectors (n, q), descending values (q,), and image = Xᵀ · vectors (m, n_classes, q)."""
 
     vectors: Floats
     values: Floats
@@ -60,13 +59,13 @@ class Spectrum:
 
 
 def empty_spectrum(unfolding: Unfolding) -> Spectrum:
-    """No singular value at all, for an unfolding that has no say."""
+    """Return no singular values, for an unfolding of weight zero."""
     near = unfolding.near
     return Spectrum(near.rows[:, :0], np.zeros(0), near.columns[:, :, :0])
 
 
 def bytes_of(n: int, width: int, n_vectors: int) -> int:
-    """What so many singular vectors of an unfolding n × width cost in all."""
+    """Return the memory of this many singular vectors of an unfolding n × width."""
     return 8 * ARRAYS * n_vectors * (n + width)
 
 
@@ -75,13 +74,13 @@ def leading_spectrum(
     threshold: float,
     start: Floats,
     generator: np.random.Generator,
-    settled: float,
+    tol: float,
     max_cells: int,
 ) -> Spectrum:
-    """Singular triplets that include all above `threshold`, and some spare ones below it.
+    """Return all singular triplets above `threshold`, and some spare ones below it.
 
-    start    (n, q) vectors to begin with, any number
-    settled  stop when Σ max(σ − threshold, 0) moves by less than this share of it
+    start      (n, q) vectors to start from, any number
+    tol        stop when Σ max(σ − threshold, 0) changes by less than this share of it
     max_cells  the most numbers that the vectors of both sides may take
     """
     n, width = unfolding.shape
@@ -105,8 +104,8 @@ def leading_spectrum(
             lambda spectrum: _power_step(unfolding, spectrum, threshold),
             _ritz(unfolding, np.linalg.qr(basis)[0]),
             stage="spectrum",
-            tol=settled,
-            max_iter=STEPS,
+            tol=tol,
+            max_iter=POWER_STEPS,
             on_iteration=ignore_iteration,
             warn=False,
         ).state
@@ -120,7 +119,7 @@ def leading_spectrum(
 def _power_step(unfolding: Unfolding, spectrum: Spectrum, threshold: float) -> Step[Spectrum]:
     n = unfolding.shape[0]
     if spectrum.vectors.shape[1] == n:
-        return Step(spectrum, 0.0)  # a full basis: Rayleigh–Ritz was exact
+        return Step(spectrum, 0.0)  # with a full basis Rayleigh–Ritz is exact
     basis = np.linalg.qr(unfolding.times(spectrum.image))[0]
     moved = _ritz(unfolding, basis)
     before, after = (np.maximum(s.values - threshold, 0.0).sum() for s in (spectrum, moved))
@@ -128,7 +127,7 @@ def _power_step(unfolding: Unfolding, spectrum: Spectrum, threshold: float) -> S
 
 
 def _ritz(unfolding: Unfolding, basis: Floats) -> Spectrum:
-    """Rayleigh–Ritz: the best singular triplets within a basis (n, q) of orthonormal columns."""
+    """Return the best singular triplets within an orthonormal basis (n, q) (Rayleigh–Ritz)."""
     image = unfolding.transposed_times(basis)
     flat = image.reshape(-1, image.shape[2])
     squares, rotation = np.linalg.eigh(flat.T @ flat)
@@ -137,20 +136,21 @@ def _ritz(unfolding: Unfolding, basis: Floats) -> Spectrum:
     return Spectrum(basis @ rotation[:, order], values, image @ rotation[:, order])
 
 
-# Singular values of the running low-rank parts this far below the threshold are rounding to us.
+# Singular values of the low-rank parts below this share of the threshold are dropped.
 DROP = 1e-4
-# Continuation: the first threshold is this share of the longest class direction, and each next one
-# half the last, solved less tightly. Starting at a small one, the zero-filled tensor's noise would
-# be shaved off by 1/rho per iteration, and all of its ranks carried along meanwhile.
-FIRST = 4.0
-EASY = 10.0
+# Continuation: the first threshold is the length of the longest class direction over
+# FIRST_DIVISOR, each next one half of the last, solved with LOOSE times the tolerance. Starting
+# from 1/rho, the noise of the zero-filled tensor would shrink by 1/rho per iteration only, and
+# all of its ranks would be carried along meanwhile.
+FIRST_DIVISOR = 4.0
+LOOSE = 10.0
 
 
 @dataclass(frozen=True)
 class Point:
-    """X, its low-rank part at the fibres, vectors to start from, the last Σ α_n M_n.
+    """State of the descent: X, its low-rank part at the fibres, start vectors, last Σ α_n M_n.
 
-    `threshold` falls to 1/rho; `change` is the objective's relative fall under this threshold.
+    `threshold` falls to 1/rho; `change` is the relative fall of the objective at this threshold.
     """
 
     x: LowRankPlusSparse
@@ -166,7 +166,7 @@ class Point:
 def complete(
     method: LRTC, tensor: LabelTensor, on_iteration: OnIteration = ignore_iteration
 ) -> LowRankCompletion:
-    """The label tensor completed."""
+    """Return the completed label tensor."""
     rho = default_rho(tensor) if method.rho is None else method.rho
     observed = observe(tensor, method.observed)
     return LowRankCompletion(complete_observed(method, observed, rho, on_iteration))
@@ -175,7 +175,7 @@ def complete(
 def complete_observed(
     method: LRTC, observed: Observed, rho: float, on_iteration: OnIteration = ignore_iteration
 ) -> LowRankPlusSparse:
-    """Σ_n α_n M_n for observed entries of any value."""
+    """Return Σ_n α_n M_n for observed entries of any value."""
     descent = Descent(method, observed, 1.0 / rho)
     solution = iterate(
         descent.step,
@@ -190,9 +190,9 @@ def complete_observed(
 
 
 def bytes_needed(shape: tuple[int, int, int], n_votes: int) -> int:
-    """What a call holds beside the tensor while it keeps `SPARE` singular values a side.
+    """Return the memory of a call beside the tensor, with `SPARE` singular values per side.
 
-    How many exceed 1/rho shows only on the way: `leading_spectrum` asks before it takes more.
+    The number above 1/rho is not known beforehand: `leading_spectrum` checks before it takes more.
     """
     n_rows, n_items, n_classes = shape
     # per fibre and class: T, X and Σ α_n M_n there, old and new, and two copies by worker
@@ -202,15 +202,15 @@ def bytes_needed(shape: tuple[int, int, int], n_votes: int) -> int:
 
 
 def default_rho(tensor: LabelTensor) -> float:
-    """Threshold at the length of a typical worker's row, √(answers per worker).
+    """Return 1 / √(answers per worker): the threshold is the length of a typical worker's row.
 
-    A singular value no larger than that may be one worker who agrees with nobody.
+    A smaller singular value may be a single worker who agrees with nobody.
     """
     return float(np.sqrt(tensor.votes.n_workers / max(1, tensor.votes.n_votes)))
 
 
 class Descent:
-    """The fixed parts of one run: what is observed, the threshold 1/rho to reach, the weights."""
+    """One run's constants: observed entries, final threshold 1/rho, weights; and its steps."""
 
     def __init__(self, method: LRTC, observed: Observed, threshold: float) -> None:
         self.method, self.target = method, threshold
@@ -221,19 +221,19 @@ class Descent:
 
     @property
     def start(self) -> Point:
-        """X is the observed entries and zero elsewhere."""
+        """The first point: X has the observed entries and zeros elsewhere."""
         n_items, n_rows = self.fibres.pattern.shape
         n_classes = len(self.targets)
         near = LowRank(np.zeros((n_rows, 0)), np.zeros((n_items, n_classes, 0)))
         far = LowRank(np.zeros((n_items, 0)), np.zeros((n_rows, n_classes, 0)))
         x = LowRankPlusSparse(near, far, self.targets, self.fibres)
         longest = float(np.linalg.norm(self.targets @ self.targets.T, 2)) ** 0.5
-        threshold = max(self.target, longest / FIRST)
+        threshold = max(self.target, longest / FIRST_DIVISOR)
         nothing = np.zeros_like(self.targets)
         return Point(x, nothing, near.rows, far.rows, x, threshold, np.inf, 1.0)
 
     def step(self, state: Point) -> Step[Point]:
-        """M_n from X (eq. 13), then X from the M_n (eq. 14)."""
+        """Compute M_n from X (eq. 13), then X from the M_n (eq. 14)."""
         threshold, spectra = state.threshold, self._spectra(state)
         squares, rotation = np.linalg.eigh(state.x.class_gram(state.filled))
         class_values = np.sqrt(np.maximum(squares, 0.0))
@@ -247,7 +247,7 @@ class Descent:
         total = float(squares.sum())
         objective = float(self.weights @ [_envelope(each, threshold, total) for each in values])
         change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
-        done = change < EASY * self.method.completer_tol and threshold > self.target
+        done = change < LOOSE * self.method.completer_tol and threshold > self.target
         updated = Point(
             replace(smoothed, corrections=corrections),
             filled,
@@ -258,14 +258,14 @@ class Descent:
             np.inf if done else objective,
             change,
         )
-        # a threshold on its way down is never the end
+        # a threshold above the final one is never convergence
         moved = 1.0 if threshold > self.target else change
         return Step(updated, moved, objective, extra=self._figures(updated, threshold))
 
     def _spectra(self, state: Point) -> list[Spectrum]:
-        """X's singular values by workers and by items, as far as they count."""
-        settled = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
-        limits = settled, self.method.completer_cells
+        """Return the singular values of X above the threshold, by workers and by items."""
+        tol = 0.1 * max(self.method.completer_tol, 1e-10, min(state.change, 1e-2))
+        limits = tol, self.method.completer_cells
         sides = zip(
             state.x.unfoldings(), (state.by_workers, state.by_items), self.weights[:2], strict=True
         )
@@ -279,11 +279,11 @@ class Descent:
     def _smoothed(
         self, state: Point, spectra: list[Spectrum], class_map: Floats
     ) -> LowRankPlusSparse:
-        """Σ_n α_n M_n; M_3 is X times `class_map`, (n_classes, n_classes)."""
+        """Return Σ_n α_n M_n; M_3 is X times `class_map`, (n_classes, n_classes)."""
         x, alpha, threshold = state.x, self.weights, state.threshold
         near, far = (
             _thresholded(spectrum, threshold, weight).plus(
-                part.recoloured(alpha[2] * class_map), DROP * threshold
+                part.times_classes(alpha[2] * class_map), DROP * threshold
             )
             for spectrum, weight, part in zip(spectra, alpha[:2], (x.near, x.far), strict=True)
         )
@@ -301,20 +301,20 @@ class Descent:
 
 
 def _thresholded(spectrum: Spectrum, threshold: float, weight: float) -> LowRank:
-    """weight · M_n: every singular value less the threshold, those below it gone."""
+    """Return weight · M_n: every singular value less the threshold, those below it dropped."""
     kept = spectrum.above(threshold)
     factors = weight * _shrunk(spectrum.values[:kept], threshold)
     return LowRank(spectrum.vectors[:, :kept] * factors, spectrum.image[:, :, :kept])
 
 
 def _shrunk(values: Floats, threshold: float) -> Floats:
-    """max(σ − 1/rho, 0) / σ."""
+    """Return max(σ − 1/rho, 0) / σ."""
     shrunk: Floats = np.maximum(values - threshold, 0.0) / np.maximum(values, threshold)
     return shrunk
 
 
 def _envelope(values: Floats, threshold: float, total: float) -> float:
-    """‖M‖_* + rho/2 ‖X − M‖² given ‖X‖² = `total` and X's singular values above 1/rho."""
+    """Return ‖M‖_* + rho/2 ‖X − M‖², given ‖X‖² = `total` and the singular values of X."""
     kept = values[values > threshold]
     below = max(total - float(np.square(kept).sum()), 0.0)
     norm = float((kept - threshold).sum())

@@ -1,12 +1,12 @@
-"""A tensor that is low rank plus sparse, seen from its worker side or its item side.
+"""Tensors that are low rank plus sparse, and products with their worker and item unfoldings.
 
     X[w, i, c] = Σ_r near.rows[w, r] · near.columns[i, c, r]       low rank by workers
                + Σ_r far.rows[i, r] · far.columns[w, c, r]         low rank by items
                + corrections[c, f] where (w, i) is fibre f         sparse
 
-Exchange near and far and workers and items are exchanged: one set of products serves both
-unfoldings. Nothing here is as large as the tensor; costs are O(nnz · K · q) for the sparse part and
-O((n_workers + n_items) · K · rank · q) for the rest, q being the number of vectors multiplied.
+Exchanging near and far exchanges workers and items: one set of products serves both unfoldings.
+Nothing here is as large as the tensor; q vectors cost O(nnz · K · q) for the sparse part and
+O((n_workers + n_items) · K · rank · q) for the rest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIBRES_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True)
 class LowRank:
-    """rows (n, R) and columns (m, n_classes, R): an unfolding n × (m · n_classes) of rank R."""
+    """An unfolding n × (m · n_classes) of rank R: rows (n, R), columns (m, n_classes, R)."""
 
     rows: Floats
     columns: Floats
@@ -39,7 +39,7 @@ class LowRank:
         return int(self.rows.shape[1])
 
     def plus(self, other: LowRank, drop: float) -> LowRank:
-        """The sum, with singular values below `drop` left out."""
+        """Return the sum without singular values below `drop`."""
         if other.rank == 0:
             return self
         basis, mixing = np.linalg.qr(np.hstack([self.rows, other.rows]))
@@ -49,21 +49,21 @@ class LowRank:
         vectors = vectors[:, squares > drop**2]
         return LowRank(basis @ vectors, columns @ vectors)
 
-    def recoloured(self, class_map: Floats) -> LowRank:
-        """Every fibre times a map (n_classes, n_classes)."""
+    def times_classes(self, class_map: Floats) -> LowRank:
+        """Return the tensor with every fibre multiplied by a map (n_classes, n_classes)."""
         return LowRank(self.rows, np.einsum("dc,mcr->mdr", class_map, self.columns, optimize=True))
 
 
 @dataclass(frozen=True)
 class Fibres:
-    """Which fibres are corrected: pattern CSR (n_items, n_workers + 1), items and workers (F,)."""
+    """The F corrected fibres: pattern CSR (n_items, n_workers + 1), items and workers (F,)."""
 
     pattern: sp.csr_array
     items: Codes
     workers: Codes
 
     def matrix(self, values: Floats) -> sp.csr_array:
-        """CSR (n_items, n_workers + 1) of one class's values, (F,)."""
+        """Return CSR (n_items, n_workers + 1) of the values of one class, (F,)."""
         return sp.csr_array(
             (values, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape
         )
@@ -71,7 +71,7 @@ class Fibres:
 
 @dataclass(frozen=True)
 class LowRankPlusSparse:
-    """X, as in the head of this file. `corrections` is (n_classes, F)."""
+    """The tensor X at the head of this file; `corrections` is (n_classes, F)."""
 
     near: LowRank
     far: LowRank
@@ -79,13 +79,13 @@ class LowRankPlusSparse:
     fibres: Fibres
 
     def unfoldings(self) -> tuple[Unfolding, Unfolding]:
-        """Seen by workers, (n_workers + 1) × ..., and seen by items, n_items × ...."""
+        """Return the unfoldings by workers, (n_workers + 1) × ..., and by items, n_items × ...."""
         by_item = [self.fibres.matrix(values) for values in self.corrections]
         by_worker = [matrix.T.tocsr() for matrix in by_item]
         return Unfolding(self.near, self.far, by_worker), Unfolding(self.far, self.near, by_item)
 
     def low_rank_on_fibres(self) -> Floats:
-        """The low-rank part at the fibres, (n_classes, F)."""
+        """Return the low-rank part at the fibres, (n_classes, F)."""
         out: Floats = np.empty(self.corrections.shape)
         for start in range(0, out.shape[1], FIBRES_AT_ONCE):
             part = slice(start, start + FIBRES_AT_ONCE)
@@ -97,7 +97,7 @@ class LowRankPlusSparse:
         return out
 
     def class_gram(self, low_rank_on_fibres: Floats) -> Floats:
-        """Σ_{w, i} X[w, i, c] · X[w, i, d], (n_classes, n_classes)."""
+        """Return Σ_{w, i} X[w, i, c] · X[w, i, d], (n_classes, n_classes)."""
         near, far = self.near, self.far
         gram = _own_gram(near) + _own_gram(far)
         across = np.einsum("icr,iq->crq", near.columns, far.rows, optimize=True)
@@ -110,7 +110,7 @@ class LowRankPlusSparse:
 
 
 def _own_gram(part: LowRank) -> Floats:
-    """Σ over rows and columns of one low-rank part's products of classes."""
+    """Return the class Gram matrix of one low-rank part, (n_classes, n_classes)."""
     weighted = part.columns @ (part.rows.T @ part.rows)
     gram: Floats = np.einsum("mcr,mdr->cd", weighted, part.columns, optimize=True)
     return gram
@@ -118,7 +118,7 @@ def _own_gram(part: LowRank) -> Floats:
 
 @dataclass(frozen=True)
 class Unfolding:
-    """The matrix n × (m · n_classes); `sparse` holds one n × m matrix per class."""
+    """An unfolding of X, n × (m · n_classes); `sparse` holds one n × m matrix per class."""
 
     near: LowRank
     far: LowRank
@@ -130,7 +130,7 @@ class Unfolding:
         return len(self.near.rows), m * n_classes
 
     def times(self, vectors: Floats) -> Floats:
-        """(m, n_classes, q) → (n, q)."""
+        """Return the unfolding times (m, n_classes, q), (n, q)."""
         near, far = self.near, self.far
         m, n_classes, q = vectors.shape
         flat = vectors.reshape(m * n_classes, q)
@@ -143,7 +143,7 @@ class Unfolding:
         return out
 
     def transposed_times(self, vectors: Floats) -> Floats:
-        """(n, q) → (m, n_classes, q)."""
+        """Return the transposed unfolding times (n, q), (m, n_classes, q)."""
         near, far = self.near, self.far
         m, n_classes, _ = near.columns.shape
         n, q = vectors.shape
@@ -158,7 +158,7 @@ class Unfolding:
 
 @dataclass(frozen=True)
 class LowRankCompletion:
-    """A completed tensor, low rank plus sparse; a worker's labels are no single direction's."""
+    """A completed tensor, low rank plus sparse; workers have no single direction."""
 
     tensor: LowRankPlusSparse
 
@@ -173,9 +173,9 @@ class LowRankCompletion:
         return np.hstack(columns)
 
     def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
-        """The argmax of each fibre, (n_block_items, n_workers + 1); the first of tied classes.
+        """Return the argmax of each fibre, (n_block_items, n_workers + 1); ties: the first class.
 
-        A fibre that is zero throughout takes the completed slice's label of its item.
+        A fibre of zeros takes the label of its item in the completed slice.
         """
         everyone = slice(None)
         top = self._entries(rows, 0, everyone)
@@ -200,7 +200,7 @@ class LowRankCompletion:
         return [self.tensor.fibres.matrix(values) for values in self.tensor.corrections]
 
     def _entries(self, rows: Rows, code: int, workers: Rows) -> Floats:
-        """One class of these items and workers, (n_block_items, n_some_workers)."""
+        """Return the entries of one class of these items and workers, (n_items, n_workers)."""
         near, far = self.tensor.near, self.tensor.far
         entries: Floats = near.columns[rows, code] @ near.rows[workers].T
         entries += far.rows[rows] @ far.columns[workers, code].T
@@ -209,7 +209,7 @@ class LowRankCompletion:
 
 
 def on_fibres(observed: Observed) -> tuple[Fibres, Floats, npt.NDArray[np.bool_]]:
-    """The labelled fibres (the slice's as the last column), T there and whether it is observed.
+    """Return the labelled fibres (the slice's column last), T there, and True where observed.
 
     T and the mask are (n_classes, F).
     """

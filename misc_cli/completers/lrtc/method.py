@@ -1,4 +1,4 @@
-"""What a user may set of lrtc. The algebra is in descent.py."""
+"""lrtc as a record of its parameters. The algebra is in descent.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LRTC(Checked):
-    """Nuclear-norm completion. `rho` None takes the rule of `descent.default_rho`."""
+    """lrtc: nuclear-norm completion; `rho` None means `descent.default_rho`."""
 
     lrtc_weights: tuple[float, float, float] = parameter(
         (1.0, 1.0, 1.0),
@@ -52,7 +52,7 @@ class LRTC(Checked):
         return complete(self, tensor, on_iteration)
 
     def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
-        """The most memory a call holds beside the tensor."""
+        """Return the most memory that a call holds beside the tensor."""
         from misc_cli.completers.lrtc.descent import bytes_needed
 
         return bytes_needed(shape, n_votes)

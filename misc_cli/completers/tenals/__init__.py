@@ -1,1 +1,1 @@
-"""CP by alternating least squares on the observed entries."""
+"""tenals: CP by alternating least squares on the observed entries."""

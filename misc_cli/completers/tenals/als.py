@@ -1,4 +1,4 @@
-"""CP completion by alternating least squares over the observed entries.
+"""tenals: CP completion by alternating least squares over the observed entries.
 
 Jain & Oh, "Provable Tensor Factorization with Missing Data", NIPS 2014 (arXiv:1406.2784).
 
@@ -7,17 +7,17 @@ Notation:
     Ω            its observed entries (completers/observed.py)
     u_w, v_i, z_c → workers[w], items[i], classes[c]     rows of the CP factors, (·, R)
     L            Σ_r workers[w, r] · items[i, r] · classes[c, r]
-    m            crowd_row(workers), what a worker of few answers is pulled towards
+    m            crowd_row(workers), towards which a worker with few answers is pulled
     minimised    ½‖P_Ω(T − L)‖² + ridge/2 · (Σ_w ‖u_w − m‖² + ‖m‖² + ‖items‖² + ‖classes‖²)
 
-Jain & Oh have no ridge. Pulled towards zero a worker of few answers would keep whatever direction
-these happen to have, and a label depends on the direction alone; pulled towards the crowd, it
-answers like the crowd where nothing else is known. With ds-em, 2 K terms, one pass and `--final
-completed` that takes product from 55.9 to 9.3 % and web from 39.2 to 34.8; it moves bluebirds,
-temp, ms, bm and rte by less than a point, and all seven by less than 0.4 with `--final answers`.
+Jain & Oh have no ridge. Labels depend only on the direction of a row. A worker with few answers,
+pulled towards zero, would keep the direction of these few; pulled towards the crowd, it answers
+like the crowd. With ds-em, 2 K terms, one pass and `--final completed` that takes product from 55.9
+to 9.3 % and web from 39.2 to 34.8; it moves bluebirds, temp, ms, bm and rte by less than a point,
+and all seven by less than 0.4 with `--final answers`.
 
-One sweep walks the blocks of items once: a block's item rows are solved from the shared worker and
-class factors, and leave behind the sums from which all workers and classes are solved.
+A sweep walks the blocks of items once: the item rows of a block are solved from the shared worker
+and class factors, and give the sums from which all workers and classes are solved.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from misc_cli.data.solver import Step, iterate
 from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
 
-STEPS = 30
-SETTLED = 1e-4
+# The power method: most steps, and the relative change of λ at which it has converged.
+POWER_STEPS = 30
+POWER_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Terms:
-    """λ (n,), workers (n_workers + 1, n), items (n_items, n), classes (n_classes, n)."""
+    """CP terms: λ (n,), workers (n_workers + 1, n), items (n_items, n), classes (n_classes, n)."""
 
     weights: Floats
     workers: Floats
@@ -62,13 +63,16 @@ class Terms:
 def power_start(
     observed: Observed, rank: int, restarts: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """CP factors (workers, items, classes), each (·, rank), λ shared out evenly among the three."""
+    """Return CP factors (workers, items, classes), each (·, rank), by the power method.
+
+    The three factors share λ evenly.
+    """
     n_items, n_classes, n_rows = observed.n_items, observed.n_classes, observed.n_workers + 1
     found = Terms(
         np.zeros(0), np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0))
     )
     for _ in range(rank):
-        # every class as answered by everyone is a start that no renaming changes; the rest is luck
+        # one start per class, as if everyone answered it: no renaming changes it; others are random
         random_rows = generator.standard_normal((n_rows, restarts))
         random_classes = generator.standard_normal((n_classes, restarts))
         workers = np.column_stack([np.ones((n_rows, n_classes)), random_rows])
@@ -83,8 +87,8 @@ def power_start(
             lambda terms: _power_step(observed, found, terms),  # noqa: B023 (used at once)
             start,
             stage="power",
-            tol=SETTLED,
-            max_iter=STEPS,
+            tol=POWER_TOLERANCE,
+            max_iter=POWER_STEPS,
             on_iteration=ignore_iteration,
             warn=False,
         ).state
@@ -94,7 +98,7 @@ def power_start(
 
 
 def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
-    """v ← T(u, ·, z), u ← T(·, v, z), z ← T(u, v, ·), each made unit; T is what `found` leaves."""
+    """Return v ← T(u, ·, z), u ← T(·, v, z), z ← T(u, v, ·), each of length 1; T less `found`."""
     n_classes, n_terms = terms.classes.shape
     workers, classes = terms.workers, terms.classes
     entries = (workers[:-1, None] * classes).reshape(-1, n_terms)
@@ -118,12 +122,12 @@ def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
 
 
 def _left(found: Terms, first: Floats, second: Floats) -> Floats:
-    """How much of each found term the current starts hold, (n_found, n_starts)."""
+    """Return the share of each found term in the current starts, (n_found, n_starts)."""
     return found.weights[:, None] * first * second
 
 
 def _unit(columns: Floats) -> tuple[Floats, Floats]:
-    """Unit columns and their lengths; a zero column stays zero."""
+    """Return the columns scaled to length 1, and their lengths; a zero column stays zero."""
     lengths = np.sqrt(np.square(columns).sum(axis=0))
     return columns / np.maximum(lengths, np.finfo(np.float64).tiny), lengths
 
@@ -134,7 +138,7 @@ SINGULAR = 1e-12
 
 @dataclass(frozen=True)
 class Factors:
-    """workers (n_workers + 1, R), the slice's row last; items (n_items, R); classes (K, R)."""
+    """CP factors: workers (n_workers + 1, R), slice last; items (n_items, R); classes (K, R)."""
 
     workers: Floats
     items: Floats
@@ -143,7 +147,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class Sums:
-    """What a block of items leaves for the workers and the classes.
+    """Sums over items, from which workers and classes are solved.
 
     grams         (n_workers * n_slots, R²)  Σ_i v_i v_iᵀ over a mark's items
     values        (n_workers * K, R)         Σ_i T[w, i, c] · v_i
@@ -166,7 +170,7 @@ class Sums:
 
 
 def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
-    """CP factors of the observed entries, as a completion."""
+    """Return the CP factors of the observed entries as a completion."""
     n_classes = tensor.shape[2]
     rank = method.resolve_rank(n_classes)
     factors = fit_factors(
@@ -195,7 +199,10 @@ def fit_factors(
     max_iter: int,
     on_iteration: OnIteration = ignore_iteration,
 ) -> Factors:
-    """Power-method start, then sweeps until the objective falls by less than `tol` of ‖P_Ω T‖²."""
+    """Return factors from the power method, swept until the objective falls less than `tol`.
+
+    `tol` is a share of ‖P_Ω T‖².
+    """
     start = Factors(*power_start(observed, rank, restarts, np.random.default_rng(seed)))
     scale = max(observed.squared_norm, np.finfo(np.float64).tiny)
     blocks = item_blocks(observed, rank)
@@ -232,7 +239,7 @@ def item_blocks(observed: Observed, rank: int) -> list[Block]:
 def sweep(
     observed: Observed, blocks: list[Block], factors: Factors, ridge: float
 ) -> tuple[Factors, float]:
-    """Items, then workers, then classes; also ‖P_Ω(T − L)‖² where the sweep ends."""
+    """Solve items, then workers, then classes; return factors and ‖P_Ω(T − L)‖² at the end."""
     rank = factors.classes.shape[1]
     items = np.empty((observed.n_items, rank))
     solve_block = _item_kernel(observed, factors, ridge, items)
@@ -253,7 +260,7 @@ def sweep(
     crowd = crowd_row(factors.workers)
     workers = _solve(normals, np.vstack([targets, slice_target]), ridge, crowd)
 
-    # classes: the same with workers and classes exchanged; a fibre's marks serve every class
+    # classes: as above with workers and classes exchanged; marks of a fibre serve every class
     normals = np.einsum("wq,wr,wsqr->sqr", workers[:-1], workers[:-1], by_worker, optimize=True)
     normals = normals + np.outer(workers[-1], workers[-1]) * sums.slice_gram
     targets = np.einsum("wcr,wr->cr", values, workers[:-1]) + sums.slice_values * workers[-1]
@@ -269,7 +276,7 @@ def sweep(
 def _item_kernel(
     observed: Observed, factors: Factors, ridge: float, items: Floats
 ) -> Callable[[Block], Sums]:
-    """Solves a block's rows of `items` in place and returns what they add to the shared sums."""
+    """Return a kernel that solves the rows of `items` of a block in place and returns its sums."""
     workers, slice_row, classes = factors.workers[:-1], factors.workers[-1], factors.classes
     rank = classes.shape[1]
     class_grams = _class_grams(classes, observed.n_slots)
@@ -292,13 +299,13 @@ def _item_kernel(
 
 
 def _class_grams(classes: Floats, n_slots: int) -> Floats:
-    """(n_slots, R, R): CᵀC where a mark covers a fibre, z_c z_cᵀ where it covers one entry."""
+    """Return CᵀC if a mark covers a fibre, z_c z_cᵀ if it covers one entry, (n_slots, R, R)."""
     each: Floats = classes[:, :, None] * classes[:, None, :]
     return each if n_slots > 1 else each.sum(axis=0, keepdims=True)
 
 
 def crowd_row(workers: Floats) -> Floats:
-    """m, (R,): the minimiser of Σ_w ‖u_w − m‖² + ‖m‖²."""
+    """Return m, (R,), the minimiser of Σ_w ‖u_w − m‖² + ‖m‖²."""
     row: Floats = workers.sum(axis=0) / (len(workers) + 1)
     return row
 
@@ -310,9 +317,9 @@ def _penalty(factors: Factors) -> float:
 
 
 def _solve(normals: Floats, targets: Floats, ridge: float, towards: Floats | float = 0.0) -> Floats:
-    """Batched (n, R, R) x = (n, R), pulled by the ridge `towards` a row (R,).
+    """Return x of n systems, (n, R, R) x = (n, R), pulled by the ridge `towards` a row (R,).
 
-    Rounding's worth of ridge keeps a thin row solvable when there is none.
+    Without a ridge, a ridge at rounding level keeps a row with few entries solvable.
     """
     rank = normals.shape[-1]
     diagonals = np.trace(normals, axis1=-2, axis2=-1) / rank

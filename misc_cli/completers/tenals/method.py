@@ -1,4 +1,4 @@
-"""What a user may set of tenals, and its default rank. The algebra is in sweeps.py."""
+"""tenals as a record of its parameters, and its default rank. The algebra is in als.py."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from misc_cli.completers.factors import FactorCompletion
     from misc_cli.data.tensor import LabelTensor
 
-# Normal matrices of a block, n_block_items × R², should stay within a few megabytes.
+# The normal matrices of a block, n_block_items × R², should fit a few megabytes.
 BLOCK_CELLS = 1 << 19
 
 
 @dataclass(frozen=True)
 class TenALS(Checked):
-    """CP completion. `cp_rank` None takes the rule of `default_rank`."""
+    """tenals: CP completion; `cp_rank` None means `default_rank`."""
 
     cp_rank: int | None = parameter(
         None,
@@ -47,11 +47,11 @@ class TenALS(Checked):
         return complete(self, tensor, on_iteration)
 
     def resolve_rank(self, n_classes: int) -> int:
-        """The number of components used."""
+        """Return the number of components."""
         return default_rank(n_classes) if self.cp_rank is None else self.cp_rank
 
     def bytes_needed(self, shape: tuple[int, int, int], n_votes: int) -> int:
-        """The most memory a call holds beside the tensor: factors, and a Gram per worker."""
+        """Return the most memory that a call holds beside the tensor."""
         n_rows, n_items, n_classes = shape
         rank = self.resolve_rank(n_classes)
         starts = n_classes + self.restarts
@@ -62,10 +62,10 @@ class TenALS(Checked):
 
 
 def default_rank(n_classes: int) -> int:
-    """Two terms per class.
+    """Return two terms per class.
 
-    Workers who never err give rank K, one term per class; the second is for how they err. Of
-    eight datasets with ds-em, one pass and `--final answers`, K terms cost product 1.6 points and
+    Workers who never err give rank K, one term per class; the second term is for errors. With
+    ds-em, one pass and `--final answers` on eight datasets, K terms cost product 1.6 points and
     bluebirds 0.9 against 2 K, and 3 K terms kept a quarter of what 2 K gain on web.
     """
     return 2 * n_classes

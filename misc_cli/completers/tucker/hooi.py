@@ -1,4 +1,4 @@
-"""Low-rank Tucker completion by higher-order orthogonal iteration (Algorithms 1 and 2 of MiSC).
+"""tucker by higher-order orthogonal iteration (Algorithms 1 and 2 of MiSC).
 
 Notation (Ko et al. 2019; De Lathauwer et al. 2000, doi:10.1137/S0895479898346995):
     T              → tensor            (n_workers + 1) × n_items × n_classes, votes and slice
@@ -7,10 +7,10 @@ Notation (Ko et al. 2019; De Lathauwer et al. 2000, doi:10.1137/S089547989834699
     R0             → initial_rank      the truncated HOSVD's rank, the same in every mode
     L              → FactorCompletion  [[G; U(1), U(2), U(3)]]
 
-U(1) of the HOSVD is never used: the first sweep replaces it before anything reads it. U(2), the
-only factor as long as the items, is not held: it is T_(2) @ lift, and what the others need of it is
-T ×₂ U(2)ᵀ, a sum over blocks of items. So a sweep is one walk over the votes, O(n_votes · R1·R3),
-and dense algebra on what is shared; it runs on any engine.
+U(1) of the HOSVD is never computed: the first sweep would replace it before anything reads it.
+U(2), the only factor as long as the items, is never held: it is T_(2) @ lift, and the others need
+only T ×₂ U(2)ᵀ, a sum over blocks of items. So a sweep is one walk over the votes,
+O(n_votes · R1·R3), and small dense algebra; it runs on any engine.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from misc_cli.data.types import Floats, OnIteration
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import SLICE
 
-# The residual has stopped falling when a sweep lowers its square by less than this share of ‖T‖².
+# HOOI has converged if a sweep lowers the squared residual by less than this share of ‖T‖².
 RESIDUAL_TOLERANCE = 1e-9
 ITEMS = "item factor"
 
 
 @dataclass(frozen=True)
 class State:
-    """Factors after a sweep.
+    """The factors after a sweep.
 
     table      (n_columns, R1·R3) and scaled (R1·R3, R2): U(2) = T_(2) @ table @ scaled
     projected  T ×₂ U(2)ᵀ, (n_workers + 1, n_classes, columns of U(2))
@@ -52,10 +52,10 @@ class State:
 
 @dataclass(frozen=True)
 class Shared:
-    """L without the part that is as long as the items: U(2) = T_(2) @ lift.
+    """The completion L without its item factor, which is U(2) = T_(2) @ lift.
 
-    workers (n_workers + 1, R1), the slice's row last; lift (n_columns, R2); mixer (R2, R1, K): the
-    core times the class factor.
+    workers (n_workers + 1, R1), the slice's row last; lift (n_columns, R2); mixer (R2, R1, K) is
+    the core times the class factor.
     """
 
     workers: Floats
@@ -64,13 +64,13 @@ class Shared:
 
     @property
     def slice_table(self) -> Floats:
-        """(n_columns, n_classes): the completed slice is T_(2) times this."""
+        """The table (n_columns, n_classes) for which T_(2) @ table is the completed slice."""
         table: Floats = self.lift @ np.einsum("r,qrc->qc", self.workers[-1], self.mixer)
         return table
 
 
 def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
-    """The completion of a tensor in memory, its item factor made."""
+    """Return the completion of a tensor in memory, with its item factor."""
     engine = LocalEngine(tensor.votes, {SLICE: tensor.slice})
     unfolding = Unfolding(engine, tensor.cache, in_memory=tensor)
     shared = fit(method, unfolding, on_iteration)
@@ -79,7 +79,7 @@ def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> 
 
 
 def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
-    """HOSVD, then at most `method.sweeps` sweeps of HOOI, on the votes and slice of an engine."""
+    """Fit by HOSVD and at most `method.sweeps` sweeps of HOOI, on any engine."""
     ranks = method.resolve_ranks(tensor.shape)
     initial_rank = method.initial_rank or max(ranks)
     check_initial_rank(initial_rank, ranks, tensor.shape)
@@ -92,7 +92,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
         share = 1.0 - swept.residual**2 / squared_norm
         return Step(swept, change, swept.residual, extra={"explained": share})
 
-    # Algorithm 1: the truncated HOSVD, the modes that the first sweep reads
+    # Algorithm 1: the truncated HOSVD, of the modes that the first sweep reads
     n_workers, n_items, n_classes = tensor.shape
     rank_of_items = min(initial_rank, n_items, tensor.n_columns)
     projected = tensor.projected_basis(rank_of_items, method.seed)
@@ -115,20 +115,20 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
         on_iteration=on_iteration,
         warn=False,
     ).state
-    # L's class side in one table: mixer[q, r, c] = Σ_s G[r, q, s] U(3)[c, s]
+    # core and class factor in one table: mixer[q, r, c] = Σ_s G[r, q, s] U(3)[c, s]
     mixer = np.einsum("rqs,cs->qrc", end.core, end.classes)
     return Shared(end.workers, end.table @ end.scaled, mixer)
 
 
 def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -> State:
-    """Algorithm 2's for-loop: each factor from T multiplied by the two others."""
+    """Return the state after one sweep of Algorithm 2: each factor from T and the two others."""
     n_workers, _, n_classes = tensor.shape
     # mode 1: A = T ×₂ U(2)ᵀ ×₃ U(3)ᵀ
     against = np.einsum("wcq,cs->wqs", state.projected, state.classes, optimize=True)
     workers = leading_left(against.reshape(n_workers, -1), ranks[0])
     # mode 2: A = T ×₁ U(1)ᵀ ×₃ U(3)ᵀ = T_(2) @ table, and U(2) = A V / σ
     table = np.einsum("wr,cs->wcrs", workers, state.classes).reshape(n_workers * n_classes, -1)
-    against_items = tensor.gram_times(table)  # T_(2)ᵀ A, whence AᵀA too
+    against_items = tensor.gram_times(table)  # T_(2)ᵀ A; AᵀA = tableᵀ T_(2)ᵀ A
     scaled = right_scaled(table.T @ against_items, ranks[1])
     projected = (against_items @ scaled).reshape(n_workers, n_classes, -1)
     # mode 3: A = T ×₁ U(1)ᵀ ×₂ U(2)ᵀ

@@ -1,10 +1,9 @@
-"""T_(2) = [A_(2), S], the tensor's item-mode unfolding, on whatever engine has its rows.
+"""Products, Gram matrices and leading vectors of T_(2) = [A_(2), S], the item-mode unfolding.
 
 T = [A; S]: the votes, sparse, and the slice, dense, the loop's extra worker. T_(2) has a row per
-item and a column per worker (the slice last) and class. Its rows never meet in one place: a block
-of votes and its rows of the slice give partial sums as long as the columns, which are few.
-
-A product with T_(2) costs one multiplication per vote and rank; no unfolding is ever made dense.
+item and a column per worker (the slice last) and class. A block of votes and its rows of the slice
+give partial sums as long as the columns, which are few; so this runs on any engine. A product with
+T_(2) costs one multiplication per vote and rank; no unfolding is ever made dense.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed
 
-# Singular values below this share of the largest are rounding: their directions mean nothing.
+# Singular values below this share of the largest are zero up to rounding.
 NULL_SHARE = 1e-10
-# The same for roots of a Gram matrix's eigenvalues, which rounding blurs to about 1e-8.
+# The share for singular values from a Gram matrix, which rounding blurs to about 1e-8.
 NULL_SHARE_OF_GRAM = 1e-6
 
 Bools = npt.NDArray[np.bool_]
 
 
 def leading_left(matrix: Floats, rank: int) -> Floats:
-    """The leading left singular vectors, (n_rows, rank); zero columns where there are none.
+    """Return the leading left singular vectors, (n_rows, rank); zero columns beyond the rank.
 
-    A zero column is as good as the arbitrary vector an SVD would give for a zero singular value,
-    and it is the same on every machine.
+    A zero column serves as well as the arbitrary vector that an SVD returns for a zero singular
+    value, and it is the same on every machine.
     """
     tall = matrix.shape[0] > matrix.shape[1]
     # R of the QR decomposition has the singular values and right vectors of the matrix
@@ -46,21 +45,21 @@ def leading_left(matrix: Floats, rank: int) -> Floats:
 
 
 def right_scaled(gram: Floats, rank: int) -> Floats:
-    """V / σ, (n_columns, rank), of the matrix with this Gram matrix: times it, its left vectors."""
+    """Return V / σ, (n_columns, rank), of the matrix M with this Gram matrix: M V / σ = U."""
     values, vectors = leading_eigenvectors(gram, rank)
     sizes = root_or_zero(values)
     return _padded(vectors * _inverse_or_zero(sizes, sizes > 0.0), rank)
 
 
 def root_or_zero(values: Floats) -> Floats:
-    """σ of the eigenvalues σ², largest first; zero where it is but rounding."""
+    """Return σ of the eigenvalues σ², largest first; those at rounding level become zero."""
     sizes: Floats = np.sqrt(np.maximum(values, 0.0))
     sizes[sizes <= NULL_SHARE_OF_GRAM * sizes.max(initial=0.0)] = 0.0
     return sizes
 
 
 def leading_eigenvectors(gram: Floats, rank: int) -> tuple[Floats, Floats]:
-    """The largest eigenvalues, (rank,), and their vectors, (n, rank)."""
+    """Return the largest eigenvalues, (rank,), and their vectors, (n, rank)."""
     values, vectors = np.linalg.eigh(gram)
     return values[::-1][:rank], _fix_signs(vectors[:, ::-1][:, :rank])
 
@@ -75,23 +74,23 @@ def _padded(columns: Floats, rank: int) -> Floats:
 
 
 def _fix_signs(vectors: Floats) -> Floats:
-    """Each column's entry of largest size becomes positive."""
+    """Return the columns with signs such that the entry of largest size is positive."""
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
     fixed: Floats = vectors * np.where(largest < 0, -1.0, 1.0)
     return fixed
 
 
-# Below this size a dense eigendecomposition beats Lanczos, and needs no start vector.
+# Below this size a dense eigendecomposition is faster than Lanczos, and needs no start vector.
 TINY_SIDE = 128
-# Residual of an eigenpair as a share of its eigenvalue: so small that neither the start nor the
-# order of sums shows in a label. From 1e-6 on it costs a fifth more products.
+# Residual of an eigenpair as a share of its eigenvalue: so small that neither the start vector nor
+# the order of sums changes a label. It costs a fifth more products than 1e-6.
 LANCZOS_TOLERANCE = 1e-12
 
 GramTimes = Callable[[Floats], Floats]
 
 
 def product_in_memory(tensor: LabelTensor) -> GramTimes:
-    """x → T_(2)ᵀ T_(2) x, in one piece: a vector is too little work to share out in blocks."""
+    """Return x → T_(2)ᵀ T_(2) x without blocks: a vector is too little work to share out."""
     matrix, n_classes = tensor.votes.matrix, tensor.votes.n_classes
     transposed = tensor.once("transposed", lambda: matrix.T)  # wrapping costs what a product does
     by_class = np.ascontiguousarray(tensor.slice.T)  # three times as fast as along a short axis
@@ -105,7 +104,7 @@ def product_in_memory(tensor: LabelTensor) -> GramTimes:
 
 
 def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
-    """The block's rows of T_(2) @ table, (n_block_items, r); table ((n_workers + 1) * K, r)."""
+    """Return the block's rows of T_(2) @ table, (n_block_items, r); table (n_columns, r)."""
     of_slice = rows[SLICE]
     n_classes = of_slice.shape[1]
     product: Floats = block.matrix @ table[:-n_classes]
@@ -115,7 +114,7 @@ def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
 
 @dataclass
 class Sums(Summed):
-    """T_(2)ᵀ Y in its two parts: of the votes, and of the slice."""
+    """T_(2)ᵀ Y in two parts: of the votes, and of the slice."""
 
     of_votes: Floats
     of_slice: Floats
@@ -128,7 +127,7 @@ class Sums(Summed):
 
 @dataclass(frozen=True)
 class GramProduct:
-    """T_(2)ᵀ T_(2) @ table, which may be a vector."""
+    """Sum T_(2)ᵀ T_(2) @ table; the table may be a vector."""
 
     table: Floats
 
@@ -141,7 +140,7 @@ class GramProduct:
 
 @dataclass(frozen=True)
 class TimesTable:
-    """T_(2) @ table as rows of this name."""
+    """Write T_(2) @ table as rows of this name."""
 
     table: Floats
     name: str
@@ -152,7 +151,7 @@ class TimesTable:
 
 @dataclass(frozen=True)
 class SliceProduct:
-    """T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
+    """Sum T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
@@ -163,7 +162,7 @@ class SliceProduct:
 
 @dataclass(frozen=True)
 class SliceGram:
-    """Sᵀ S, (n_classes, n_classes)."""
+    """Sum Sᵀ S, (n_classes, n_classes)."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
@@ -173,7 +172,7 @@ class SliceGram:
 
 @dataclass(frozen=True)
 class VotesGram:
-    """A_(2)ᵀ A_(2), dense: how often two answers meet on an item. For few columns."""
+    """Sum A_(2)ᵀ A_(2), dense: the number of items that have both answers. For few columns."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
@@ -184,7 +183,7 @@ class VotesGram:
 
 @dataclass(frozen=True)
 class ClassGram:
-    """A_(3) A_(3)ᵀ; diagonal unless a worker may give an item several classes."""
+    """Sum A_(3) A_(3)ᵀ; diagonal unless a worker may give an item several classes."""
 
     n_classes: int
 
@@ -203,9 +202,10 @@ class ClassGram:
 
 @dataclass(frozen=True)
 class Unfolding:
-    """What Tucker asks of T; `known` keeps what depends on the votes alone, for all passes.
+    """The label tensor of an engine, as Tucker reads it.
 
-    `in_memory` is T itself where this process has it: Lanczos then need not walk over blocks.
+    known      cache of what depends on the votes alone, shared by all passes
+    in_memory  T itself, if this process has it: Lanczos then need not walk over blocks
     """
 
     engine: Engine
@@ -224,26 +224,26 @@ class Unfolding:
         return self.engine.sweep(SliceGram())
 
     def squared_norm(self, slice_gram: Floats) -> float:
-        """‖T‖², all entries squared and summed; every vote is a one."""
+        """Return ‖T‖², all entries squared and summed; every vote is a one."""
         return self.engine.n_votes + float(np.trace(slice_gram))
 
     def class_basis(self, rank: int, slice_gram: Floats) -> Floats:
-        """The leading left singular vectors of T_(3), (n_classes, rank)."""
+        """Return the leading left singular vectors of T_(3), (n_classes, rank)."""
         n_classes = self.shape[2]
         if rank >= n_classes:
-            return np.eye(n_classes)  # any basis of the whole space will do
+            return np.eye(n_classes)  # any basis of the whole space serves
         of_votes = self._once("class gram", lambda: self.engine.sweep(ClassGram(n_classes)))
         return leading_eigenvectors(of_votes + slice_gram, rank)[1]
 
     def gram_times(self, table: Floats) -> Floats:
-        """T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
+        """Return T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
         return self.engine.sweep(GramProduct(table)).columns
 
     def projected_basis(self, rank: int, seed: int) -> Floats:
-        """T_(2)ᵀ U, (n_columns, rank): U the leading left singular vectors of T_(2).
+        """Return T_(2)ᵀ U, (n_columns, rank), U the leading left singular vectors of T_(2).
 
-        That is V σ, so only the Gram matrix of the columns is needed: it is formed if it is tiny
-        and otherwise only ever multiplied by (Lanczos, started at a seeded vector).
+        That is V σ, so only the Gram matrix of the columns is needed. It is formed if it is tiny;
+        otherwise Lanczos, from a seeded vector, only multiplies by it.
         """
         side = self.n_columns
         if side <= max(TINY_SIDE, 2 * rank):
@@ -253,13 +253,13 @@ class Unfolding:
         return vectors * root_or_zero(values)
 
     def _column_gram(self) -> Floats:
-        """T_(2)ᵀ @ T_(2), both sides (n_workers + 1) * n_classes long."""
+        """Return T_(2)ᵀ @ T_(2), (n_columns, n_columns)."""
         of_votes = self._once("column gram", lambda: self.engine.sweep(VotesGram()))
         with_slice = self.engine.sweep(SliceProduct()).columns
         return np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
 
     def _lanczos(self, rank: int, seed: int) -> tuple[Floats, Floats]:
-        # not at the top: a run without a completer loads this module, and scipy.linalg is slow
+        # imported here: runs without a completer load this module, and scipy.linalg is slow
         from scipy.sparse.linalg import LinearOperator, eigsh
 
         whole = self.in_memory
@@ -272,8 +272,7 @@ class Unfolding:
         operator = LinearOperator((side, side), matvec=product, dtype=np.float64)
         random = np.random.default_rng(seed)
         start = random.standard_normal(side)
-        # ARPACK draws anew when it has exhausted a tensor of lower rank; since scipy 1.17 it
-        # asks whom to draw from
+        # ARPACK draws again if the tensor has a lower rank; since scipy 1.17 it takes a generator
         source: dict[str, Any] = {"rng": random} if "rng" in signature(eigsh).parameters else {}
         values, vectors = eigsh(
             operator, k=rank, v0=start, tol=LANCZOS_TOLERANCE, maxiter=100 * side, **source

@@ -1,7 +1,13 @@
-"""Restarts of EBCC and their coordinate ascent, block of items by block of items.
+"""Coordinate ascent of ebcc (Li, Rubinstein & Cohn 2019, section 4), block of items by block.
 
-Notation as in `race.py`. A sweep needs the Dirichlets' expected logs and gives the next expected
-counts; q(z, g) itself, (n_items, n_live), exists for one block at a time.
+    z_i = c     → posteriors[i, c]       class of item i
+    g_i = m     → columns a ↔ (c, m)     subtype of item i; only live (c, m) keep a column
+    ν_c         → class_sizes + prior    Dirichlet over classes, τ ~ Dir(ν)
+    η_cm        → subtype_sizes + prior  Dirichlet over the subtypes of a class, π_c ~ Dir(η_c)
+    μ_w[cm, k]  → rows[w, k, a]          Dirichlet over the answers of worker w, v_w[cm] ~ Dir(μ)
+
+A sweep turns expected counts into Dirichlets, and these into q(z, g) and new expected counts;
+q(z, g), (n_items, n_live), exists for one block at a time.
 """
 
 from __future__ import annotations
@@ -20,19 +26,19 @@ from misc_cli.data.parallel import map_in_order
 from misc_cli.data.types import Codes, Floats
 from misc_cli.engines.protocol import GOLD, LARGEST, Block, Engine, FusedKernels, RowArrays, Summed
 
-# Restarts that race side by side; what leads after a wave is what the next wave must beat.
+# Restarts that are swept side by side; each wave must beat the leader of those before.
 WAVE = 8
 
-# A subtype this small has E[log π] ≈ ψ(prior) ≈ −100 (M = 10): it cannot win an item back.
+# A smaller subtype is empty: with E[log π] ≈ ψ(prior) ≈ −100 (M = 10) it gains no item back.
 EMPTY = 1e-9
 
 
 @dataclass(frozen=True)
 class Priors:
-    """Pseudo-counts: answers, each subtype, classes (n_classes,).
+    """Pseudo-counts of answers, of each subtype, and of classes (n_classes,).
 
-    answers  (n_classes, n_classes): [true, observed] of any worker; or (n_workers, n_classes,
-             n_classes) where something is known of single workers
+    answers  (n_classes, n_classes): [true, observed] of every worker; or (n_workers, n_classes,
+             n_classes) if single workers have priors of their own
     """
 
     answers: Floats
@@ -43,10 +49,12 @@ class Priors:
 
 @dataclass(frozen=True)
 class Restart:
-    """One random start on its way; the posteriors are rows of the engine's, named `slot`.
+    """The state of one restart; its posteriors are the rows `row_name` of the engine.
 
-    classes (n_live,) is each live subtype's class, ascending; subtype_sizes (n_live,) its expected
-    items; counts (n_workers, n_classes, n_live) the expected answers [w, k, a].
+    classes        (n_live,): class of each live subtype, ascending
+    subtype_sizes  (n_live,): expected number of items
+    counts         (n_workers, n_classes, n_live): expected answers [w, k, a]
+    dirichlets     those that the last sweep used
     """
 
     number: int
@@ -58,21 +66,21 @@ class Restart:
     change: float = np.inf
     iterations: int = 0
     done: bool = False
-    beliefs: Beliefs | None = None  # what the last sweep's E-step used
+    dirichlets: Dirichlets | None = None
 
     @property
-    def slot(self) -> str:
-        return slot_of(self.number)
+    def row_name(self) -> str:
+        return rows_of(self.number)
 
 
-def slot_of(number: int) -> str:
-    """Rows that only one restart of a wave has."""
+def rows_of(number: int) -> str:
+    """Return the name of the rows of a restart, which is unique within its wave."""
     return f"restart-{number % WAVE}"
 
 
 @dataclass(frozen=True)
-class Beliefs:
-    """What the E-step and the forecast need of the Dirichlets, for the live subtypes."""
+class Dirichlets:
+    """Expectations under the Dirichlets of the live subtypes, for E-step and forecast."""
 
     rows: Floats  # μ, (n_workers, n_classes, n_live)
     expected_logs: Floats  # E[log v], same shape
@@ -82,14 +90,14 @@ class Beliefs:
 
     @property
     def expected_rows(self) -> Floats:
-        """E[v], (n_workers, n_classes, n_live)."""
+        """E[v] = μ / Σ_k μ, (n_workers, n_classes, n_live)."""
         means: Floats = self.rows / self.rows.sum(axis=1, keepdims=True)
         return means
 
 
 @dataclass
 class Sums(Summed):
-    """What a sweep adds up.
+    """Sums of a sweep over all blocks.
 
     counts         (n_workers * n_classes observed, n_live)
     subtype_sizes  (n_live,)
@@ -105,16 +113,16 @@ class Sums(Summed):
 
 @dataclass(frozen=True)
 class Expectation:
-    """q(z, g) of every item given the Dirichlets, with the next counts; posteriors to `slot`.
+    """Compute q(z, g) of every item given the Dirichlets, and the next expected counts.
 
-    The posteriors that were there only say by how much they change; without any, all is new.
+    Posteriors become the rows `row_name`; the old ones are only read to measure the change.
 
     table        (n_workers * n_classes, n_live): E[log v]
     log_weights  (n_live,): E[log τ_c] + E[log π_cm]
     classes      (n_live,): as in `Restart`
     """
 
-    slot: str
+    row_name: str
     table: Floats
     log_weights: Floats
     classes: npt.NDArray[np.intp]
@@ -122,31 +130,34 @@ class Expectation:
     needs: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, slot: str, classes: npt.NDArray[np.intp], beliefs: Beliefs) -> Expectation:
-        table = beliefs.expected_logs.reshape(-1, len(classes))
-        return cls(slot, table, beliefs.log_weights, classes)
+    def of(
+        cls, row_name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets
+    ) -> Expectation:
+        table = dirichlets.expected_logs.reshape(-1, len(classes))
+        return cls(row_name, table, dirichlets.log_weights, classes)
 
     @property
     def writes(self) -> tuple[str, ...]:
-        return (self.slot,)
+        return (self.row_name,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         matrix = block.matrix
         joint, log_normalisers = self.joint_of(matrix, rows.get(GOLD))
         updated = np.add.reduceat(joint, _first_columns(self.classes), axis=1)
         if GOLD in rows:
-            clamp(updated, rows[GOLD])  # the sum of its subtypes may be 1 but for rounding
-        moved = updated - rows[self.slot] if self.slot in rows else np.ones(1)
+            clamp(updated, rows[GOLD])  # the sum over subtypes may miss 1 by rounding
+        moved = updated - rows[self.row_name] if self.row_name in rows else np.ones(1)
         sums = Sums(
             counts=matrix.T @ joint,
             subtype_sizes=joint.sum(axis=0),
             evidence=float(log_normalisers.sum()),
             change=float(np.abs(moved).max(initial=0.0)),
         )
-        return {self.slot: updated}, sums
+        return {self.row_name: updated}, sums
 
     def joint_of(self, matrix: sp.csr_array, gold: Codes | None) -> tuple[Floats, Floats]:
-        """q(z_i, g_i) of a block, (n_block, n_live), and each item's log normaliser."""
+        """Return q(z_i, g_i) of a block, (n_block, n_live), and the items' log normalisers."""
+        # log q(z_i = c, g_i = m) = E[log τ_c] + E[log π_cm] + Σ_w E[log v_w[cm, x_wi]] + const
         scores: Floats = matrix @ self.table
         scores += self.log_weights
         if gold is not None:
@@ -160,25 +171,25 @@ class Expectation:
 
 
 def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Restart]:
-    """One coordinate ascent round: the Dirichlets given q(z, g), then q(z, g) of every item."""
+    """Return the restarts after one round: Dirichlets given q(z, g), then q(z, g) of all items."""
 
     def prepared(run: Restart) -> Restart:
-        run = _bury(run)
-        return replace(run, beliefs=believe(priors, run))
+        run = _without_empty_subtypes(run)
+        return replace(run, dirichlets=dirichlets_of(priors, run))
 
     ready = list(map_in_order(prepared, list(runs)))
     kernels = []
     for run in ready:
-        assert run.beliefs is not None
-        kernels.append(Expectation.of(run.slot, run.classes, run.beliefs))
+        assert run.dirichlets is not None
+        kernels.append(Expectation.of(run.row_name, run.classes, run.dirichlets))
     found = engine.sweep(FusedKernels(tuple(kernels)))
     return [_swept(run, sums) for run, sums in zip(ready, found.each, strict=True)]
 
 
 def _swept(run: Restart, sums: Sums) -> Restart:
-    assert run.beliefs is not None
-    # With q(z, g) optimal, the bound is the items' log normalisers less the Dirichlets' divergence.
-    elbo = sums.evidence - run.beliefs.divergence
+    assert run.dirichlets is not None
+    # with q(z, g) optimal the bound is Σ_i log normaliser − KL of the Dirichlets
+    elbo = sums.evidence - run.dirichlets.divergence
     return replace(
         run,
         subtype_sizes=sums.subtype_sizes,
@@ -190,8 +201,8 @@ def _swept(run: Restart, sums: Sums) -> Restart:
     )
 
 
-def _bury(run: Restart) -> Restart:
-    """Drop subtypes without items; a class keeps its largest. Most die within twenty sweeps."""
+def _without_empty_subtypes(run: Restart) -> Restart:
+    """Return the restart without empty subtypes; a class keeps its largest one."""
     live = run.subtype_sizes > EMPTY
     by_size = np.lexsort((-run.subtype_sizes, run.classes))
     live[by_size[_first_columns(run.classes)]] = True
@@ -206,12 +217,12 @@ def _bury(run: Restart) -> Restart:
 
 
 def _first_columns(classes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Where each class's columns begin; every class has one."""
+    """Return the first column of each class, (n_classes,); every class has one."""
     return np.flatnonzero(np.append(True, classes[1:] != classes[:-1]))
 
 
-def believe(priors: Priors, run: Restart) -> Beliefs:
-    """Dirichlets and their expected logs given the expected counts."""
+def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:
+    """Return the Dirichlets given the expected counts: prior + counts, E[log ·] by ψ."""
     classes, n_classes = run.classes, len(priors.classes)
     # (n_classes, n_live), or (n_workers, n_classes, n_live)
     prior_rows = priors.answers[..., classes, :].swapaxes(-1, -2)
@@ -229,16 +240,16 @@ def believe(priors: Priors, run: Restart) -> Beliefs:
     # KL of Dirichlets with counts n on top of their priors: dead subtypes (n = 0) add nothing
     divergence = (
         float(np.vdot(run.counts, expected_logs))
-        - _rise(rows, prior_rows)
-        + _rise(row_totals, prior_rows.sum(axis=-2))
+        - _log_gamma_ratio(rows, prior_rows)
+        + _log_gamma_ratio(row_totals, prior_rows.sum(axis=-2))
         + float(class_sizes @ log_classes)
-        - _rise(class_counts, priors.classes)
-        + _rise(class_counts.sum(), priors.classes.sum())
+        - _log_gamma_ratio(class_counts, priors.classes)
+        + _log_gamma_ratio(class_counts.sum(), priors.classes.sum())
         + float(run.subtype_sizes @ log_subtypes)
-        - _rise(weights, priors.subtype)
-        + _rise(weight_totals, priors.subtype * priors.subtypes)
+        - _log_gamma_ratio(weights, priors.subtype)
+        + _log_gamma_ratio(weight_totals, priors.subtype * priors.subtypes)
     )
-    return Beliefs(
+    return Dirichlets(
         rows,
         expected_logs,
         log_classes[classes] + log_subtypes,
@@ -247,6 +258,6 @@ def believe(priors: Priors, run: Restart) -> Beliefs:
     )
 
 
-def _rise(counts: Any, prior: Any) -> float:
-    """Σ log Γ(counts) − log Γ(prior)."""
+def _log_gamma_ratio(counts: Any, prior: Any) -> float:
+    """Return Σ log Γ(counts) − log Γ(prior)."""
     return float(np.sum(gammaln(counts) - gammaln(prior)))

@@ -1,1 +1,0 @@
-"""What the methods with one confusion matrix per worker share."""
