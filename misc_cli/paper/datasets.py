@@ -1,8 +1,8 @@
-"""The paper's six datasets by name: where they are published, and a checked local copy.
+"""Find, download and check the paper's six datasets.
 
-A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label). It is looked
-for in the folder given, then in the one MISC_DATA_DIR names, then in the user's cache. What is
-downloaded is held in memory until its SHA-256 is right, so that nothing wrong is ever kept.
+A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label). `find` looks
+in the folder given, then in MISC_DATA_DIR, then in the user's cache. A download stays in memory
+until its SHA-256 is checked, so that a wrong file is never saved.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Dataset:
 
 @cache
 def registry() -> dict[str, Dataset]:
-    """Every dataset by name, in the paper's order."""
+    """Return the datasets by name, in the paper's order."""
     text = resources.files("misc_cli.paper").joinpath("data/datasets.json").read_text("utf-8")
     found = {}
     for entry in json.loads(text):
@@ -75,7 +75,6 @@ def registry() -> dict[str, Dataset]:
 
 
 def get(name: str) -> Dataset:
-    """The dataset of that name."""
     try:
         return registry()[name]
     except KeyError:
@@ -84,32 +83,32 @@ def get(name: str) -> Dataset:
 
 
 def cache_folder() -> Path:
-    """Where this user's copies live: the platform's cache folder."""
+    """Return the folder of this user's copies, in the platform's cache folder."""
     if given := os.environ.get("XDG_CACHE_HOME"):
         root = Path(given)
     else:
         try:
             home = Path.home()
-        except RuntimeError:  # no HOME, and a user id that nobody knows, as in some containers
+        except RuntimeError:  # no HOME and an unknown user id, as in some containers
             raise ConfigError("this user has no home folder; set XDG_CACHE_HOME") from None
         root = home / "Library" / "Caches" if sys.platform == "darwin" else home / ".cache"
     return root / "misc-cli" / "datasets"
 
 
 def find(name: str, folder: Path | None = None) -> Path | None:
-    """The folder of a copy that is already here, or None.
+    """Return the folder of a local copy, or None.
 
-    A folder asked for by name (`folder`, MISC_DATA_DIR) must have it: silently taking another copy
-    would hide a misspelt path.
+    A folder that the user names (`folder`, MISC_DATA_DIR) must have the dataset: taking another
+    copy in silence would hide a misspelt path.
     """
     get(name)
-    for given, said in ((folder, "--from"), (_environment_folder(), "MISC_DATA_DIR")):
+    for given, flag in ((folder, "--from"), (_environment_folder(), "MISC_DATA_DIR")):
         if given is not None:
             here = given / name
             for file in COLUMNS:
                 if not (here / file).is_file():
                     raise InputError(
-                        f"{here / file}: no such file; {said} takes a folder with "
+                        f"{here / file}: no such file; {flag} takes a folder with "
                         f"{name}/answers.csv and {name}/truth.csv"
                     )
             return here
@@ -118,7 +117,7 @@ def find(name: str, folder: Path | None = None) -> Path | None:
 
 
 def locate(name: str, folder: Path | None = None) -> Path:
-    """The folder of a copy that is already here; an error that says how to get one if not."""
+    """Return the folder of a local copy; raise an error that says how to get one."""
     found = find(name, folder)
     if found is not None and found == cache_folder() / name and not is_intact(get(name), found):
         raise InputError(
@@ -141,10 +140,10 @@ def fetch(
     timeout: float = TIMEOUT_SECONDS,
     force: bool = False,
 ) -> Path:
-    """Put a checked copy in the user's cache and return its folder.
+    """Put a checked copy into the user's cache and return its folder.
 
-    `folder` (or MISC_DATA_DIR) is copied from instead of the network. A copy that is there and
-    intact is left alone unless `force`.
+    `folder` (or MISC_DATA_DIR) is copied instead of a download. An intact copy in the cache is kept
+    unless `force`.
     """
     dataset = get(name)
     target = cache_folder() / name
@@ -167,7 +166,7 @@ def fetch(
 
 
 def is_intact(dataset: Dataset, folder: Path) -> bool:
-    """Whether a folder's two files are, byte for byte, what the published ones convert to."""
+    """Return True if both files are, byte for byte, what the published ones convert to."""
     return all(
         (folder / file).is_file()
         and _sha256((folder / file).read_bytes()) == dataset.files[file].converted_sha256
@@ -219,9 +218,9 @@ def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> byt
 
 
 def convert(published: bytes, source: Source, columns: tuple[str, ...]) -> bytes:
-    """A published file as our CSV, columns in our order, rows in theirs.
+    """Convert a published file to our CSV: our order of columns, their order of rows.
 
-    A truth file may repeat an item once per answer (dog's does): each distinct row is kept once.
+    A truth file may repeat an item once per answer, as dog's does: each distinct row is kept once.
     """
     order = [source.columns.index(column) for column in columns]
     lines = [line.split(source.delimiter) for line in published.decode("utf-8").splitlines()]

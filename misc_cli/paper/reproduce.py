@@ -1,17 +1,19 @@
-"""Table 1 of the paper, cell by cell: ours beside theirs.
+"""Run the cells of the paper's Table 1 and compare our errors with the paper's.
 
-Mixed cells run with the settings we ship, which were chosen with the truth (rank_search.py), as the
-paper's must have been. A cell that is done is remembered under everything that decides it, the code
-included.
+Mixed cells run with the settings we ship, which were chosen with the truth
+(benchmarks/rank_search.py), as the paper's must have been. A finished cell is cached under a key of
+everything that decides its figure, the code included.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
+import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,9 @@ from misc_cli.completers.completion_loop import run_loop
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode, encode_gold
 from misc_cli.data.types import Aggregation, Codes, Labels, ignore_iteration
+from misc_cli.errors import MiscWarning
 from misc_cli.paper import datasets
-from misc_cli.paper.cell_cache import Done, Memory
 from misc_cli.paper.table import (
-    AGGREGATORS,
     PRESET,
     Cell,
     CellResult,
@@ -40,11 +41,77 @@ from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.run.fitting import fit
 from misc_cli.run.settings import NO_COMPLETER, Settings, build
+from misc_cli.version import __version__
+
+
+@dataclass(frozen=True)
+class FinishedCell:
+    """The error of a cell in per cent, its seconds, and the options it ran with."""
+
+    error: float
+    seconds: float
+    options: Options
+
+
+class CellCache:
+    """Finished cells in a file, one JSON object per line.
+
+    A line that a crash cut short is dropped. `fresh` ignores what the file has and still adds to
+    it: of two lines with one key the later counts.
+    """
+
+    def __init__(self, path: Path | None, fresh: bool = False) -> None:
+        self.path = path
+        self.finished: dict[str, FinishedCell] = {}
+        if path is not None and path.is_file() and not fresh:
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        n_damaged = 0
+        try:
+            lines = path.read_text("utf-8", errors="replace").splitlines()
+        except OSError:  # a cache that cannot be read is none
+            lines = []
+        for line in filter(None, lines):
+            try:
+                entry = json.loads(line)
+                error, seconds = float(entry["error"]), float(entry["seconds"])
+                self.finished[str(entry["key"])] = FinishedCell(
+                    error, seconds, dict(entry["options"])
+                )
+            except (ValueError, KeyError, TypeError, RecursionError):
+                n_damaged += 1
+        if n_damaged:
+            warnings.warn(
+                f"{path}: {n_damaged:,} damaged {'line' if n_damaged == 1 else 'lines'} dropped; "
+                "those cells are done again",
+                MiscWarning,
+                stacklevel=3,
+            )
+
+    def add(self, key: str, done: FinishedCell, cell: Cell) -> None:
+        """Append a cell to the file at once, so that an interrupted run can go on."""
+        self.finished[key] = done
+        if self.path is None:
+            return
+        line = json.dumps({"key": key, **vars(cell), **vars(done), "version": __version__})
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab+") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+                cut = file.read(1) not in (b"", b"\n")  # a crash left half a line
+                file.write(b"\n" * cut + line.encode() + b"\n")
+        except OSError:
+            self.path = None  # a cache that cannot be written is no reason to stop
+
+
+def default_cache() -> Path:
+    return datasets.cache_folder().parent / "reproduce.jsonl"
 
 
 @lru_cache(maxsize=1)
 def load(folder: Path) -> tuple[Labels, Codes]:
-    """Labels and truth codes of a dataset's folder."""
+    """Read the labels and the truth codes of a dataset's folder."""
     read = read_answer_columns([str(folder / "answers.csv")])
     labels = encode(read.answers).labels
     truth = read_known(str(folder / "truth.csv")).labels
@@ -53,13 +120,13 @@ def load(folder: Path) -> tuple[Labels, Codes]:
 
 @lru_cache(maxsize=8)
 def pure(folder: Path, aggregator: str) -> Aggregation:
-    """The pure result, from which every mixed cell of the same dataset starts."""
+    """Return the pure result; mixed cells of the same dataset start from it."""
     found: Aggregation = registry.create("aggregator", aggregator, PRESET)(load(folder)[0])
     return found
 
 
 def run_cell(cell: Cell, folder: Path, options: Options) -> float:
-    """The error of a cell in per cent."""
+    """Return the error of a cell in per cent."""
     labels, truth = load(folder)
     initial = pure(folder, options.get("start", cell.aggregator))
     if cell.completer == NO_COMPLETER:
@@ -67,12 +134,12 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     # the same way as `misc aggregate --preset paper --completer … --ranks …`
     methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
     loop = Loop(**methods.loop)
-    mixture = run_loop(labels, methods.completer, methods.aggregator, loop, initial=initial)
-    return 100 * expected_error(mixture.aggregation.posteriors, truth)
+    found = run_loop(labels, methods.completer, methods.aggregator, loop, initial=initial)
+    return 100 * expected_error(found.aggregation.posteriors, truth)
 
 
 def run_auto(cell: Cell, folder: Path) -> float:
-    """The error of a mixed cell whose ranks hidden answers choose, in per cent: no truth used."""
+    """Return the error in per cent of a mixed cell whose ranks held-out answers choose."""
     labels, truth = load(folder)
     settings = Settings(PRESET, cell.completer, cell.aggregator, calibrate=False)
     found = fit(labels, build(settings), ignore_iteration)
@@ -83,61 +150,40 @@ def reproduce(
     cells: Iterable[Cell],
     *,
     folder: Path | None = None,
-    memory: Memory | None = None,
-    search_trials: int | None = None,
-    seed: int = 0,
+    cell_cache: CellCache | None = None,
     auto: bool = False,
 ) -> Iterator[CellResult]:
-    """Every cell in turn, as it is done; `search_trials` searches tucker's ranks anew.
+    """Yield the result of each cell when it is done.
 
-    `auto` also runs every mixed cell as a user without truth would.
+    With `auto`, each mixed cell also runs as a user without truth would run it.
     """
-    memory = memory or Memory(None)
+    cell_cache = cell_cache or CellCache(None)
     paper = paper_table()
     shipped = {entry.cell: entry.options for entry in shipped_cells()}
     for cell in cells:
         here = datasets.locate(cell.dataset, folder)
         options = shipped.get(cell, {})
-        searched = search_trials is not None and cell.completer == "tucker"
-        key = _key(here, cell, [search_trials, seed] if searched else options)
-        if key not in memory.done:
+        key = _key(here, cell, options)
+        if key not in cell_cache.finished:
             started = time.perf_counter()
-            if searched:
-                options, error = _search(cell, here, paper[cell], search_trials or 1, seed)
-            else:
-                error = run_cell(cell, here, options)
-            memory.add(key, Done(error, time.perf_counter() - started, options), cell)
-        done = memory.done[key]
+            error = run_cell(cell, here, options)
+            seconds = time.perf_counter() - started
+            cell_cache.add(key, FinishedCell(error, seconds, options), cell)
+        done = cell_cache.finished[key]
         result = CellResult(cell, paper[cell], done.error, done.options, done.seconds)
         if auto and cell.completer != NO_COMPLETER:
             key = _key(here, cell, "auto")
-            if key not in memory.done:
+            if key not in cell_cache.finished:
                 started = time.perf_counter()
                 error = run_auto(cell, here)
-                memory.add(key, Done(error, time.perf_counter() - started, {}), cell)
-            result = replace(result, auto=memory.done[key].error)
+                seconds = time.perf_counter() - started
+                cell_cache.add(key, FinishedCell(error, seconds, {}), cell)
+            result = replace(result, auto=cell_cache.finished[key].error)
         yield result
 
 
-def _search(
-    cell: Cell, folder: Path, target: float, trials: int, seed: int
-) -> tuple[Options, float]:
-    from misc_cli.paper.rank_search import search
-
-    labels, truth = load(folder)
-    aggregator = registry.create("aggregator", cell.aggregator, PRESET)
-    slow = cell.aggregator.startswith("mmce")
-    screen = registry.create("aggregator", "ds-em", PRESET) if slow else None
-    names = dict.fromkeys((cell.aggregator, *AGGREGATORS))
-    starts = {name: pure(folder, name).posteriors for name in names}
-    found = search(
-        labels, truth, aggregator, starts, target=target, trials=trials, seed=seed, screen=screen
-    )
-    return found.options, found.error
-
-
 def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
-    """Everything that decides a cell's figure: what is run, on what, by which code."""
+    """Return a hash of all that decides a cell's figure: methods, options, data and code."""
     content = [(folder / file).read_bytes() for file in datasets.COLUMNS]
     parts = [json.dumps([vars(cell), decided_by], sort_keys=True).encode(), *content, _code()]
     return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
@@ -145,11 +191,11 @@ def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
 
 @cache
 def _code() -> bytes:
-    """The source of everything but what talks to the user, and the versions of what computes."""
+    """Return the source of the package without cli and report, and the numeric versions."""
     package = Path(__file__).parent.parent
-    talking = {"cli", "report"}
+    without = {"cli", "report"}
     files = sorted(
-        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in talking
+        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in without
     )
     versions = f"numpy {np.__version__} scipy {scipy.__version__}".encode()
     return b"\0".join([versions, *(path.read_bytes() for path in files)])

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: its cells, its figures, and the settings we ship for its mixed cells."""
+"""Table 1 of the paper: its cells, its errors, and the settings we ship for mixed cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cell:
 class CellResult:
     """Errors in per cent; `options` are those of the completer and the loop.
 
-    `ours` is with the settings we ship, `auto` with those that hidden answers choose, if asked for.
+    `ours` is with the settings we ship, `auto` with those that held-out answers choose.
     """
 
     cell: Cell
@@ -46,12 +46,12 @@ class CellResult:
 
     @property
     def reached(self) -> bool:
-        """The paper's figure or lower, to the printed digit."""
+        """Return True if our error, as printed, is at most the paper's."""
         return round(self.ours, 2) <= self.paper
 
 
 def paper_table() -> dict[Cell, float]:
-    """The paper's Table 1, errors in per cent."""
+    """Return the paper's errors in per cent."""
     text = _data("paper_table.csv")
     return {
         Cell(row["dataset"], row["completer"], aggregator): float(row[aggregator])
@@ -71,7 +71,7 @@ class Shipped:
 
 @cache
 def shipped_cells() -> list[Shipped]:
-    """What we ship for mixed cells; how it was found stands in the file."""
+    """Return the settings of mixed cells; the file says how they were found."""
     found = []
     for entry in json.loads(_data("shipped_ranks.json"))["cells"]:
         cell = Cell(entry["dataset"], entry["completer"], entry["aggregator"])
@@ -89,7 +89,7 @@ def choose(
     completers: Sequence[str] | None = None,
     aggregators: Sequence[str] | None = None,
 ) -> list[Cell]:
-    """The cells of the table with these names, dataset by dataset; None means all."""
+    """Return the cells with these names, dataset by dataset; None means all."""
     chosen = []
     for given, known, what in (
         (names, tuple(datasets.registry()), "dataset"),

@@ -1,16 +1,27 @@
-"""Sparser and noisier answers: exactly as sparse and as noisy as asked for."""
+"""The scripts of the paper's experiments, in benchmarks/."""
 
 from __future__ import annotations
 
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from misc_cli.data.holdout import answers_of
 from misc_cli.data.types import Labels
 from misc_cli.data.votes import SparseVotes
 from misc_cli.errors import ConfigError
-from misc_cli.paper.experiment import NOISES, PAPER_ERROR_RATES, degrade
-from tests.conftest import Load
+from misc_cli.paper import reproduce
+from misc_cli.paper.table import Cell
+from tests.conftest import REPO, Load, dataset_folder
+
+SPARSE_NOISY = runpy.run_path(str(REPO / "benchmarks" / "sparse_noisy.py"))
+RANK_SEARCH = runpy.run_path(str(REPO / "benchmarks" / "rank_search.py"))
+degrade = SPARSE_NOISY["degrade"]
 
 
 def sparse(labels: Labels) -> SparseVotes:
@@ -18,13 +29,13 @@ def sparse(labels: Labels) -> SparseVotes:
     return labels.votes
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SPARSE_NOISY["TITLES"])
 def test_rates_are_met_and_noise_is_nested(dataset: Load, noise: str) -> None:
     labels, truth = dataset("rte")
     original = answers_of(sparse(labels))
     given = {(w, i): k for w, i, k in zip(*vars(original).values(), strict=True)}
     spoilt_before: set[tuple[int, int]] = set()
-    for error_rate in PAPER_ERROR_RATES:
+    for error_rate in SPARSE_NOISY["PAPER_ERROR_RATES"]:
         random = np.random.default_rng(7)
         worse = degrade(
             labels, truth, nonzero_rate=0.037, error_rate=error_rate, noise=noise, random=random
@@ -55,3 +66,27 @@ def test_rates_that_cannot_be_are_errors(dataset: Load) -> None:
         degrade(labels, truth, nonzero_rate=0.002, error_rate=0.3, noise="spread", random=random)
     with pytest.raises(ConfigError, match="is below"):
         degrade(labels, truth, nonzero_rate=0.037, error_rate=0.01, noise="spread", random=random)
+
+
+def test_the_script_writes_a_point_per_rate_and_strategy(tmp_path: Path) -> None:
+    words = ["--from", str(dataset_folder("rte").parent), "--noise", "spread", "--seeds", "1"]
+    words += ["--aggregators", "mv", "-o", str(tmp_path / "points.csv")]
+    script = [sys.executable, str(REPO / "benchmarks" / "sparse_noisy.py"), *words]
+    done = subprocess.run(script, capture_output=True, text=True, check=True)
+    assert "Wrong answers spread over all workers" in done.stdout
+    points = pd.read_csv(tmp_path / "points.csv").pivot(
+        index="strategy", columns="error_rate", values="mean"
+    )
+    assert points.shape == (3, 4)
+    assert points.loc["pure"].is_monotonic_increasing
+    assert (points.loc["best"] <= points.loc["rule of thumb"]).all()
+
+
+def test_the_search_finds_the_error_that_it_says() -> None:
+    folder = dataset_folder("bluebirds")
+    cell = Cell("bluebirds", "tucker", "ds-em")
+    found = RANK_SEARCH["search_cell"](cell, folder, target=8.33, trials=40, seed=0)
+    assert found.trials <= 40
+    error = reproduce.run_cell(cell, folder, found.options)
+    assert error == pytest.approx(found.error)
+    assert round(error, 2) <= 8.33

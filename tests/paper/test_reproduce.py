@@ -1,4 +1,4 @@
-"""The paper's table: all of it is there, what is done stays done, and shipped settings deliver."""
+"""The paper's table is whole, finished cells are cached, shipped settings give their errors."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from misc_cli import registry
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.paper import datasets, reproduce
-from misc_cli.paper.cell_cache import Memory
-from misc_cli.paper.rank_search import search
+from misc_cli.paper.reproduce import CellCache
 from misc_cli.paper.table import Cell, choose, paper_table, shipped_cells
 from misc_cli.run.settings import Settings, build
-from tests.conftest import Load, dataset_folder
+from tests.conftest import dataset_folder
 
 
 def test_the_table_is_whole() -> None:
@@ -41,7 +39,7 @@ def test_a_cell_that_is_done_is_not_done_again(
     folder = dataset_folder("bluebirds").parent
     cells = choose(["bluebirds"], ["none"], ["mv", "ds-em"])
     path = tmp_path / "cache" / "done.jsonl"
-    first = list(reproduce.reproduce(cells, folder=folder, memory=Memory(path)))
+    first = list(reproduce.reproduce(cells, folder=folder, cell_cache=CellCache(path)))
     assert [round(result.ours, 2) for result in first] == [24.07, 10.19]
     assert all(result.reached for result in first)
     # the last line was cut short by a crash: only its cell is run again
@@ -55,15 +53,15 @@ def test_a_cell_that_is_done_is_not_done_again(
 
     monkeypatch.setattr(reproduce, "run_cell", run_cell)
     with pytest.warns(MiscWarning, match="1 damaged line dropped"):
-        memory = Memory(path)
-    second = list(reproduce.reproduce(cells, folder=folder, memory=memory))
+        cached = CellCache(path)
+    second = list(reproduce.reproduce(cells, folder=folder, cell_cache=cached))
     assert ran == cells[1:]
     assert second[0] == first[0]
     # other code, other figures: nothing that was remembered counts any more
     monkeypatch.setattr(reproduce, "_code", lambda: b"another version")
     with pytest.warns(MiscWarning, match="1 damaged line dropped"):
-        memory = Memory(path)
-    list(reproduce.reproduce(cells, folder=folder, memory=memory))
+        cached = CellCache(path)
+    list(reproduce.reproduce(cells, folder=folder, cell_cache=cached))
     assert ran == [cells[1], *cells]
 
 
@@ -97,16 +95,3 @@ def test_shipped_settings_give_the_figure_they_are_shipped_with(name: str, aggre
     error = reproduce.run_cell(cell, dataset_folder(name), shipped.options)
     one_item = 100 / {"bluebirds": 108, "temp": 462}[name]  # another LAPACK may turn one round
     assert error == pytest.approx(shipped.error, abs=1.01 * one_item)
-
-
-def test_the_search_finds_what_it_says(dataset: Load) -> None:
-    labels, truth = dataset("bluebirds")
-    aggregator = registry.create("aggregator", "ds-em", "paper")
-    folder = dataset_folder("bluebirds")
-    starts = {name: reproduce.pure(folder, name).posteriors for name in ("ds-em", "mv")}
-    found = search(labels, truth, aggregator, starts, target=8.33, trials=40)
-    assert found.trials <= 40
-    cell = Cell("bluebirds", "tucker", "ds-em")
-    error = reproduce.run_cell(cell, folder, found.options)
-    assert error == pytest.approx(found.error)
-    assert round(error, 2) <= 8.33

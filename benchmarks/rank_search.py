@@ -1,8 +1,13 @@
-"""The search behind the shipped ranks: settings that reach the paper's figure, scored with truth.
+"""Search tucker's settings for cells of the paper's table, scored with the truth.
 
-The paper names no ranks, and its figures cannot come from ranks picked blindly, so neither do
-ours: this search looks at the truth. It says what the method can reach, not what a user without
-truth will get; for that there is `--ranks auto`.
+usage: python benchmarks/rank_search.py [--from DIR] [--datasets A,B] [--aggregators A,B]
+           [--trials N] [--seed N]
+Prints one JSON object per cell, as misc_cli/paper/data/shipped_ranks.json has them, with the
+paper's figure and the number of trials.
+
+The paper names no ranks, and its figures cannot come from ranks picked blindly. So this search
+looks at the truth. It shows what the method can reach, not what a user without truth gets:
+`misc reproduce --auto` shows that.
 
 Candidates are a ladder of sizes, then random ones and more and more neighbours of the best so far.
 One trajectory of the loop scores all numbers of passes at once. The search ends when the target is
@@ -11,16 +16,25 @@ met or the trials are used up.
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from misc_cli import registry
 from misc_cli.completers.completion_loop import Pass, aggregate_pass, start, trajectory
 from misc_cli.completers.tucker.method import Tucker
 from misc_cli.data.types import Aggregator, Codes, Floats, Labels
+from misc_cli.errors import ConvergenceWarning, MiscError
+from misc_cli.paper import datasets
+from misc_cli.paper.reproduce import load, pure
+from misc_cli.paper.table import AGGREGATORS, PRESET, Cell, choose, paper_table
 from misc_cli.quality.evaluation import expected_error
 
 MOST_PASSES = 8
@@ -60,7 +74,7 @@ def search(
     seed: int = 0,
     screen: Aggregator | None = None,
 ) -> Found:
-    """Settings whose error is `target` per cent (to the printed digit) or lower, or the best.
+    """Return settings with an error of `target` per cent (as printed) or lower, else the best.
 
     `starts` are the pure posteriors that may fill the first slice, by name, the aggregator's own
     first. `screen` is a quick aggregator to look at completed matrices with first; the slow one
@@ -104,7 +118,7 @@ def _scored_passes(
     bar: float,
     enough: float,
 ) -> Iterator[tuple[Pass, float]]:
-    """Every pass with its error in per cent, until further ones are not worth their time."""
+    """Yield each pass with its error in per cent, until further passes are not worth their time."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
     before = float("inf")
     for after in trajectory(first, completer, MOST_PASSES, candidate.slice):
@@ -128,7 +142,7 @@ def _propose(
     scored: list[tuple[float, Candidate]],
     progress: float,
 ) -> Candidate:
-    """A random candidate, or (more and more often) a neighbour of one of the best."""
+    """Return a random candidate or, more and more often, a neighbour of one of the best."""
     if len(scored) < len(LADDER):
         # a ladder of sizes first: R2 as large as it can be, or four times R1
         r1, r3 = LADDER[len(scored)], shape[2]
@@ -164,7 +178,7 @@ def _random(
 
 
 def _start(random: np.random.Generator, starts: Sequence[str]) -> str:
-    """The aggregator's own labels half of the time, else anybody's."""
+    """Return the aggregator's own labels half of the time, else those of a random aggregator."""
     return starts[0] if random.random() < 0.5 else str(random.choice(list(starts)))
 
 
@@ -175,7 +189,7 @@ def _sweeps(random: np.random.Generator) -> int:
 def _initial(
     random: np.random.Generator, ranks: tuple[int, int, int], shape: tuple[int, int, int]
 ) -> int:
-    """The largest rank half of the time, which needs no flag; else anything that is possible."""
+    """Return the largest rank half of the time (it needs no flag), else any possible one."""
     if random.random() < 0.5:
         return max(ranks)
     least = _least_initial(ranks, shape)
@@ -183,7 +197,7 @@ def _initial(
 
 
 def _least_initial(ranks: tuple[int, int, int], shape: tuple[int, int, int]) -> int:
-    """The smallest R0 with R1 ≤ R0 · min(R0, n_classes): what the first sweep needs."""
+    """Return the smallest R0 with R1 ≤ R0 · min(R0, n_classes), as the first sweep needs."""
     root = math.isqrt(ranks[0] - 1) + 1
     return root if root <= shape[2] else -(-ranks[0] // shape[2])
 
@@ -193,8 +207,45 @@ def _log_uniform(random: np.random.Generator, low: int, high: int) -> int:
 
 
 def _possible(ranks: tuple[int, ...], shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The nearest ranks with each at most its mode's size and the product of the two others."""
+    """Return the nearest ranks, each at most its mode's size and the product of the others."""
     r1, r2, r3 = (min(max(1, rank), size) for rank, size in zip(ranks, shape, strict=True))
     r2 = min(r2, r1 * r3)
     r1 = min(r1, r2 * r3)
     return r1, r2, min(r3, r1 * r2)
+
+
+def search_cell(cell: Cell, folder: Path, target: float, trials: int, seed: int) -> Found:
+    """Search the settings of one cell; its pure results fill the first slice."""
+    labels, truth = load(folder)
+    aggregator = registry.create("aggregator", cell.aggregator, PRESET)
+    slow = cell.aggregator.startswith("mmce")
+    screen = registry.create("aggregator", "ds-em", PRESET) if slow else None
+    names = dict.fromkeys((cell.aggregator, *AGGREGATORS))
+    starts = {name: pure(folder, name).posteriors for name in names}
+    return search(
+        labels, truth, aggregator, starts, target=target, trials=trials, seed=seed, screen=screen
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--from", dest="folder", type=Path, metavar="DIR")
+    parser.add_argument("--datasets", type=lambda names: names.split(","), metavar="A,B")
+    parser.add_argument("--aggregators", type=lambda names: names.split(","), metavar="A,B")
+    parser.add_argument("--trials", type=int, default=250, metavar="N", help="per cell, at most")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    given = parser.parse_args()
+    # The paper's settings stop at a fixed number of iterations, converged or not.
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    paper = paper_table()
+    try:
+        for cell in choose(given.datasets, ["tucker"], given.aggregators):
+            folder = datasets.locate(cell.dataset, given.folder)
+            found = search_cell(cell, folder, paper[cell], given.trials, given.seed)
+            print(json.dumps({**asdict(cell), **asdict(found), "paper": paper[cell]}), flush=True)
+    except MiscError as error:
+        parser.error(str(error))
+
+
+if __name__ == "__main__":
+    main()
