@@ -67,7 +67,7 @@ class RealFile(TypedDict):
 
 Counts = tuple[int, int, int, int]
 
-VALUE = r"(?!--|if |and |or |to |says |makes |takes |as |in )(?:'[^']*'|[^\s,;:]+)"
+VALUE = r"(?!--|if |and |or |to |says |makes |takes |as |in )(?:'[^']*'|[^\s,;:]+(?:,[^\s,;:]+)*)"
 NEEDS_VALUE = {"--worker-col", "--item-col", "--label-col", "--delimiter", "--encoding"}
 
 
