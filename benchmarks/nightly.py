@@ -29,9 +29,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
 from misc_cli.__main__ import run
-from misc_cli.cli import state_options
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-from misc_cli.state import store
+from misc_cli.state import session, store
 
 DAY = 86400.0
 FIRST_NIGHT = 1_700_000_000.0
@@ -188,7 +187,7 @@ def simulated_year(
     method = [] if aggregator is None else ["--aggregator", aggregator]
     year = Year(nights, total)
     for night in range(1, nights + 1):
-        state_options.clock = partial(float, FIRST_NIGHT + night * DAY)
+        session.clock = partial(float, FIRST_NIGHT + night * DAY)
         if night in cold_on:  # the named method's night before
             _named(folder, exports.place, truth, "before")
         exports.arrive(night)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from html import escape
 from inspect import signature
@@ -24,6 +25,7 @@ from misc_cli.data.parallel import thread_limit
 from misc_cli.data.parameters import check, parameters_of, seconds_of
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
+from misc_cli.readers.answer_table import FileInfo
 from misc_cli.readers.frames import frame_answers, frame_known
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
@@ -31,12 +33,15 @@ from misc_cli.readers.read import read_answer_columns
 from misc_cli.report.frames import frames, text_frame
 from misc_cli.run import pipeline
 from misc_cli.run.pipeline import encoded
-from misc_cli.run.request import Request, Stopwatch
+from misc_cli.run.request import AggregateRequest, Request, Stopwatch
 from misc_cli.run.result import Outcome
+from misc_cli.run.run_record import manifest, write_records
 from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
 from misc_cli.state.store import leave, night_of
-from misc_cli.writers.run_outputs import save
+from misc_cli.writers.output_set import Output
+from misc_cli.writers.render import write_table
+from misc_cli.writers.run_outputs import beside, write_set
 
 Path = str | PathLike[str]
 
@@ -53,6 +58,9 @@ class Result:
 
     outcome: Outcome
     warnings: tuple[str, ...] = ()
+    request: AggregateRequest = field(default_factory=AggregateRequest)
+    inputs: tuple[FileInfo, ...] = ()
+    known: Mapping[str, FileInfo] = field(default_factory=dict)
 
     @cached_property
     def labels(self) -> pd.DataFrame:
@@ -84,8 +92,34 @@ class Result:
         return self.labels[["item", "label", "confidence"]]
 
     def save(self, folder: Path) -> None:
-        """labels.csv, workers.csv and what stands beside them, together or not at all."""
-        save(self.outcome, FilePath(folder), self.warnings)
+        """Write labels.csv, workers.csv and what stands beside them, together or not at all."""
+        started = time.perf_counter()
+        place = FilePath(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        labels = place / "labels.csv"
+        places = {"labels": labels, "workers": place / "workers.csv", **beside(labels)}
+        run_file = places["run"]
+        files = {
+            "labels": _table(labels, lambda: label_columns(self.outcome)),
+            "workers": _table(places["workers"], lambda: worker_columns(self.outcome)),
+            "diagnostics": Output(
+                places["diagnostics"], lambda stream: write_records(self.outcome.records, stream)
+            ),
+        }
+
+        def record() -> dict[str, Any]:
+            self.outcome.timings["write"] = round(time.perf_counter() - started, 6)
+            return manifest(
+                self.outcome,
+                replace(self.request, output=str(labels), workers=str(places["workers"])),
+                command=(),
+                inputs=map(asdict, self.inputs),
+                known=self.known,
+                outputs={name: str(path) for name, path in places.items()},
+                warnings=self.warnings,
+            )
+
+        write_set(files, run_file, record)
 
     def _repr_html_(self) -> str:
         """A notebook's view: the run in a line, then the first labels."""
@@ -117,6 +151,10 @@ class Result:
     def figures(self) -> dict[str, Any]:
         """The run in numbers, by the names that --fail-if knows."""
         return dict(self.outcome.figures)
+
+
+def _table(path: FilePath, columns: Callable[[], Mapping[str, Any]]) -> Output:
+    return Output(path, lambda stream: write_table(columns(), stream, path.name))
 
 
 READING = {field.name for field in fields(ReadOptions)} - {"duplicates"}
@@ -163,19 +201,31 @@ def aggregate(
         time_budget=_seconds(time_budget),
         options=parameters,
     )
+    asked = AggregateRequest(
+        () if isinstance(answers, pd.DataFrame) else tuple(_names(answers)),
+        settings,
+        reading,
+        gold=_file(gold),
+        truth=_file(truth),
+        state=None if state is None else fspath(state),
+    )
     methods = build(settings)
     watch = Stopwatch()
     with _quietly(processes) as caught:
-        request = Request(
+        read, files = _answers(answers, reading)
+        known = {"gold": _known(gold), "truth": _known(truth)}
+        labels = {role: one[0] for role, one in known.items() if one is not None}
+        given = Request(
             methods,
-            _answers(answers, reading),
-            gold=_known(gold),
-            truth=_known(truth),
+            read,
+            gold=labels.get("gold"),
+            truth=labels.get("truth"),
             on_iteration=on_iteration,
             watch=watch,
         )
-        outcome = pipeline.run(request) if state is None else _remembered(request, state)
-    return Result(outcome, _repeated(caught))
+        outcome = pipeline.run(given) if state is None else _remembered(given, state)
+    sources = {role: one[1] for role, one in known.items() if one is not None and one[1]}
+    return Result(outcome, _repeated(caught), asked, files, sources)
 
 
 def _remembered(request: Request, state: Path) -> Outcome:
@@ -223,12 +273,12 @@ def compare(
     )
     check({name: getattr(settings, name) for name in OWN}, OWN)
     with _quietly(processes) as caught, thread_limit(threads):
-        labels = encoded(_answers(answers, reading), settings).labels
+        labels = encoded(_answers(answers, reading)[0], settings).labels
         judges = _known(truth)
         standings = leaderboard(
             labels,
             pairs(completers, aggregators or applicable(labels), preset, seed),
-            truth=None if judges is None else encode_truth(labels, judges),
+            truth=None if judges is None else encode_truth(labels, judges[0]),
             seed=seed,
             time_budget=settings.time_budget,
         )
@@ -309,18 +359,28 @@ def _repeated(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
     return tuple(str(warning.message) for warning in caught)
 
 
-def _answers(given: pd.DataFrame | Path | Sequence[Path], reading: ReadOptions) -> Answers:
+def _answers(
+    given: pd.DataFrame | Path | Sequence[Path], reading: ReadOptions
+) -> tuple[Answers, tuple[FileInfo, ...]]:
+    """Return answers, and the files that they were read from."""
     if isinstance(given, pd.DataFrame):
-        return frame_answers(given, reading)
-    return read_answer_columns(_names(given), reading).answers
+        return frame_answers(given, reading), ()
+    read = read_answer_columns(_names(given), reading)
+    return read.answers, tuple(read.files)
 
 
-def _known(given: pd.DataFrame | Path | None) -> KnownLabels | None:
+def _known(given: pd.DataFrame | Path | None) -> tuple[KnownLabels, FileInfo | None] | None:
+    """Return known labels, and the file that they were read from."""
     if given is None:
         return None
     if isinstance(given, pd.DataFrame):
-        return frame_known(given)
-    return read_known(_name(given)).labels
+        return frame_known(given), None
+    found = read_known(_name(given))
+    return found.labels, found.file
+
+
+def _file(given: pd.DataFrame | Path | None) -> str | None:
+    return None if given is None or isinstance(given, pd.DataFrame) else _name(given)
 
 
 def _names(sources: Path | Sequence[Path]) -> list[str]:

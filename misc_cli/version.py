@@ -2,5 +2,5 @@
 
 __version__ = "0.1.0"
 
-# Of run.json and of every --json: raised when something that a script may read changes its meaning.
+# Of every --json: raised when something that a script may read changes its meaning.
 SCHEMA = 1

@@ -29,15 +29,16 @@ ROOMS: dict[str, set[str]] = {
     "completers": {"data", "engines", "aggregators"},
     "loop": METHODS,
     "selection": {*METHODS, "quality", "registry", "run"},
-    "run": FITTING,
+    "run": {*FITTING, "readers"},
     "simulate": {"data"},
     "scale": {*FITTING, "loop", "run", "readers", "writers"},
     "writers": {"data", "run", "readers"},
-    "state": {"data", "run", "selection", "writers"},
+    "state": {"data", "quality", "registry", "run", "selection", "writers"},
     "report": {*FITTING, "run", "readers", "writers"},
     "estimators": {"api"},
     "aggregate": {"api"},
     "paper": {*FITTING, "run", "readers", "writers"},
+    "job": {*FITTING, "run", "readers", "report", "state", "writers", "scale"},
     "api": {*FITTING, "run", "readers", "report", "state", "writers"},
     "cli": {
         *FITTING,
@@ -49,7 +50,7 @@ ROOMS: dict[str, set[str]] = {
         "paper",
         "simulate",
         "api",
-        "scale",
+        "job",
     },
     "spark": {*METHODS, "run", "scale"},
     "__main__": {"cli", "writers"},
@@ -71,6 +72,7 @@ LAZY = [
     "run/__init__",
     "registry",
     "run/settings",
+    "run/fail_if",
 ]
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from misc_cli.cli import state_options
+from misc_cli.state import session
 from tests.conftest import REPO
 
 BENCHMARK = REPO / "benchmarks" / "nightly.py"
 
 
 def test_a_few_nights_of_a_year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_options, "clock", state_options.clock)  # the year replaces it
+    monkeypatch.setattr(session, "clock", session.clock)  # the year replaces it
     year = runpy.run_path(str(BENCHMARK))["simulated_year"](
         tmp_path, nights=6, per_night=400, cold_on=[6], workers=20, aggregator="ds-em"
     )

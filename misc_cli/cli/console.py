@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -44,9 +44,9 @@ class Console:
         self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
 
     @classmethod
-    def of(cls, parameters: dict[str, Any]) -> Console:
-        """Takes its own out of a command's parameters."""
-        return cls(quiet=parameters.pop("quiet"), verbose=parameters.pop("verbose"))
+    def of(cls, parameters: Mapping[str, Any]) -> Console:
+        """Return the console that a command's --quiet and --verbose ask for."""
+        return cls(quiet=parameters["quiet"], verbose=parameters["verbose"])
 
     def warn(self, text: str) -> None:
         """Say it once, and keep it for run.json."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.fail_if import CHANGES, holding, parse_gate, refuse
 from misc_cli.errors import ConfigError
+from misc_cli.run.fail_if import CHANGES, holding, parse_gate, refuse
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table

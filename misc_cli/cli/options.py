@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,9 @@ from misc_cli.cli.sections import option as option
 from misc_cli.data.parameters import AUTO
 from misc_cli.errors import ConfigError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
+
+if TYPE_CHECKING:
+    from misc_cli.run.request import AggregateRequest
 
 DEFAULTS = Settings()
 
@@ -131,11 +135,11 @@ def talking() -> Callable[[F], F]:
     )
 
 
-def settings_from(parameters: dict[str, Any]) -> Settings:
-    """Take a run's settings out of a command's parameters."""
+def settings_from(parameters: Mapping[str, Any]) -> Settings:
+    """Return the settings of methods that a command's parameters hold."""
     own = {field.name for field in fields(Settings)} - {"options"}
-    chosen = {name: parameters.pop(name) for name in own if name in parameters}
-    if parameters.pop("fast", False):
+    chosen = {name: parameters[name] for name in own if name in parameters}
+    if parameters.get("fast", False):
         if chosen.get("aggregator", AUTO) not in (AUTO, BASELINE):
             raise ConfigError(
                 f"--fast is {BASELINE}: leave out --aggregator {chosen['aggregator']}"
@@ -146,6 +150,45 @@ def settings_from(parameters: dict[str, Any]) -> Settings:
         for known in click.get_current_context().command.params
         if is_of_method(known)
     ]
-    given = {name: parameters.pop(name, None) for name in names}
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: parameters[name] for name in names if parameters.get(name) is not None}
     return Settings(**chosen, options=options)
+
+
+def request_from(
+    sources: tuple[str, ...], parameters: Mapping[str, Any], *names: str
+) -> AggregateRequest:
+    """Return the request that a command's parameters make.
+
+    `names` are the fields besides settings and reading that are the command's, all unless given.
+    """
+    from misc_cli.cli.reading_options import read_options_from
+    from misc_cli.run.request import AggregateRequest
+
+    made = {"sources", "settings", "reading"}
+    own = names or {field.name for field in fields(AggregateRequest)} - made
+    return AggregateRequest(
+        sources,
+        settings_from(parameters),
+        read_options_from(parameters),
+        **{name: parameters[name] for name in own if name in parameters},
+    )
+
+
+def command_line() -> list[str]:
+    """Return the words after `misc`; secrets of an address are left out."""
+    from misc_cli.readers.remote import redact
+
+    return [redact(word) for word in sys.argv[1:]]
+
+
+def refuse_flags(run_file: str, allowed: Collection[str]) -> None:
+    """Refuse flags of a new run, given on the command line, where the run is finished."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        given = source is click.core.ParameterSource.COMMANDLINE
+        if given and isinstance(parameter, click.Option) and parameter.name not in allowed:
+            raise ConfigError(
+                f"{max(parameter.opts, key=len)} does nothing here: {run_file} is a finished run; "
+                "leave it out, or name files of answers"
+            )

@@ -8,60 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from misc_cli.errors import ConfigError
 from misc_cli.version import SCHEMA
+from misc_cli.writers.output_paths import output_file as output_file
 
 if TYPE_CHECKING:
     from misc_cli.cli.text_table import Table
-
-
-def output_file(given: str | None, *known: str) -> Path | None:
-    """The file that an output option names; None is stdout, which "-" means too.
-
-    `known` are the suffixes it may have, those of tables unless they are given.
-    """
-    if given is not None and given != "-":
-        from misc_cli.writers.output_paths import STDOUT, TABLES, check_suffix, stream_number
-
-        check_suffix(Path(given), known or TABLES)
-        if stream_number(Path(given)) != STDOUT:
-            return Path(given)
-    if sys.stdout is None:
-        raise ConfigError("stdout is closed; name a file with -o")
-    return None
-
-
-def companion(flag: str, given: str | None) -> Path | None:
-    """The file that an option beside -o names; stdout is not for it."""
-    if given == "-":
-        raise ConfigError(f"--{flag} -: stdout is for the labels; name a file")
-    return None if given is None else Path(given)
-
-
-def places_of(parameters: Mapping[str, Any]) -> dict[str, Path]:
-    """Where each output of a run goes; labels are missing here when they go to stdout."""
-    from misc_cli.cli.report_source import check_report_name
-    from misc_cli.writers.output_paths import check_suffix, is_special
-    from misc_cli.writers.run_outputs import beside
-
-    places: dict[str, Path] = {}
-    path = output_file(parameters["output"])
-    if path is not None:
-        places["labels"] = path
-        if not is_special(path):
-            places.update(beside(path))
-    for name in ("diagnostics", "workers", "changes", "metrics", "report", "rejects"):
-        named = companion(name, parameters[name])
-        if named is not None:
-            places[name] = named
-    for name in ("workers", "changes", "rejects"):
-        if name in places:
-            check_suffix(places[name])
-    if "report" in places:
-        check_report_name(places["report"])
-    elif parameters["anonymize_workers"]:
-        raise ConfigError("--anonymize-workers is for the report; name one with --report")
-    return places
 
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.job import Job
+from misc_cli.cli import options, outputs, reading_options, report_source, startup
+
+if TYPE_CHECKING:
+    from misc_cli.run.request import AggregateRequest, FitterOf
 
 _output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc queue answers.csv --budget 200 -o ask_again.csv
 misc queue answers.csv --budget 50 --aggregator ds-em
+misc queue labels.run.json --budget 50
 """
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument()
+@report_source.sources_argument()
 @_output(
     "--budget",
     type=click.IntRange(min=1),
@@ -31,23 +34,40 @@ misc queue answers.csv --budget 50 --aggregator ds-em
 @options.methods()
 @reading_options.flags()
 @options.talking()
-def command(answers: tuple[str, ...], **parameters: Any) -> None:
+def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first, as CSV.
 
     The gain is the expected rise in the probability that the label is right, per further answer of
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
-    on which no answer will settle anything is not worth asking about.
+    on which no answer will settle anything is not worth asking about. Of a finished run's
+    labels.run.json it repeats the run first.
     """
     from misc_cli.cli.console import Console
+    from misc_cli.job import run_in_memory
     from misc_cli.run.tables import queue_columns
     from misc_cli.writers.output_paths import check_writable
 
     console = Console.of(parameters)
     place = outputs.output_file(parameters["output"])
-    job = Job.of(answers, parameters)
-    check_writable([] if place is None else [place], job.files)
+    request, fitter = _asked(sources, parameters)
+    check_writable([] if place is None else [place], [*sources, *request.files])
     with console.watching():
-        materials = job.read()
-        reading_options.with_workers(materials.read)
-        outcome = job.run(console, materials).outcome
-    outputs.write_columns(queue_columns(outcome, parameters["budget"]), place)
+        runs = run_in_memory(request, console, began=startup.since(), fitter=fitter)
+        (run,) = runs
+        assert run.inputs.read is not None
+        reading_options.with_workers(run.inputs.read)
+    outputs.write_columns(queue_columns(run.outcome, parameters["budget"]), place)
+
+
+def _asked(
+    sources: tuple[str, ...], parameters: dict[str, Any]
+) -> tuple[AggregateRequest, FitterOf | None]:
+    """Return the request of these answers, or that of a finished run, and how to fit it."""
+    run_file = report_source.finished_run(sources)
+    if run_file is None:
+        return options.request_from(sources, parameters, "gold"), None
+    from misc_cli.state.replay import RecordedRun
+
+    recorded = RecordedRun.read(run_file).of_question(parameters["question"])
+    recorded.refuse_changed()
+    return recorded.request.in_memory(), recorded.fitter()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from misc_cli.cli.sections import F, apply, option
 from misc_cli.data.parameters import DUPLICATES
 from misc_cli.errors import InputError
 from misc_cli.run.settings import Settings
+
+if TYPE_CHECKING:
+    from misc_cli.readers.options import ReadOptions
 
 
 def flags() -> Callable[[F], F]:
@@ -159,13 +162,12 @@ def flags() -> Callable[[F], F]:
     )
 
 
-def read_options_from(parameters: dict[str, Any]) -> Any:
-    """Take the reading options out of a command's parameters."""
+def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
+    """Return the reading options that a command's parameters hold."""
     from misc_cli.readers.options import ReadOptions
 
-    said = click.get_current_context().params.get("duplicates")  # settings_from takes it away
-    names = [field.name for field in fields(ReadOptions) if field.name != "duplicates"]
-    return ReadOptions(**{name: parameters.pop(name, None) for name in names}, duplicates=said)
+    names = [field.name for field in fields(ReadOptions)]
+    return ReadOptions(**{name: parameters[name] for name in names if name in parameters})
 
 
 def with_workers(read: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options, outputs, report_source
+from misc_cli.errors import ConfigError
 
 DEFAULT = "report.html"
 
@@ -34,16 +35,32 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
 
     Of answers it makes a run first, as misc aggregate does; of a finished run's labels.run.json it
-    shows what that found, without running it again. The page needs no network: send it, print it.
+    shows what that found, without running it again: a page for each question if it was of several.
+    The page needs no network: send it, print it.
     """
     from misc_cli.cli.console import Console
+    from misc_cli.job import check_report_name, report_bytes
+    from misc_cli.writers.output_set import Output, content, write_all
+    from misc_cli.writers.run_outputs import with_question
 
     console = Console.of(parameters)
     place = None if parameters["output"] == "-" else Path(parameters["output"])
     if place is not None:
-        report_source.check_report_name(place)
-    report = report_source.report_from(sources, parameters, console, [place] if place else [])
-    made = report_source.report_bytes(report, place or Path(DEFAULT))
-    outputs.write_bytes(made, place)
-    if place is not None:
-        console.summary([("written", f"{place}, {len(made) / 1e6:.1f} MB")])
+        check_report_name(place)
+    reports = report_source.reports_from(sources, parameters, console, [place] if place else [])
+    if place is None:
+        if len(reports) > 1:
+            raise ConfigError(
+                f"{sources[0]}: of several questions, and stdout is for one page; pick one with "
+                "--question, or name a file with -o"
+            )
+        (report,) = reports.values()
+        outputs.write_bytes(report_bytes(report, Path(DEFAULT)))
+        return
+    pages = {
+        place if question is None else with_question(place, question): report_bytes(report, place)
+        for question, report in reports.items()
+    }
+    write_all([Output(path, content(page)) for path, page in pages.items()])
+    for path, page in pages.items():
+        console.summary([("written", f"{path}, {len(page) / 1e6:.1f} MB")])

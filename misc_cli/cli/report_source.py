@@ -1,28 +1,28 @@
-"""What `misc report`, `misc workers` and `misc items` share: where their report comes from."""
+"""What `misc report`, `misc workers`, `misc items` and `misc queue` share: the run to look at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, reading_options
-from misc_cli.cli.job import Job
+from misc_cli.cli import options, reading_options, startup
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.readers.answer_table import ReadResult
-    from misc_cli.readers.options import ReadOptions
     from misc_cli.report.frames import Report
-    from misc_cli.run.result import Outcome
 
 F = TypeVar("F", bound=Callable[..., Any])
-AGGREGATE = "aggregate"
-PAGE, WORKBOOK = ".html", ".xlsx"
+# Flags that a finished run heeds, besides --question where it is of several.
+OF_A_FINISHED_RUN = (
+    *("output", "anonymize_workers", "sort", "top", "as_json", "budget"),
+    *("quiet", "verbose", "log_format", "log_file", "config"),
+)
+RUN_SUFFIX = "run.json"
 _known = partial(options.option, section="Known labels")
 
 
@@ -31,7 +31,7 @@ def sources_argument() -> Callable[[F], F]:
 
 
 def source_options() -> Callable[[F], F]:
-    """How to make the report: the options of a run, which a finished run has behind it."""
+    """Return the options of a new run; a finished one takes none of them but --question."""
     return options.apply(
         anonymize(),
         _known(
@@ -59,74 +59,42 @@ def anonymize() -> Callable[[F], F]:
     )
 
 
-def report_from(
-    sources: tuple[str, ...], parameters: dict[str, Any], console: Console, outputs: list[Path]
-) -> Report:
-    """The report of a finished run, or of a new one on these answers."""
-    from misc_cli.report.frames import anonymized
-    from misc_cli.report.load_run import is_run, read_run
-    from misc_cli.writers.output_paths import check_writable
-
-    known = [parameters[name] for name in ("gold", "truth") if parameters[name] is not None]
-    check_writable(outputs, [*sources, *known])
-    runs = [source for source in sources if is_run(source)]
+def finished_run(sources: Sequence[str]) -> str | None:
+    """Return the run.json that the sources are; None if they are answers."""
+    runs = [source for source in sources if source.endswith(RUN_SUFFIX)]
     if runs and len(sources) > 1:
         raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
+    if not runs:
+        return None
+    from misc_cli.run.run_record import read_record
+
+    several = "questions" in read_record(runs[0])
+    options.refuse_flags(runs[0], [*OF_A_FINISHED_RUN, *(["question"] if several else [])])
+    return runs[0]
+
+
+def reports_from(
+    sources: tuple[str, ...], parameters: dict[str, Any], console: Console, outputs: list[Path]
+) -> dict[str | None, Report]:
+    """Return the report of a finished run, or of a new one on these answers.
+
+    They are by question where the run is of several; else there is one, by None.
+    """
+    from misc_cli.job import run_in_memory
+    from misc_cli.report.frames import anonymized
+    from misc_cli.report.load_run import read_runs
+    from misc_cli.writers.output_paths import check_writable
+
+    hidden = parameters["anonymize_workers"]
+    run_file = finished_run(sources)
+    if run_file is not None:
+        check_writable(outputs, sources)
+        with console.watching():
+            found = read_runs(run_file, parameters["question"])
+        return {name: anonymized(one) if hidden else one for name, one in found.items()}
+    request = options.request_from(sources, parameters, "gold", "truth")
+    check_writable(outputs, request.files)
     with console.watching():
-        if not runs:
-            return _new_run(sources, parameters, console)
-        report = read_run(runs[0], _reading_of)
-        return anonymized(report) if parameters["anonymize_workers"] else report
-
-
-def _new_run(sources: tuple[str, ...], parameters: dict[str, Any], console: Console) -> Report:
-    job = Job.of(sources, parameters)
-    done = job.run(console, job.read(with_times=True))
-    facts = done.manifest({}, console.warnings)
-    return report_of(
-        done.outcome, facts, done.materials.read, anonymize=parameters["anonymize_workers"]
-    )
-
-
-def _reading_of(facts: Mapping[str, Any]) -> ReadOptions:
-    """How a finished run read its answers: what its own command said."""
-    from misc_cli.cli.aggregate import command
-
-    words = [str(word) for word in facts.get("command", [])]
-    if words[:1] != [AGGREGATE]:
-        words = [AGGREGATE, "-"]  # the Python API: answers that were read with no options
-    context = command.make_context(AGGREGATE, words[1:], resilient_parsing=True)
-    reading: ReadOptions = reading_options.read_options_from(dict(context.params))
-    return reading
-
-
-def report_of(
-    outcome: Outcome, facts: dict[str, Any], read: ReadResult, *, anonymize: bool
-) -> Report:
-    """The report of a run that has just ended."""
-    from misc_cli.report.frames import anonymized, build
-
-    report = build(outcome, facts, read.answers, read.times)
-    return anonymized(report) if anonymize else report
-
-
-def check_report_name(path: Path) -> None:
-    """A report is a page or a workbook, by its name; a workbook needs its library beforehand."""
-    from misc_cli.writers.output_paths import check_suffix
-
-    check_suffix(path, (PAGE, WORKBOOK))
-    if path.suffix.lower() == WORKBOOK:
-        from misc_cli.report.workbook import library
-
-        library()
-
-
-def report_bytes(report: Report, path: Path) -> bytes:
-    """The page or the workbook, by the name of the file it goes to."""
-    if path.suffix.lower() == WORKBOOK:
-        from misc_cli.report.workbook import workbook
-
-        return workbook(report)
-    from misc_cli.report.page import render
-
-    return render(report).encode()
+        (run,) = run_in_memory(request, console, began=startup.since(), with_times=True)
+        facts = run.record({}, console.warnings, options.command_line())
+        return {None: run.report(facts, anonymize=hidden)}

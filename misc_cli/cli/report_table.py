@@ -77,24 +77,32 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
 
 
 def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
-    """Print the frame `name` of the report on these sources."""
+    """Print the frame `name` of the report on these sources; of several questions, one each."""
     from misc_cli.cli.console import Console, print_tables
 
     console = Console.of(parameters)
-    report = report_source.report_from(sources, parameters, console, [])
-    frame = report.frames.get(name)
-    if frame is None:
-        raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
-    n_rows = len(frame)
-    frame = _sorted(frame, parameters["sort"])
-    top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
-    frame = frame.head(top)
-    if parameters["as_json"]:
-        outputs.write_bytes(outputs.json_bytes(**{name: _records(frame)}))
-        return
-    for said in report.missing:
-        console.warn(said)
-    print_tables([_table(frame, n_rows, name)])
+    reports = report_source.reports_from(sources, parameters, console, [])
+    tables, records = [], {}
+    for question, report in reports.items():
+        frame = report.frames.get(name)
+        if frame is None:
+            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
+        n_rows = len(frame)
+        frame = _sorted(frame, parameters["sort"])
+        top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
+        frame = frame.head(top)
+        records[question] = _records(frame)
+        tables.append(_table(frame, n_rows, name, question or ""))
+        if not parameters["as_json"]:
+            for said in report.missing:
+                console.warn(said)
+    if not parameters["as_json"]:
+        print_tables(tables)
+    elif None in records:
+        outputs.write_bytes(outputs.json_bytes(**{name: records[None]}))
+    else:
+        found = [{"question": question, name: rows} for question, rows in records.items()]
+        outputs.write_bytes(outputs.json_bytes(questions=found))
 
 
 def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
@@ -118,7 +126,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:
+def _table(frame: pd.DataFrame, n_rows: int, name: str, title: str) -> Any:
     from misc_cli.cli.text_table import Table
     from misc_cli.report.frames import confusion_columns, visible
 
@@ -129,7 +137,7 @@ def _table(frame: pd.DataFrame, n_rows: int, name: str) -> Any:
     notes = (
         [] if len(frame) == n_rows else [f"{len(frame):,} of {n_rows:,} {name}; --top shows more"]
     )
-    return Table("", [str(column) for column in shown.columns], rows, notes=notes, texts=TEXTS)
+    return Table(title, [str(column) for column in shown.columns], rows, notes=notes, texts=TEXTS)
 
 
 def _cell(value: Any) -> str:

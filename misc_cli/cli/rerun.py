@@ -1,146 +1,132 @@
-"""`misc rerun`: the labels of a recorded run once more."""
+"""`misc rerun`: the labels of a recorded run once more, or its choice on new answers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from misc_cli.cli import options, outputs, state_options
-from misc_cli.errors import InputError
+from misc_cli.cli import options, outputs, startup
+from misc_cli.errors import ConfigError
 from misc_cli.version import __version__
+
+if TYPE_CHECKING:
+    from misc_cli.cli.console import Console
+    from misc_cli.state.replay import RecordedRun
 
 EXAMPLES = """
 misc rerun labels.run.json > again.csv
 misc rerun labels.run.json -o again.csv
+misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
 """
-
-# Outputs of the run that have nothing to do with its labels, and what is only said about them.
-NOT_AGAIN = {
-    **dict.fromkeys(("workers", "changes", "metrics", "report", "rejects", "diagnostics"), None),
-    **{"fail_if": (), "anonymize_workers": False, "verbose": False},
-}
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @click.argument("run", metavar="RUN.JSON")
+@click.argument("more", metavar="", nargs=-1)
+@options.option(
+    "--with",
+    "answers",
+    section="Method",
+    metavar="ANSWERS...",
+    multiple=True,
+    help="Aggregate these answers by the methods, weights and calibration that the run chose, "
+    "without choosing again; -o writes a set as misc aggregate does.",
+)
 @options.option(
     "-o", "--output", section="Output", metavar="FILE", help="Labels [default: stdout]."
 )
 @options.talking()
-def command(run: str, output: str | None, quiet: bool, verbose: bool) -> None:
+def command(
+    run: str,
+    more: tuple[str, ...],
+    answers: tuple[str, ...],
+    output: str | None,
+    quiet: bool,
+    verbose: bool,
+) -> None:
     """Make the labels of a recorded run again: the same inputs, settings and state.
 
     Says which input or state changed or is gone, before any work; and whether the labels are those
     of the record, byte for byte.
     """
-    from misc_cli import cleanup
     from misc_cli.cli.console import Console
-    from misc_cli.writers.output_paths import check_writable
-    from misc_cli.writers.run_outputs import beside
+    from misc_cli.state.replay import RecordedRun
 
-    record = _read(run)
-    place = outputs.output_file(output)
-    check_writable([] if place is None else [place], [run], stdout=place is None)
+    if more and not answers:
+        raise ConfigError(f"{more[0]}: one run at a time; new answers go after --with")
+    recorded = RecordedRun.read(run)
     console = Console(quiet=quiet, verbose=verbose)
-    wrong = [*_changed_inputs(record)]
-    if wrong:
-        raise InputError(f"{run} cannot be repeated: {'; '.join(wrong)}")
-    labels = next(file for file in record["files"] if file["name"] == "labels")
-    if record["misc"] != __version__:
-        console.warn(f"{run} is of misc {record['misc']}, this is {__version__}: labels may differ")
-    with cleanup.folder("misc-rerun-") as folder:
-        made = folder / Path(labels["file"]).name
-        with _earlier_state(record, folder) as store:
-            asked = _parameters(record)
-            asked |= {**NOT_AGAIN, "output": str(made), "state": store, "quiet": True}
-            _aggregate(asked)
-        data = made.read_bytes()
-        again = json.loads(beside(made)["run"].read_bytes())
-    same = next(f for f in again["files"] if f["name"] == "labels")["sha256"] == labels["sha256"]
-    outputs.write_bytes(data, place)
-    if same:
+    if recorded.content["misc"] != __version__:
+        old = recorded.content["misc"]
+        console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
+    if answers:
+        _with_answers(recorded, (*answers, *more), output, console)
+    else:
+        _again(recorded, output, console)
+
+
+def _with_answers(
+    recorded: RecordedRun, sources: tuple[str, ...], output: str | None, console: Console
+) -> None:
+    """Run the record's request on new answers, by its choice of methods."""
+    from misc_cli.cli.aggregate import show
+    from misc_cli.job import performed
+
+    request = recorded.with_answers(sources, output)
+    with (
+        console.watching(),
+        performed(
+            request,
+            console,
+            command=options.command_line(),
+            began=startup.since(),
+            fitter=recorded.fitter(choose=False),
+        ) as finished,
+    ):
+        show(finished, console)
+
+
+def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
+    """Repeat a run in a folder of its own, compare its labels and write them."""
+    from misc_cli import cleanup
+    from misc_cli.cli.console import Console as Silent
+    from misc_cli.job import performed
+    from misc_cli.state.replay import RecordedRun
+    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.output_set import Output, content, write_all
+    from misc_cli.writers.run_outputs import beside, with_question
+
+    place = outputs.output_file(output)
+    several = recorded.request.each_question
+    if several and place is None:
+        raise ConfigError(f"{recorded.path}: of several questions; name a file with -o")
+    check_writable([] if place is None else [place], [recorded.path], stdout=place is None)
+    recorded.refuse_changed()
+    asked = recorded.label_digests
+    name = Path(recorded.request.output or "").name if asked else "labels.csv"
+    with cleanup.folder("misc-rerun-") as folder, recorded.earlier_state(folder) as state:
+        labels = folder / name
+        request = replace(recorded.request, output=str(labels), state=state)
+        now = None if recorded.state is None else float(recorded.state["now"])
+        silent = Silent(quiet=True)
+        with (
+            silent.watching(),
+            performed(request, silent, now=now, fitter=recorded.fitter()) as finished,
+        ):
+            made = [run.places["labels"].read_bytes() for run in finished.runs]
+            questions = [run.inputs.question for run in finished.runs]
+        found = RecordedRun.read(str(beside(labels)["run"])).label_digests
+    if place is None or not several:
+        outputs.write_bytes(made[0], place)
+    else:
+        paths = [with_question(place, question) for question in questions]
+        write_all([Output(at, content(data)) for at, data in zip(paths, made, strict=True)])
+    if not asked:
+        console.say(f"{recorded.path} has its labels in parts; these are in one file")
+    elif found == asked:
         console.say("the labels are those of the record, byte for byte")
     else:
-        console.warn(f"the labels differ from those that {run} records")
-
-
-def _aggregate(asked: Mapping[str, Any]) -> None:
-    """`misc aggregate` with these parameters and no others: no file of settings, no variable."""
-    from misc_cli.cli.aggregate import command as aggregate
-
-    context = click.Context(aggregate, info_name="aggregate")
-    context.params = {
-        parameter.name: asked[parameter.name]
-        for parameter in aggregate.params
-        if parameter.name in asked
-    }
-    with context:
-        context.invoke(aggregate, **context.params)
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        record = json.loads(Path(path).read_bytes())
-        found = {key: record[key] for key in ("misc", "asked", "inputs", "known", "files", "state")}
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    except (ValueError, TypeError, KeyError):
-        raise InputError(
-            f"{path}: no record that can be repeated; give the .run.json of a misc aggregate -o"
-        ) from None
-    return found
-
-
-def _parameters(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What was asked for then, with the very files that were read."""
-    asked = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in record["asked"].items()
-    }
-    return {**asked, "answers": tuple(source["name"] for source in record["inputs"])}
-
-
-def _changed_inputs(record: Mapping[str, Any]) -> Iterator[str]:
-    """What is no longer as it was, in words."""
-    from misc_cli.writers.output_set import sha256_of
-
-    for source in [*record["inputs"], *record["known"].values()]:
-        name = source["name"]
-        if name == "<stdin>":
-            yield "it read standard input, which is gone"
-            continue
-        if "://" in name:
-            continue  # read again; the labels will tell
-        try:
-            with open(name, "rb") as stream:
-                if sha256_of(stream) != source["sha256"]:
-                    yield f"{name} has changed"
-        except OSError:
-            yield f"{name} is gone"
-
-
-@contextmanager
-def _earlier_state(record: Mapping[str, Any], folder: Path) -> Iterator[str | None]:
-    """A copy of the state that the run started from, and its clock; None if it had none."""
-    from misc_cli.state import store
-
-    if record["state"] is None:
-        yield None
-        return
-    then, place = record["state"], folder / "state"
-    place.mkdir()
-    if then["before"] is not None and not store.copy(Path(then["folder"]), then["before"], place):
-        raise InputError(
-            f"it cannot be repeated: the state that it started from is gone from {then['folder']}"
-        )
-    clock = state_options.clock
-    state_options.clock = lambda: float(then["now"])
-    try:
-        yield str(place)
-    finally:
-        state_options.clock = clock
+        console.warn(f"the labels differ from those that {recorded.path} records")

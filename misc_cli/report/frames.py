@@ -476,8 +476,9 @@ def _unquoted(text: str, aliases: Mapping[str, str]) -> str:
 
 
 def _without_names(facts: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Facts without the command and the paths, and warnings without names."""
-    kept = {name: value for name, value in facts.items() if name not in ("command", "outputs")}
+    """Return facts without the request, the command and paths, and warnings without names."""
+    telling = ("command", "request", "state", "outputs")
+    kept = {name: value for name, value in facts.items() if name not in telling}
     kept["warnings"] = [_unquoted(str(text), aliases) for text in facts.get("warnings", [])]
     kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
     kept["known"] = {

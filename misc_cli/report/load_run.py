@@ -8,7 +8,7 @@ and says what is missing and how to have it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
@@ -29,62 +29,50 @@ from misc_cli.readers.read import read_answer_columns
 from misc_cli.report import frames as statistics
 from misc_cli.report.frames import Report, build
 from misc_cli.run.result import Outcome
+from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
 from misc_cli.writers.read_back import read_labels
 
-SUFFIX = ".run.json"
 
-ReadingOf = Callable[[Mapping[str, Any]], ReadOptions]
+def read_runs(path: str, question: str | None = None) -> dict[str | None, Report]:
+    """Return the report of the run that a run.json is about.
 
-
-def is_run(path: str) -> bool:
-    """Whether a file is called as `misc aggregate` calls the record of a run."""
-    return path.endswith(SUFFIX)
-
-
-def read_run(path: str, reading_of: ReadingOf = lambda _: ReadOptions()) -> Report:
-    """The report of the run that this run.json is about.
-
-    `reading_of` tells from run.json's content with which options the run read its answers.
+    Where it is of several questions there is one for each, by its name, or that of `question`.
     """
-    facts, folder = _facts(path), Path(path).parent
+    record = read_record(path)
+    if "questions" not in record:
+        return {None: _report(path, record)}
+    entries = {str(one["question"]): one for one in record["questions"]}
+    if question is not None and question not in entries:
+        known = ", ".join(map(repr, entries))
+        raise InputError(f"{path}: no question {question!r} in it; there are {known}")
+    names = entries if question is None else [question]
+    return {name: _report(path, entries[name]) for name in names}
+
+
+def _report(path: str, facts: dict[str, Any]) -> Report:
+    """Return the report of one question's record; `path` is its run.json."""
+    if not {"figures", "counts", "classes"} <= set(facts):
+        raise InputError(f"{path}: this is no run.json of misc aggregate; name one, or answers")
+    folder = Path(path).parent
     outputs = facts.get("outputs", {})
-    place = _found(_path_of(outputs.get("labels")), folder)
+    place = _found(outputs.get("labels"), folder)
     if place is None:
         raise InputError(
-            f"{path}: its labels {_path_of(outputs.get('labels')) or '(stdout)'} are not there; "
+            f"{path}: its labels {outputs.get('labels') or '(stdout)'} are not there; "
             "report on the answers instead"
         )
     table = read_labels(str(place))
-    records = _records(_found(_path_of(outputs.get("diagnostics")), folder))
-    workers = _workers(_found(_path_of(outputs.get("workers")), folder))
-    found = _answers(facts, folder, reading_of)
+    records = _records(_found(outputs.get("diagnostics"), folder))
+    workers = _workers(_found(outputs.get("workers"), folder))
+    found = _answers(facts, folder, request_of(facts, path).reading)
     if isinstance(found, str):
         return _from_files(facts, table, workers, records, found)
     return _from_answers(facts, folder, table, workers, records, *found)
 
 
-def _facts(path: str) -> dict[str, Any]:
-    try:
-        facts = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict) or not {"misc", "figures", "counts", "classes"} <= set(facts):
-        raise InputError(f"{path}: this is no run.json of misc aggregate; name one, or answers")
-    return facts
-
-
-def _path_of(output: Any) -> str | None:
-    """The path of an output in run.json: the text itself, or the "path" of its record."""
-    if isinstance(output, Mapping):
-        output = output.get("path") or output.get("name")
-    return None if output is None else str(output)
-
-
 def _found(name: str | None, folder: Path) -> Path | None:
-    """The file where the run's command saw it, or beside its run.json."""
+    """Return the file where the run's command saw it, or beside its run.json."""
     if name is None:
         return None
     places = (Path(name), folder / name, folder / Path(name).name)
@@ -98,7 +86,7 @@ def _records(place: Path | None) -> list[dict[str, Any]]:
 
 
 def _workers(place: Path | None) -> pd.DataFrame | None:
-    """workers.csv as it was written, in whichever format."""
+    """Return the table of workers as it was written, in whichever format."""
     if place is None:
         return None
     if place.name.endswith(".parquet"):
@@ -109,9 +97,9 @@ def _workers(place: Path | None) -> pd.DataFrame | None:
 
 
 def _answers(
-    facts: Mapping[str, Any], folder: Path, reading_of: ReadingOf
+    facts: Mapping[str, Any], folder: Path, reading: ReadOptions
 ) -> tuple[ReadResult, Encoding] | str:
-    """The answers as the run read and encoded them, or why that cannot be."""
+    """Return the answers as the run read and encoded them, or why that cannot be."""
     places = []
     for source in facts.get("inputs", []):
         place = _found(source["name"], folder)
@@ -125,7 +113,7 @@ def _answers(
         return "its answers came from no file"
     chosen = facts["options"]
     try:
-        read = read_answer_columns(places, reading_of(facts), with_times=True)
+        read = read_answer_columns(places, reading, with_times=True)
         order = chosen.get("class_order")
         encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
     except (MiscError, KeyError) as error:
@@ -133,7 +121,7 @@ def _answers(
     labels, counts = encoding.labels, facts["counts"]
     found = (labels.votes.n_votes, labels.n_workers, labels.n_items, labels.n_classes)
     if found != tuple(counts[name] for name in ("answers", "workers", "items", "classes")):
-        return "its answers were read with options that run.json does not hold"
+        return "its answers are read differently now"
     return read, encoding
 
 
@@ -198,7 +186,7 @@ def _from_files(
     records: list[dict[str, Any]],
     gone: str,
 ) -> Report:
-    """Without answers: labels, and workers if the run wrote them."""
+    """Return a report without answers: labels, and workers if the run wrote them."""
     names = table.labels.to_pylist()
     places = {name: at for at, name in enumerate(facts["classes"])}
     label = np.array([places[name] for name in names], dtype=np.int32)
@@ -227,7 +215,7 @@ def _from_files(
 
 
 def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats, Any]:
-    """Label codes and confidences by item, and the table's row of each item."""
+    """Return label codes and confidences by item, and the table's row of each item."""
     import pyarrow.compute as pc
 
     rows = pc.index_in(encoding.labels.items, table.items)
@@ -241,7 +229,7 @@ def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats
 
 
 def _places(posteriors: Floats, label: Codes) -> tuple[Any, Codes]:
-    """Which items tie, and their next best class; six decimals were written, not all."""
+    """Return the items that tie, and the next best class; only six decimals were written."""
     tied = tied_classes(posteriors).sum(axis=1) > 1
     rest = posteriors.copy()
     rest[np.arange(len(rest)), label] = -1.0
@@ -250,7 +238,7 @@ def _places(posteriors: Floats, label: Codes) -> tuple[Any, Codes]:
 
 
 def _spread(label: Codes, confidence: Floats, n_classes: int) -> Floats:
-    """Posteriors from labels alone: what is left of the confidence, spread evenly."""
+    """Return posteriors from labels alone: the rest of each confidence is spread evenly."""
     others = (1.0 - confidence) / max(n_classes - 1, 1)
     posteriors = np.repeat(others[:, None], n_classes, axis=1)
     posteriors[np.arange(len(label)), label] = confidence
@@ -258,7 +246,7 @@ def _spread(label: Codes, confidence: Floats, n_classes: int) -> Floats:
 
 
 def _truth(facts: Mapping[str, Any], folder: Path, encoding: Encoding) -> Codes | None:
-    """The known labels that judged the run, if they are still the same."""
+    """Return the known labels that judged the run, if they are still the same."""
     source = facts.get("known", {}).get("truth")
     place = None if source is None else _found(source["name"], folder)
     if source is None or place is None:

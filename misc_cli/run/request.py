@@ -1,21 +1,201 @@
-"""One run as it is asked for, from the command line or from Python to the pipeline."""
+"""AggregateRequest: everything that a run is asked to do, and what the pipeline is given of it."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
+from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import Answers, KnownLabels, Labels, Lighten, OnIteration, ignore_iteration
-from misc_cli.run.settings import Methods
+from misc_cli.errors import ConfigError
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.remote import redact
+from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.ensemble import Fit
 
 Fitter = Callable[[Labels, Methods, OnIteration, Lighten], Fit]
+# The fitter of a question, where methods are not chosen anew; None: by the request alone.
+FitterOf = Callable[[str], Fitter | None]
+
+LOCAL = "local"
+# The engine that takes an option of the command line alone.
+OWNERS = {"spill": "disk", "scheduler": "dask"}
+# Fields of a request, and of how to read, that only the local engine honours.
+LOCAL_ONLY = (
+    *("report", "anonymize_workers", "rejects", "each_question", "chosen_by"),
+    *("state", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
+)
+ENGINES_READ = {
+    *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
+    *("allow_odd", "duplicates"),
+}
+INSTEAD = {"question": "give a file with that question's rows"}
+# Fields that carry one question's fit from one run to another.
+ONE_QUESTION = ("state", "workers_prior")
+# Fields without any effect on the bytes of an output.
+WITHOUT_EFFECT = ("fail_if", "state", "rechoose")
+
+
+@dataclass(frozen=True)
+class AggregateRequest:
+    """Everything that a run is asked to do, made once and never changed.
+
+    It is made from flags, a file of settings and variables, or from Python's arguments, and
+    run.json holds it as `to_json` gives it. Fields are called as their flags.
+
+    Parameters
+    ----------
+    sources
+        Names of the files of answers; empty if the answers came as a table.
+    settings, reading
+        The methods with their parameters, and how to read the sources.
+    gold, truth
+        Files of known labels that teach, and that judge; gold may be "auto".
+    output
+        The file of labels, or a folder ending in "/"; None and "-" mean stdout.
+    chosen_by
+        The run.json whose choice of methods, weights and calibration is used again.
+    """
+
+    sources: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+    reading: ReadOptions = field(default_factory=ReadOptions)
+    gold: str | None = None
+    truth: str | None = None
+    each_question: bool = False
+    fail_if: tuple[str, ...] = ()
+    chosen_by: str | None = None
+    output: str | None = None
+    probabilities: bool = False
+    item_details: bool = False
+    workers: str | None = None
+    report: str | None = None
+    anonymize_workers: bool = False
+    diagnostics: str | None = None
+    changes: str | None = None
+    metrics: str | None = None
+    rejects: str | None = None
+    state: str | None = None
+    rechoose: float | str | None = None
+    keep_settled: bool = False
+    settled: tuple[float, float] | None = None
+    workers_prior: str | None = None
+    prior_weight: float | None = None
+    engine: str = LOCAL
+    spill: str | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        self._refuse_what_the_engine_lacks()
+        if self.each_question:
+            for name in ONE_QUESTION:
+                if getattr(self, name):
+                    raise ConfigError(
+                        f"{flag(name)} is for one question; pick it with --question, one run for "
+                        "each"
+                    )
+        if self.state is None:
+            for name in ("rechoose", "keep_settled", "settled"):
+                if getattr(self, name):
+                    raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
+        elif self.chosen_by is not None:
+            raise ConfigError("--state keeps its own choice of methods; leave one of them out")
+        if self.settled is not None and not self.keep_settled:
+            raise ConfigError("--settled says what --keep-settled means; give that, too")
+        if self.prior_weight is not None and self.workers_prior is None:
+            raise ConfigError("--prior-weight is for --workers-prior; name a file")
+        if self.anonymize_workers and self.report is None:
+            raise ConfigError("--anonymize-workers is for the report; name one with --report")
+
+    @property
+    def known_files(self) -> dict[str, str]:
+        """The files of known labels, by role: gold, truth."""
+        named = {"gold": None if self.embedded_gold else self.gold, "truth": self.truth}
+        return {role: file for role, file in named.items() if file is not None}
+
+    @property
+    def embedded_gold(self) -> bool:
+        """Whether gold is taken from the files of answers themselves."""
+        return self.gold == AUTO
+
+    @property
+    def files(self) -> list[str]:
+        """Everything that will be read."""
+        return [*self.sources, *self.known_files.values()]
+
+    def of_question(self, question: str) -> AggregateRequest:
+        """Return the request of one question among those that this one asks for."""
+        reading = replace(self.reading, question=question)
+        return replace(self, each_question=False, reading=reading)
+
+    def stateless(self) -> AggregateRequest:
+        """Return the request of a run that starts from no state."""
+        return replace(self, state=None, rechoose=None, keep_settled=False, settled=None)
+
+    def in_memory(self) -> AggregateRequest:
+        """Return the request without its state, engine and file of labels."""
+        return replace(self.stateless(), output=None, engine=LOCAL, spill=None, scheduler=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the request as JSON has it, without the secrets of addresses."""
+        whole = json.loads(json.dumps(asdict(self), default=str))
+        redacted: dict[str, Any] = _redacted(whole)
+        return redacted
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> AggregateRequest:
+        """Return the request that `to_json` described."""
+        whole = {name: _frozen(value) for name, value in content.items()}
+        settings = {name: _frozen(value) for name, value in content["settings"].items()}
+        reading = {name: _frozen(value) for name, value in content["reading"].items()}
+        settings["options"] = {name: _frozen(v) for name, v in settings["options"].items()}
+        whole |= {"settings": Settings(**settings), "reading": ReadOptions(**reading)}
+        return cls(**whole)
+
+    def comparable(self) -> dict[str, Any]:
+        """Return what decides the bytes of the outputs, as JSON has it."""
+        plain = replace(self, settings=replace(self.settings, threads=None)).to_json()
+        return {name: value for name, value in plain.items() if name not in WITHOUT_EFFECT}
+
+    def _refuse_what_the_engine_lacks(self) -> None:
+        for name, owner in OWNERS.items():
+            if self.engine != owner and getattr(self, name) is not None:
+                raise ConfigError(f"{flag(name)} is for --engine {owner}")
+        if self.engine == LOCAL:
+            return
+        given = [name for name in LOCAL_ONLY if getattr(self, name)]
+        given += [
+            one.name
+            for one in fields(ReadOptions)
+            if one.name not in ENGINES_READ and getattr(self.reading, one.name)
+        ]
+        if self.settings.time_budget is not None:
+            given.append("time_budget")
+        for name in given:
+            end = f": {INSTEAD[name]}" if name in INSTEAD else ""
+            raise ConfigError(f"{flag(name)} is for --engine local, not {self.engine}{end}")
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redacted(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: _redacted(entry) for name, entry in value.items()}
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 class Stopwatch:
-    """Seconds by stage, and since the run began (`began`, by the monotonic clock; None: now)."""
+    """Counts seconds by stage, and since `began` (by the monotonic clock; None: now)."""
 
     def __init__(self, began: float | None = None) -> None:
         self.seconds: dict[str, float] = {}
@@ -37,12 +217,12 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Request:
-    """Everything the pipeline needs; what the files are called is the caller's affair.
+    """Everything that the pipeline is given: answers as read, methods as built.
 
     methods   the settings, resolved
     gold      labels of known items: they are kept, and teach the rest
     truth     labels that only judge the result and never steer it
-    fitter    what stands in the place of `fitting.fit`: a night that remembers the last one
+    fitter    replaces `fitting.fit`: with a state, or with an earlier choice
     watch     counts the seconds of each stage, those of reading too
     """
 

@@ -1,4 +1,4 @@
-"""The two JSON files of a run: what it was (run.json) and how it went (diagnostics.jsonl)."""
+"""The two JSON files of a run: its record (run.json) and its iterations (diagnostics.jsonl)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from misc_cli import registry
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parallel import threads
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
+from misc_cli.errors import InputError
 from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
+from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
 from misc_cli.selection.candidates import Candidate, Method, fits
-from misc_cli.version import SCHEMA, __version__
+from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.data.encode import Encoding
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def described(member: Candidate) -> dict[str, Any]:
-    """A candidate as plain values."""
+    """Return a candidate as plain values."""
     method = member.method
     return {
         "name": member.name,
@@ -51,7 +53,7 @@ def described(member: Candidate) -> dict[str, Any]:
 
 
 def rebuilt(entry: Mapping[str, Any]) -> Candidate:
-    """The candidate that was described."""
+    """Return the candidate that was described."""
     aggregator = _rebuilt("aggregator", entry["aggregator"])
     completer = _rebuilt("completer", entry["completer"])
     loop = dict(entry["loop"])
@@ -73,7 +75,7 @@ def rebuilt(entry: Mapping[str, Any]) -> Candidate:
 def fit_members(
     members: Sequence[Candidate], labels: Mapping[str, Labels], on_iteration: OnIteration
 ) -> dict[str, Aggregation]:
-    """Every member on its labels (each with a start of its own), by name."""
+    """Fit every member on its labels (each with a start of its own); return fits by name."""
     fitted = {}
     for member in members:
 
@@ -104,30 +106,43 @@ def _rebuilt(kind: str, entry: Mapping[str, Any] | None) -> Any:
     return registry.load(kind, entry["is"])(**given)
 
 
+# Of run.json: raised when something that a script may read changes its meaning or its place.
+SCHEMA = 2
 # A file's name need not be UTF-8: what is not is written as JSON's own escape, \udc80 and so on.
 ESCAPED = "backslashreplace"
 
 
 def manifest(
     outcome: Outcome,
+    request: AggregateRequest,
     *,
     command: Iterable[str],
-    inputs: Iterable[Any],
+    inputs: Iterable[Mapping[str, Any]],
     known: Mapping[str, Any],
-    outputs: Mapping[str, str],
+    outputs: Mapping[str, Any],
     warnings: Iterable[str],
+    engine: Mapping[str, Any] | None = None,
+    state: Mapping[str, Any] | None = None,
+    question: str | None = None,
 ) -> dict[str, Any]:
-    """Everything needed to know what a run did and to do it again."""
+    """Return the content of run.json: what was asked for, what happened, what it cost.
+
+    `question` names the one that the record is about, where a run is of several.
+    """
     return {
         "schema": SCHEMA,
         "misc": __version__,
         "command": list(command),
+        "request": request.to_json(),
+        **({} if question is None else {"question": question}),
         "options": _options(outcome.methods.settings),
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
         "members": [described(member) for member in outcome.members],
-        "inputs": [asdict(source) for source in inputs],
+        "inputs": [dict(source) for source in inputs],
         "known": {name: asdict(source) for name, source in known.items()},
+        "engine": {"name": request.engine, **(engine or {})},
+        "state": state,
         "counts": _counts(outcome.encoding),
         "classes": outcome.labels.classes.to_pylist(),
         "class_prior": outcome.aggregation.class_prior,
@@ -151,8 +166,57 @@ def manifest(
     }
 
 
+def several_questions(
+    records: Sequence[Mapping[str, Any]],
+    request: AggregateRequest,
+    *,
+    command: Iterable[str],
+    outputs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of run.json of several questions: a list of the record of each."""
+    return {
+        "schema": SCHEMA,
+        "misc": __version__,
+        "command": list(command),
+        "request": request.to_json(),
+        "questions": list(records),
+        "outputs": dict(outputs),
+    }
+
+
+def read_record(path: str) -> dict[str, Any]:
+    """Return the content of a run.json; one of an older misc is refused."""
+    try:
+        record = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict) or not {"misc", "schema"} <= set(record):
+        raise InputError(f"{path}: this is no run.json of misc aggregate; name one")
+    if record["schema"] != SCHEMA:
+        age = "an older" if record["schema"] == 1 else "another"
+        raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
+    return record
+
+
+def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the record of each question; one record if there is a single question."""
+    return list(record.get("questions", [record]))
+
+
+def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:
+    """Return the request that a run.json (`path`) holds."""
+    try:
+        return AggregateRequest.from_json(record["request"])
+    except (TypeError, KeyError, ValueError):
+        raise InputError(
+            f"{path}: its request is not one that this misc knows; run its command again"
+        ) from None
+
+
 def _options(settings: Settings) -> dict[str, Any]:
-    """The settings as they were meant, where one was left open."""
+    """Return the settings with what was left open filled in."""
     return {
         "preset": settings.preset,
         "completer": settings.completer_name,
@@ -188,7 +252,7 @@ def write_manifest(content: Mapping[str, Any], stream: BinaryIO) -> None:
 def members(
     run_file: Path, names: Mapping[Path, str], digests: Mapping[Path, str]
 ) -> list[dict[str, str]]:
-    """The other files of a set, as seen from run.json's folder, so that a set can be moved."""
+    """Return the other files of a set, by paths from run.json's folder: a set can be moved."""
     folder = os.path.realpath(run_file.parent)
     return [
         {
@@ -207,14 +271,14 @@ def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
 
 
 def peak_memory() -> int:
-    """The most memory that this process or a trial of its own ever held, in bytes."""
+    """Return the most memory that this process or one of its trials ever held, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     own = _high_water() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
 
 def _high_water() -> int | None:
-    """This program's own peak. Linux's getrusage also counts the one it was started from."""
+    """Return this program's own peak; Linux's getrusage also counts the program before it."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:

@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -62,6 +63,20 @@ def open_special(path: Path) -> BinaryIO:
     """Open a stream, a device or a pipe; a pipe without a reader waits for one."""
     number = stream_number(path)
     return path.open("wb") if number is None else os.fdopen(os.dup(number), "wb")
+
+
+def output_file(given: str | None, *known: str) -> Path | None:
+    """Return the file that an output option names; None is stdout, which "-" means too.
+
+    `known` are the suffixes it may have, those of tables unless they are given.
+    """
+    if given is not None and given != "-":
+        check_suffix(Path(given), known or TABLES)
+        if stream_number(Path(given)) != STDOUT:
+            return Path(given)
+    if sys.stdout is None:
+        raise ConfigError("stdout is closed; name a file with -o")
+    return None
 
 
 def check_writable(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from misc_cli.run.result import Outcome
-from misc_cli.run.run_record import manifest, members, write_manifest, write_records
-from misc_cli.run.tables import label_columns, worker_columns
+from misc_cli.run.run_record import members, write_manifest
 from misc_cli.writers.output_set import Output, Staged, write_all
-from misc_cli.writers.render import write_table
 
 Write = Callable[[BinaryIO], None]
-Facts = Callable[[Mapping[str, str]], dict[str, Any]]
 After = Callable[[Callable[[], Mapping[Path, str]]], Sequence[Output]]
+
+# Metrics are written anew by a run that has nothing to do: they are of no set.
+METRICS = "metrics"
 
 
 def beside(labels: Path) -> dict[str, Path]:
-    """What appears beside a file of labels: the diagnostics and the manifest."""
+    """Return the paths of what appears beside a file of labels: diagnostics and run.json."""
     stem = labels.name.removesuffix(".gz")
     stem = Path(stem).stem or stem
     return {
@@ -28,82 +27,66 @@ def beside(labels: Path) -> dict[str, Path]:
     }
 
 
+def with_question(path: Path, question: str) -> Path:
+    """Return the path of one question's file: labels.csv → labels.mood.csv.
+
+    A character that a file's name cannot hold becomes an underscore.
+    """
+    escaped = re.sub(r"[^\w.\-]+", "_", question).strip("._")[:100] or "question"
+    stem, dot, suffix = path.name.partition(".")
+    if path.name.endswith(".diagnostics.jsonl"):
+        stem, dot, suffix = path.name.removesuffix(".diagnostics.jsonl"), ".", "diagnostics.jsonl"
+    return path.with_name(f"{stem}.{escaped}{dot}{suffix}")
+
+
 def write_set(
-    outcome: Outcome,
-    places: Mapping[str, Path],
-    facts: Facts,
+    outputs: Mapping[str, Output],
+    run_file: Path | None,
+    record: Callable[[], dict[str, Any]],
     *,
-    probabilities: bool = False,
-    item_details: bool = False,
-    more: Mapping[str, Write] | None = None,
+    stdout: Write | None = None,
     written: Mapping[Path, str] | None = None,
     folder: Staged | None = None,
     after: After | None = None,
 ) -> None:
-    """All files at once; labels go to stdout where they have no place.
+    """Publish all files at once; run.json is written last and has the SHA-256 of each.
 
-    `facts` makes the manifest, given the names of the outputs; `more` writes outputs by name.
-    `written` are labels that are there already, in parts: SHA-256 by file; they wait in `folder`.
-    `after` names files that appear together with the set but are not of it; it is given a function
-    that tells the SHA-256 of the set's files, once they are written.
+    Parameters
+    ----------
+    outputs
+        Files by name, "labels" or "labels.mood" where there are several questions.
+    record
+        Makes the content of `run_file`, but for the list of files.
+    stdout
+        Writes the labels, if they go there.
+    written, folder
+        Labels that are there already, in parts, SHA-256 by file; they wait in `folder`.
+    after
+        Names files that appear together with the set but are not of it; it is given a function
+        that tells the SHA-256 of the set's files, once they are written.
     """
-    started = time.perf_counter()
     digests: dict[Path, str] = dict(written or {})
+    names = {path: path.name for path in digests}
+    names.update({output.path: name for name, output in outputs.items()})
+    files = list(outputs.values())
+    if run_file is not None:
+        files.append(Output(run_file, lambda stream: write_run(stream, run_file)))
 
-    def write_run(stream: BinaryIO) -> None:
-        outcome.timings["write"] = round(time.perf_counter() - started, 6)
-        content = facts({name: str(path) for name, path in places.items()})
-        names = {path: path.name for path in digests}
-        names.update({path: name for name, path in places.items()})
-        # metrics are written anew by a run that has nothing to do: they are of no set
-        of_set = {path: digest for path, digest in digests.items() if names[path] != "metrics"}
-        content["files"] = members(places["run"], names, of_set)
-        write_manifest(content, stream)
-
-    details = {"probabilities": probabilities, "item_details": item_details}
-    own = writers_of(outcome, places, **details)
-    writers: dict[str, Write] = {**own, **(more or {}), "run": write_run}
-    elsewhere = "labels" in places or written is not None
-    # The manifest comes last: it records the checksums of the others and the time they took.
-    order = [name for name in writers if name in places]
-    files = [Output(places[name], writers[name]) for name in order]
+    def write_run(stream: BinaryIO, place: Path) -> None:
+        content = record()
+        of_set = {
+            path: digest
+            for path, digest in digests.items()
+            if names[path].partition(".")[0] != METRICS
+        }
+        write_manifest({**content, "files": members(place, names, of_set)}, stream)
 
     def of_these() -> dict[Path, str]:
         return {file.path: digests[file.path] for file in files if file.path in digests}
 
     write_all(
         [*files, *(after(of_these) if after is not None else [])],
-        stdout=None if elsewhere else writers["labels"],
+        stdout=stdout,
         digests=digests,
         folder=folder,
     )
-
-
-def writers_of(
-    outcome: Outcome, places: Mapping[str, Path], *, probabilities: bool, item_details: bool
-) -> dict[str, Write]:
-    """How labels, workers and diagnostics are written, each as its place's name says."""
-    details = {"probabilities": probabilities, "item_details": item_details}
-
-    def table(columns: Mapping[str, Any], kind: str, stream: BinaryIO) -> None:
-        write_table(columns, stream, places[kind].name if kind in places else "")
-
-    return {
-        "labels": lambda stream: table(label_columns(outcome, **details), "labels", stream),
-        "workers": lambda stream: table(worker_columns(outcome), "workers", stream),
-        "diagnostics": lambda stream: write_records(outcome.records, stream),
-    }
-
-
-def save(outcome: Outcome, folder: Path, warnings: Sequence[str]) -> None:
-    """labels.csv and its companions, and workers.csv, in a folder that is made if need be."""
-    folder.mkdir(parents=True, exist_ok=True)
-    labels = folder / "labels.csv"
-    places = {"labels": labels, "workers": folder / "workers.csv", **beside(labels)}
-
-    def facts(outputs: Mapping[str, str]) -> dict[str, Any]:
-        return manifest(
-            outcome, command=(), inputs=(), known={}, outputs=outputs, warnings=warnings
-        )
-
-    write_set(outcome, places, facts)

@@ -70,27 +70,36 @@ def test_a_choice_is_repeated_without_choosing_byte_for_byte(
     method: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert start(["aggregate", SAMPLE, *method, "-o", "labels.csv"], monkeypatch) == 0
-    before, repeat = Path("labels.csv").read_bytes(), facts()["repeat"]
-    assert isinstance(repeat, list)
-    assert "--as-chosen" in repeat
-    Path("labels.csv").unlink()
-    assert start([str(word) for word in repeat], monkeypatch) == 0
-    assert Path("labels.csv").read_bytes() == before
-    again = facts()
+    before = Path("labels.csv").read_bytes()
+    assert run(["rerun", "labels.run.json", "--with", SAMPLE, "-o", "again.csv"]) == 0
+    assert Path("again.csv").read_bytes() == before
+    again = facts("again.run.json")
     assert "completed" not in dict(again["selection"])  # type: ignore[call-overload]
+    Path("labels.run.json").unlink()  # the new record has the choice itself
+    assert run(["rerun", "again.run.json", "-o", "third.csv"]) == 0
+    assert Path("third.csv").read_bytes() == before
 
 
-def test_a_run_of_named_methods_is_repeated_by_its_own_words(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    words = ["aggregate", SAMPLE, "--aggregator", "mv", "-o", "labels.csv"]
-    assert start(words, monkeypatch) == 0
-    assert facts()["repeat"] == words
-    assert run(["aggregate", SAMPLE, "--as-chosen", "labels.run.json"]) == 2
-    assert "that run chose nothing" in capfd.readouterr().err
-    Path("odd.json").write_text("[1, 2]")
-    assert run(["aggregate", SAMPLE, "--as-chosen", "odd.json"]) == 2
-    assert "not the run.json of a run" in capfd.readouterr().err
+def test_a_choice_is_used_for_new_answers(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = Path(SAMPLE).read_text().splitlines(keepends=True)
+    Path("a.csv").write_text("".join(lines[:900]))
+    Path("b.csv").write_text(lines[0] + "".join(lines[900:]))
+    assert run(["aggregate", "a.csv", "--quiet", "-o", "labels.csv"]) == 0
+    words = ["rerun", "labels.run.json", "--with", "a.csv", "b.csv", "-o", "more.csv"]
+    assert run([*words, "--quiet"]) == 0
+    first, more = facts(), facts("more.run.json")
+    assert first["members"] == more["members"]
+    assert first["calibration"] == more["calibration"]
+    assert [file["name"] for file in more["inputs"]] == ["a.csv", "b.csv"]  # type: ignore[attr-defined]
+    assert run(["verify", "more.run.json"]) == 0
+    assert run(["rerun", "labels.run.json", "b.csv"]) == 2
+    assert "new answers go after --with" in capfd.readouterr().err
+
+
+def test_named_methods_are_used_for_new_answers_too() -> None:
+    assert run(["aggregate", SAMPLE, "--aggregator", "ds-em", "--quiet", "-o", "labels.csv"]) == 0
+    assert run(["rerun", "labels.run.json", "--with", SAMPLE, "-o", "again.csv"]) == 0
+    assert Path("again.csv").read_bytes() == Path("labels.csv").read_bytes()
 
 
 def test_an_aggregator_that_nothing_would_use_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

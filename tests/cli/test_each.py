@@ -40,7 +40,9 @@ def test_every_question_has_its_files_and_one_manifest(capsys: pytest.CaptureFix
     assert Path("w.mood.csv").exists()
     assert not Path("out.csv").exists()
     manifest = json.loads(Path("out.run.json").read_text())
-    assert set(manifest["questions"]) == {"mood", "is spam?"}
+    assert [one["question"] for one in manifest["questions"]] == ["mood", "is spam?"]
+    single = {"schema", "request", "figures", "inputs", "outputs", "engine", "state"}
+    assert all(single <= set(one) for one in manifest["questions"])
     assert {member["file"] for member in manifest["files"]} > {"out.mood.csv", "w.is_spam.csv"}
     assert run(["verify", "out.run.json"]) == 0
     assert run([*words, "--quiet", "--fail-if", "ties=0"]) == 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from misc_cli.cli.fail_if import parse_gate
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.run.fail_if import parse_gate
 
 FIGURES = {
     "confidence": 0.9,

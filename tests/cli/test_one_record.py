@@ -41,11 +41,6 @@ class Aggregated:
             pytest.fail(f"misc {' '.join(command)} failed, which is not the fault meant here")
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the columns are looked for in the command's words, where misc.toml's are not",
-)
 @pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "gone"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_columns_that_the_settings_file_named_are_in_the_record(
@@ -74,11 +69,6 @@ def test_columns_that_the_settings_file_named_are_in_the_record(
         assert len(json.loads(out)["workers"]) == 6
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="run.json of an engine lacks what was asked for: misc rerun calls it no record",
-)
 def test_a_run_on_disk_can_be_repeated(
     aggregated: Aggregated, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,11 +80,6 @@ def test_a_run_on_disk_can_be_repeated(
     assert Path("again.csv").read_bytes() == recorded
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="run.json of several questions is called none of misc aggregate",
-)
 def test_a_run_of_several_questions_can_be_shown(aggregated: Aggregated) -> None:
     table = answers()
     table = table.assign(mood=table["label"], tone=table["label"].str.upper()).drop(columns="label")
@@ -106,11 +91,6 @@ def test_a_run_of_several_questions_can_be_shown(aggregated: Aggregated) -> None
         assert word in shown
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="flags of a new run are accepted for a finished one and do nothing",
-)
 @pytest.mark.parametrize(
     ("flag", "value"), [("--aggregator", "mv"), ("--where", "nonsense"), ("--gold", "nofile.csv")]
 )

@@ -62,7 +62,12 @@ def test_says_which_input_changed_or_is_gone(
     assert not Path("again.csv").exists()
     Path("other.json").write_text(json.dumps({"misc": "1"}))
     assert run(["rerun", "other.json"]) == 2
-    assert "no record that can be repeated" in capfd.readouterr().err
+    assert "no run.json of misc aggregate" in capfd.readouterr().err
+    record = json.loads(Path("labels.run.json").read_text())
+    Path("old.run.json").write_text(json.dumps({**record, "schema": 1}))
+    for words in (["rerun"], ["report"], ["items"], ["workers"], ["queue"]):
+        assert run([*words, "old.run.json"]) == 2
+        assert "made by an older misc" in capfd.readouterr().err
 
 
 def test_a_stateful_run_is_repeated_from_the_state_it_had(

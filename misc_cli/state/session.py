@@ -1,0 +1,207 @@
+"""A run that goes on where the last one ended: its state, opened before the work, saved after."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from misc_cli import registry
+from misc_cli.data.parameters import AUTO
+from misc_cli.data.types import Floats, Labels, with_prior
+from misc_cli.errors import ConfigError
+from misc_cli.quality.worker_scores import pseudo_counts
+from misc_cli.run import fitting
+from misc_cli.run.prometheus import gauges, method_of
+from misc_cli.run.request import AggregateRequest, Fitter
+from misc_cli.run.result import Figure, Outcome
+from misc_cli.state import store
+from misc_cli.state.incremental import IncrementalRun
+from misc_cli.state.store import RECHOOSE, Stored, kept, left_of, opened, state_outputs
+from misc_cli.version import __version__
+from misc_cli.writers.output_paths import hold
+from misc_cli.writers.output_set import Output, content, sha256_of, write_all
+from misc_cli.writers.read_back import read_workers
+
+NEVER = "never"
+SETTLED = (0.95, 3.0)
+PRIOR_WEIGHT = 10.0
+
+clock = time.time  # what a simulated year replaces
+
+
+@dataclass
+class StateSession:
+    """The state of a run: opened before the work, saved with its outputs."""
+
+    folder: Path
+    night: IncrementalRun
+    stored: Stored | None
+    request: AggregateRequest
+    before: str | None
+    metrics: Path | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return what run.json says of it: folder, fingerprint before the run, and clock."""
+        night = self.night
+        return {
+            "folder": str(self.folder),
+            "before": None if night.left is None else self.before,
+            "now": night.now,
+            "methods": night.why,
+            "settled": night.n_kept_labels,
+        }
+
+    def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
+        """Return the last run's figures if this one would write the same bytes again, else None."""
+        last = self._last_run
+        if last is None:
+            return None
+        now = {"misc": __version__, "options": self.request.comparable(), "inputs": _inputs(inputs)}
+        if any(last[key] != value for key, value in now.items()):
+            return None
+        if not all(_digest(Path(path)) == sha for path, sha in last["outputs"].items()):
+            return None
+        found: dict[str, Figure] = last["figures"]
+        return found
+
+    def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
+        """Write the metrics of a run that did nothing: a collector must not miss it."""
+        last = self._last_run
+        if self.metrics is None or last is None:
+            return
+        text = gauges(figures, str(last["method"]), seconds, did_nothing=True)
+        write_all([Output(self.metrics, content(text.encode()))])
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Return the SHA-256 of each file that the last run wrote, by path."""
+        found: dict[str, str] = {} if self._last_run is None else self._last_run["outputs"]
+        return found
+
+    @property
+    def _last_run(self) -> Mapping[str, Any] | None:
+        """Return what the last run of the command line read and wrote; None if it was Python's."""
+        return None if self.stored is None else self.stored.about["run"]
+
+    @property
+    def last(self) -> str:
+        """Return the time of the last run, in words."""
+        assert self.stored is not None
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.stored.about["written"]))
+
+    def outputs(
+        self, outcome: Outcome, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
+    ) -> list[Output]:
+        """Return the files of the new state, to be published with the run's own.
+
+        `set_of` gives the SHA-256 of those, once they are written.
+        """
+
+        def more() -> dict[str, Any]:
+            run = {
+                "misc": __version__,
+                "options": self.request.comparable(),
+                "inputs": _inputs(inputs),
+                "outputs": {str(p): digest for p, digest in set_of().items() if p != self.metrics},
+                "figures": json.loads(json.dumps(outcome.figures, default=float)),
+                "method": method_of(outcome),
+            }
+            return {"run": run}
+
+        return state_outputs(self.folder, self.night, outcome.aggregation, more)
+
+    def written_down(self) -> None:
+        """Remove what only older states need: the new one is published."""
+        kept(self.folder, self.night)
+
+    def summary(self) -> tuple[str, str]:
+        """Return a row of the summary."""
+        night = 1 if self.night.left is None else self.night.left.about["night"] + 1
+        kept = f", {self.night.n_kept_labels:,} settled labels" if self.night.settled else ""
+        return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
+
+
+def open_session(
+    request: AggregateRequest, places: Mapping[str, Path], now: float | None = None
+) -> StateSession | None:
+    """Return the state that --state names, checked and locked; None without one.
+
+    `now` is the time of the run in seconds, for a run that is repeated.
+    """
+    if request.state is None:
+        return None
+    if "run" not in places:
+        raise ConfigError("--state needs -o FILE: it compares with the outputs of the last run")
+    folder = Path(request.state)
+    _refuse_within_inputs(folder, request.sources)
+    store.check_folder(folder)
+    hold([folder / store.POINTER])
+    stored = opened(folder)
+    night = IncrementalRun(
+        now=clock() if now is None else now,
+        left=left_of(stored),
+        rechoose=_seconds(request.rechoose),
+        settled=(request.settled or SETTLED) if request.keep_settled else None,
+    )
+    before = store.fingerprint(folder)
+    return StateSession(folder, night, stored, request, before, places.get("metrics"))
+
+
+def _seconds(rechoose: float | str | None) -> float | None:
+    """Return how old a choice of methods may get; None: any age."""
+    if rechoose == NEVER:
+        return None
+    return RECHOOSE if not rechoose else float(rechoose)
+
+
+def _refuse_within_inputs(folder: Path, sources: Sequence[str]) -> None:
+    """Refuse a state in a folder of inputs: the next night would read it as answers."""
+    place = folder.resolve()
+    for source in map(Path, sources):
+        if source.is_dir() and place.is_relative_to(source.resolve()):
+            raise ConfigError(
+                f"--state {folder}: lies in {source}, which is read as answers; name another folder"
+            )
+
+
+def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter:
+    """Return the function that fits: cold, from a state, or with known workers."""
+    fit: Any = fitting.fit if session is None else session.night.fit
+    if request.workers_prior is None:
+        return fit  # type: ignore[no-any-return]
+    aggregator = request.settings.aggregator
+    able = [
+        name
+        for name in registry.names("aggregator")
+        if getattr(registry.load("aggregator", name), "takes_prior", False)
+    ]
+    if aggregator != AUTO and aggregator not in able:
+        raise ConfigError(
+            f"--workers-prior is for {', '.join(able)}, not for {aggregator}: it counts no "
+            "worker's answers by true class, so there is nothing to add to"
+        )
+    table = read_workers(request.workers_prior)
+    weight = request.prior_weight or PRIOR_WEIGHT
+
+    def with_known_workers(labels: Labels, *given: Any) -> Any:
+        counts: Floats = pseudo_counts(labels, table, weight)
+        return fit(replace(labels, start=with_prior(labels.start, counts)), *given)
+
+    return with_known_workers
+
+
+def _inputs(files: Sequence[Any]) -> list[list[str]]:
+    return [[file.name, file.sha256] for file in files]
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        with path.open("rb") as stream:
+            return sha256_of(stream)
+    except OSError:
+        return None
