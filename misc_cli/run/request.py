@@ -167,12 +167,12 @@ class AggregateRequest:
                 raise ConfigError(f"{flag(name)} is for --engine {owner}")
         if self.engine == LOCAL:
             return
-        given = [name for name in LOCAL_ONLY if getattr(self, name)]
-        given += [
+        given = [
             one.name
             for one in fields(ReadOptions)
             if one.name not in ENGINES_READ and getattr(self.reading, one.name)
         ]
+        given += [name for name in LOCAL_ONLY if getattr(self, name)]
         if self.settings.time_budget is not None:
             given.append("time_budget")
         for name in given:

@@ -40,7 +40,7 @@ def test_every_question_has_its_files_and_one_manifest(capsys: pytest.CaptureFix
     assert Path("w.mood.csv").exists()
     assert not Path("out.csv").exists()
     manifest = json.loads(Path("out.run.json").read_text())
-    assert [one["question"] for one in manifest["questions"]] == ["mood", "is spam?"]
+    assert [one["question"] for one in manifest["questions"]] == ["is spam?", "mood"]
     single = {"schema", "request", "figures", "inputs", "outputs", "engine", "state"}
     assert all(single <= set(one) for one in manifest["questions"])
     assert {member["file"] for member in manifest["files"]} > {"out.mood.csv", "w.is_spam.csv"}
