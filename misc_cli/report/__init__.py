@@ -1,1 +1,1 @@
-"""A run to look at: its statistics as data frames, one self-contained page, one workbook."""
+"""Reports of a run: data frames, sentences, one self-contained page, one workbook."""

@@ -1,4 +1,4 @@
-"""Everything that a page, a workbook or a table on the terminal is made from."""
+"""Make the data frames of a report, from which page, workbook and terminal tables are made."""
 
 from __future__ import annotations
 
@@ -22,9 +22,24 @@ from misc_cli.quality.evaluation import wilson
 from misc_cli.run.result import Outcome
 from misc_cli.run.tables import worker_columns
 
-# Control characters (a terminal would obey them), marks that turn the direction of the text around
-# them, and spaces that nobody sees. The joiners U+200C and U+200D stay: Persian and emoji use them.
-_UNSEEN = re.compile(
+Frames = dict[str, pd.DataFrame]
+
+HISTOGRAM_BINS = 20
+RELIABILITY_BINS = 10
+CONFUSION = ("true_", "_said_")
+# Words that a verdict begins with, the worst first; one that is not listed comes after "check".
+VERDICTS = ("spammer", "always says", "copies", "check", "", "fine", "too few")
+# Stages of the search for a method: lines about trials, not about iterations of a method.
+SEARCH_STAGES = ("search", "fitted")
+# Columns of the workers' frame that may name another worker.
+NAMING_COLUMNS = ("alike", "reason", "verdict")
+HOUR = 3600
+# The curve over time takes the shortest of these steps that gives at most MOST_STEPS points.
+STEPS = tuple(HOUR * hours for hours in (1, 3, 6, 12, 24, 7 * 24, 28 * 24))
+MOST_STEPS = 60
+# Control characters (a terminal would obey them), marks that change the direction of the text, and
+# spaces of no width. The joiners U+200C and U+200D stay: Persian and emoji use them.
+_INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _CONTROL_PICTURES = 0x2400  # ␀, ␁, … for the first 32 characters
@@ -32,8 +47,8 @@ _DELETE = 0x7F
 
 
 def visible(text: object) -> str:
-    """The text with every character that does something instead of being seen shown as a sign."""
-    return _UNSEEN.sub(_sign, str(text))
+    """Return the text with a visible sign in place of each control or invisible character."""
+    return _INVISIBLE.sub(_sign, str(text))
 
 
 def _sign(found: re.Match[str]) -> str:
@@ -44,26 +59,21 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def anonymous(names: Iterable[str]) -> dict[str, str]:
-    """A number in place of every name, in the order given.
+    """Map each name to a number, in the order given.
 
-    The order should be one that the page shows anyway (worst first): it then tells nothing new,
-    where a number by the alphabet or a hash of the name could be undone.
+    Give them in an order that the page shows anyway (worst first). A number by the alphabet, or a
+    hash of the name, could be traced back to the name.
     """
     listed = list(names)
     width = len(str(len(listed)))
     return {name: f"worker {at:0{width}}" for at, name in enumerate(listed, 1)}
 
 
-HOUR = 3600
-# Steps of time, the shortest that makes a curve of no more than so many points.
-STEPS = tuple(HOUR * hours for hours in (1, 3, 6, 12, 24, 7 * 24, 28 * 24))
-MOST_STEPS = 60
-
-
 def progress_frame(answers: Answers, times: Any, outcome: Outcome) -> pd.DataFrame:
-    """from, answers, workers, agreement (with the final labels); empty where no time is known.
+    """Return from, answers, workers, agreement (with the final labels) per step of time.
 
-    `times` is when each answer was given, seconds since 1970, NaN where that is not told.
+    `times` says when each answer was given, in seconds since 1970, NaN where unknown. The frame is
+    empty if no time is known.
     """
     if times is None or np.isfinite(times).sum() < 2:
         return pd.DataFrame()
@@ -100,7 +110,7 @@ def progress_frame(answers: Answers, times: Any, outcome: Outcome) -> pd.DataFra
 
 
 def _codes(column: Any, names: Names) -> Any:
-    """The code of each cell among these names, -1 where it is none of them."""
+    """Return the code of each cell among these names, -1 where it is none of them."""
     if hasattr(column, "dictionary"):
         places = pc.index_in(trimmed(column.dictionary), names)
         codes = pc.fill_null(places, -1).to_numpy()
@@ -109,7 +119,7 @@ def _codes(column: Any, names: Names) -> Any:
 
 
 def completion_frames(outcome: Outcome) -> dict[str, pd.DataFrame]:
-    """changed, worker_map and item_map; none of them for a run without completion."""
+    """Return the frames changed, worker_map and item_map; none for a run without completion."""
     mixture = outcome.mixture
     if mixture is None or mixture.completion is None:
         return {}
@@ -143,9 +153,10 @@ def completion_frames(outcome: Outcome) -> dict[str, pd.DataFrame]:
 
 
 def plane(rows: Floats) -> tuple[Floats, Floats]:
-    """The first two principal components of these rows, (n_rows,) each; zeros where there is one.
+    """Return the first two principal components of these rows, (n_rows,) each.
 
-    Signs are fixed, so that a map does not turn over from run to run.
+    The second is zero where there is only one. Signs are fixed, so that a map is not mirrored from
+    run to run.
     """
     centred = rows - rows.mean(axis=0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
@@ -155,19 +166,8 @@ def plane(rows: Floats) -> tuple[Floats, Floats]:
     return flat[:, 0], flat[:, 1] if flat.shape[1] > 1 else np.zeros(len(flat))
 
 
-Frames = dict[str, pd.DataFrame]
-
-HISTOGRAM_BINS = 20
-RELIABILITY_BINS = 10
-CONFUSION = ("true_", "_said_")
-# Words that a verdict begins with, the worst first; one that is not listed comes after "check".
-VERDICTS = ("spammer", "always says", "copies", "check", "", "fine", "too few")
-# Stages of the search for a method: lines about trials, not about iterations of a method.
-SEARCH_STAGES = ("search", "fitted")
-
-
 def frames(outcome: Outcome) -> Frames:
-    """Every frame that this run can fill."""
+    """Return the frames of a run that are not empty, by name."""
     crowd = crowd_rows(expected_counts(outcome.labels, outcome.aggregation.posteriors))
     classes = outcome.labels.classes.to_pylist()
     found: Frames = {
@@ -190,7 +190,7 @@ def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def agreement_frame(outcome: Outcome) -> pd.DataFrame:
-    """Without labels or truth; alpha also for ordered classes where the classes have an order."""
+    """Return the agreement of the answers; alpha also for ordered classes if they have an order."""
     labels = outcome.labels
     nominal = agreement_intervals(labels.votes)
     found = {
@@ -204,12 +204,12 @@ def agreement_frame(outcome: Outcome) -> pd.DataFrame:
 
 
 def convergence_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The iterations of every method that ran, in the order they ran."""
+    """Return the iterations of the methods, in the order they ran."""
     return pd.DataFrame([line for line in records if line["stage"] not in SEARCH_STAGES])
 
 
 def tried_frame(selection: Mapping[str, Any] | None) -> pd.DataFrame:
-    """The candidates of an automatic choice; `kind` says in which round they were tried."""
+    """Return the candidates of an automatic choice; `kind` is the round of the search."""
     rounds = {
         kind: rows
         for kind, rows in (selection or {}).items()
@@ -219,7 +219,7 @@ def tried_frame(selection: Mapping[str, Any] | None) -> pd.DataFrame:
 
 
 def worst_first(workers: pd.DataFrame) -> pd.DataFrame:
-    """By verdict where there is one, then by accuracy."""
+    """Sort workers by verdict, if they have one, then by accuracy."""
     keys = pd.DataFrame({"accuracy": workers["accuracy"], "worker": workers["worker"]})
     keys.insert(0, "severity", _severity(workers["verdict"]) if "verdict" in workers else 0)
     order = keys.sort_values(["severity", "accuracy", "worker"], kind="stable").index
@@ -235,13 +235,13 @@ def _severity(verdicts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def confusion_columns(workers: pd.DataFrame) -> list[str]:
-    """The columns that hold confusion matrices, true class by true class."""
+    """Return the names of the columns that hold confusion matrices, row by row."""
     start, middle = CONFUSION
     return [name for name in workers.columns if name.startswith(start) and middle in name]
 
 
 def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
-    """Named columns (numpy, or arrow text) as a frame of plain text and numbers."""
+    """Return columns (numpy, or arrow text) as a frame of plain text and numbers."""
     return pd.DataFrame({name: _series(column) for name, column in columns.items()})
 
 
@@ -253,7 +253,7 @@ def _series(column: Any) -> Any:
 
 
 def _confidence(outcome: Outcome) -> pd.DataFrame:
-    """Items by confidence; with truth, how many of them are right."""
+    """Count the items of the run by confidence and, with truth, those that are right."""
     truth, decision = outcome.truth, outcome.decision
     known = np.zeros(len(decision.label), dtype=bool) if truth is None else truth >= 0
     right = known & (decision.label == truth) if truth is not None else known
@@ -261,7 +261,7 @@ def _confidence(outcome: Outcome) -> pd.DataFrame:
 
 
 def confidence_frame(confidence: Floats, known: Any, right: Any) -> pd.DataFrame:
-    """Twenty steps of a twentieth; what is known of the truth is added where there is any."""
+    """Count items in twenty bins of confidence; add known and right ones where truth is known."""
     bins = HISTOGRAM_BINS
     which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
 
@@ -283,7 +283,7 @@ def confidence_frame(confidence: Floats, known: Any, right: Any) -> pd.DataFrame
 
 
 def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
-    """mean_confidence, accuracy, low, high, known: tenths of confidence that have items."""
+    """Return mean_confidence, accuracy, low, high, known for each tenth that has known items."""
     if "known" not in confidence:
         return pd.DataFrame()
     tenth = np.arange(len(confidence)) * RELIABILITY_BINS // len(confidence)
@@ -303,7 +303,7 @@ def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
 
 
 def _classes(outcome: Outcome) -> pd.DataFrame:
-    """Votes against labels, class by class."""
+    """Return the votes and the labels of each class."""
     labels, decision = outcome.labels, outcome.decision
     votes = labels.votes
     cast = votes_by_worker(votes).sum(axis=0)
@@ -321,7 +321,7 @@ def _classes(outcome: Outcome) -> pd.DataFrame:
 
 
 def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[str, Any]:
-    """class, labels, labels_share, confidence (mean; missing where a class has no label)."""
+    """Return class, labels, labels_share, confidence (the mean, NaN without labels)."""
     given = np.bincount(label, minlength=len(classes))
     sums = np.bincount(label, confidence, minlength=len(classes))
     with np.errstate(invalid="ignore"):
@@ -335,13 +335,13 @@ def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[
 
 
 def _items(outcome: Outcome) -> pd.DataFrame:
-    """item, label, confidence, runner_up, answers, votes, majority, outvoted, overruled, tie; …
+    """Return a row per item: its label, confidence, runner-up and how its answers voted.
 
     Outvoted: the label is not the most frequent answer. Overruled: all answers agree on another.
     """
     labels, decision = outcome.labels, outcome.decision
     classes = np.array([*labels.classes.to_pylist(), None], dtype=object)
-    answers, votes, majority, most = _counted(labels, decision.label)
+    answers, votes, majority, most = _count_votes(labels, decision.label)
     columns: dict[str, Any] = {
         "item": labels.items.to_pandas(),
         "label": classes[decision.label],
@@ -366,8 +366,8 @@ def _items(outcome: Outcome) -> pd.DataFrame:
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
 
-def _counted(labels: Labels, chosen: Codes) -> tuple[Codes, Codes, Codes, Codes]:
-    """Per item: answers, votes for its label, the class with most votes, and how many it has."""
+def _count_votes(labels: Labels, chosen: Codes) -> tuple[Codes, Codes, Codes, Codes]:
+    """Return per item: answers, votes for its label, the majority class, votes for that class."""
     votes = labels.votes
     parts: list[tuple[Any, ...]] = []
     for rows in votes.blocks:
@@ -380,10 +380,8 @@ def _counted(labels: Labels, chosen: Codes) -> tuple[Codes, Codes, Codes, Codes]
     return joined[0], joined[1], joined[2], joined[3]
 
 
-def who_said_what(labels: Labels, items: Sequence[str]) -> pd.DataFrame:
-    """item, worker, label: every answer on these items, in their order."""
-    import pyarrow.compute as pc
-
+def answers_of_items(labels: Labels, items: Sequence[str]) -> pd.DataFrame:
+    """Return item, worker, label of each answer to these items, in their order."""
     rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
     matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
     worker, said = np.divmod(matrix.indices, labels.n_classes)
@@ -396,17 +394,13 @@ def who_said_what(labels: Labels, items: Sequence[str]) -> pd.DataFrame:
     )
 
 
-# Columns of the workers' frame that may name another worker.
-TELLING = ("alike", "reason", "verdict")
-
-
 @dataclass(frozen=True)
 class Report:
-    """A run's frames (see `statistics`), its facts (run.json's content) and what there is not.
+    """The frames of a run and its facts (the content of run.json).
 
-    `missing` says in words what the run's files cannot tell and how to have it. `labels` are the
-    encoded answers, None where they are gone: then nobody knows who said what. `aliases` holds a
-    name to show in place of each worker's, where a report is to leave the house.
+    `missing` says in sentences what the files of the run do not hold and how to get it. `labels`
+    are the encoded answers, None where they are not available. `aliases` maps the name of each
+    worker to the one that an anonymous report shows.
     """
 
     frames: Frames
@@ -416,17 +410,17 @@ class Report:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def answers_on(self, items: list[str]) -> pd.DataFrame:
-        """item, worker, label of every answer on these items; empty where answers are gone."""
+        """Return item, worker, label of each answer to these items; empty without the answers."""
         if self.labels is None or not items:
             return pd.DataFrame(columns=["item", "worker", "label"])
-        found = who_said_what(self.labels, items)
+        found = answers_of_items(self.labels, items)
         return found.replace({"worker": dict(self.aliases)}) if self.aliases else found
 
 
 def build(
     outcome: Outcome, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
 ) -> Report:
-    """The report of a run; `times` is when each of these answers was given, where that is known."""
+    """Make the report of a run; `times` says when each of these answers was given, if known."""
     found = frames(outcome)
     if answers is not None:
         progress = progress_frame(answers, times, outcome)
@@ -435,9 +429,9 @@ def build(
 
 
 def anonymized(report: Report) -> Report:
-    """The same report with a number in place of every worker's name.
+    """Return the report with a number in place of each worker's name.
 
-    The command and the files' names go too: either may hold a name.
+    The command and the names of files are removed too: they may hold a name.
     """
     workers = report.frames.get("workers")
     if workers is None:
@@ -446,7 +440,7 @@ def anonymized(report: Report) -> Report:
     hidden = workers.assign(worker=workers["worker"].map(aliases))
     if "alike" in workers:
         others = workers["alike"]
-        for name in TELLING:
+        for name in NAMING_COLUMNS:
             hidden[name] = [
                 _hide(text, other, aliases)
                 for text, other in zip(hidden[name], others, strict=True)
@@ -464,22 +458,22 @@ def anonymized(report: Report) -> Report:
 
 
 def _hide(text: Any, other: Any, aliases: Mapping[str, str]) -> Any:
-    """A text without the name it may hold: that of the worker whom this one is alike with."""
+    """Replace the name of the other worker in a text about a pair of workers."""
     if not isinstance(text, str) or other not in aliases:
         return text
     return re.sub(rf"(?<!\w){re.escape(other)}(?!\w)", lambda _: aliases[other], text)
 
 
-def _unquoted(text: str, aliases: Mapping[str, str]) -> str:
-    """A message without the names that it quotes."""
+def _replace_quoted(text: str, aliases: Mapping[str, str]) -> str:
+    """Replace the names that a message quotes."""
     return re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), text)
 
 
 def _without_names(facts: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """Return facts without the request, the command and paths, and warnings without names."""
-    telling = ("command", "request", "state", "outputs")
-    kept = {name: value for name, value in facts.items() if name not in telling}
-    kept["warnings"] = [_unquoted(str(text), aliases) for text in facts.get("warnings", [])]
+    """Return the facts without request, command, paths and names of workers."""
+    hidden = ("command", "request", "state", "outputs")
+    kept = {name: value for name, value in facts.items() if name not in hidden}
+    kept["warnings"] = [_replace_quoted(str(text), aliases) for text in facts.get("warnings", [])]
     kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
     kept["known"] = {
         name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()

@@ -1,4 +1,4 @@
-"""The report in words: what was done, what came out, and what to make of it."""
+"""Describe a run in sentences: what was done, what came out, what a person should check."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ SUSPECT = ("spammer", "always says", "copies")
 
 @dataclass(frozen=True)
 class Sentence:
-    """`kind` is fact (what is so), good, look (somebody should look) or warning (do not trust).
+    """One sentence of the report.
 
+    `kind` is fact, good, look (a person should look at it) or warning (do not trust the labels);
     `link` names the section of the page that shows more.
     """
 
@@ -31,13 +32,13 @@ class Sentence:
 
 
 def sentences(report: Report) -> list[Sentence]:
-    """What was done, what the run warned of, whether to believe it, what to do, what is missing."""
+    """Say what was done, how far to trust the labels, what to check and what is missing."""
     missing = [Sentence("fact", text) for text in report.missing]
-    return [*_done(report), *_warnings(report), *_believe(report), *_todo(report), *missing]
+    return [*_done(report), *_warnings(report), *_trust(report), *_to_check(report), *missing]
 
 
 def method(facts: Any) -> str:
-    """What made the labels, by name."""
+    """Return the name of the method that made the labels."""
     selection = facts.get("selection")
     if selection and selection.get("chosen"):
         chosen = selection["chosen"]
@@ -49,7 +50,7 @@ def method(facts: Any) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """a, b and c."""
+    """Join names as in "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -83,13 +84,13 @@ def _done(report: Report) -> Iterator[Sentence]:
     if figures.get("converged") is False:
         yield Sentence(
             "warning",
-            "The computation had not settled when it stopped. More iterations (--max-iter) may "
+            "The computation had not converged when it stopped. More iterations (--max-iter) may "
             "change labels.",
             "convergence",
         )
 
 
-def _believe(report: Report) -> Iterator[Sentence]:
+def _trust(report: Report) -> Iterator[Sentence]:
     figures = report.facts["figures"]
     n_items = figures["items"]
     confidence, error = figures["confidence"], figures.get("error")
@@ -107,7 +108,7 @@ def _believe(report: Report) -> Iterator[Sentence]:
 
 
 def _judged(confidence: float, error: float, known: int) -> Sentence:
-    """How sure the labels are and how many are right, where that is known."""
+    """Compare the mean confidence with the share of known labels that are right."""
     right = 1.0 - error / 100.0
     low, high = (float(bound[0]) for bound in wilson(np.array([right]), np.array([known])))
     said = (
@@ -121,7 +122,7 @@ def _judged(confidence: float, error: float, known: int) -> Sentence:
 
 
 def _comparable(report: Report) -> bool:
-    """Whether anything speaks for or against an answer: with one per item confidences are empty."""
+    """Return True if some item has two answers: otherwise confidences mean nothing."""
     figures = report.facts["figures"]
     return bool(figures["answers"] > figures["items"] and figures["workers"] > 1)
 
@@ -149,7 +150,7 @@ def _agreement(report: Report) -> Iterator[Sentence]:
         )
 
 
-def _todo(report: Report) -> Iterator[Sentence]:
+def _to_check(report: Report) -> Iterator[Sentence]:
     items, workers = report.frames.get("items"), report.frames.get("workers")
     if workers is not None and "verdict" in workers:
         verdicts = workers["verdict"].astype(str)

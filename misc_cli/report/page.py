@@ -1,9 +1,8 @@
-"""One self-contained page: no network, nothing outside the file, everything escaped.
+"""Render a report as one self-contained HTML page.
 
-The template engine is Jinja2 with autoescape on: names come from strangers, and an escape that is
-forgotten by hand once is a script that runs. Charts are drawn by Observable Plot on D3, which are
-part of the file, as released (vendor/README.md). A content security policy lets run those scripts
-alone, by their hashes, and forbids every request.
+The template engine is Jinja2 with autoescape on, because names come from strangers. Observable Plot
+on D3 draws the charts; both are part of the page, as released (vendor/README.md). A content
+security policy allows those scripts alone, by their hashes, and forbids every request.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from misc_cli.report import narrative, row_selection
+from misc_cli.report import narrative
 from misc_cli.report.frames import VERDICTS, Report, confusion_columns, reliability_frame, visible
 from misc_cli.run.diagnostics import strict
 
@@ -40,12 +39,22 @@ CHARTS = (
     "item_map",
 )
 MAX_DOTS = 1_000
+WORST_WORKERS, SAMPLED_WORKERS = 400, 200
+LEAST_SURE, OUTVOTED, TIED, WRONG = 150, 100, 50, 100
+MAX_CLASSES = 30  # in a matrix; more cannot be read
+MAX_CELLS = 300_000  # of all confusion matrices of a page together
+PER_MILLE = 1000
+NAMES_PER_LABEL = 25
+REASONS = ("least sure", "overruled", "outvoted", "tie", "wrong")
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
+LONGEST_TEXT = 200_000
+MOST_CHANGES = 20
 
 Chart = list[dict[str, Any]]
 
 
 def charts(report: Report) -> dict[str, Chart]:
-    """Every chart; one that this run has no data for is empty."""
+    """Return the data of each chart; a chart without data is empty."""
     frames = report.frames
     found: dict[str, Chart] = {name: [] for name in CHARTS}
     if "confidence" in frames:
@@ -65,13 +74,13 @@ def charts(report: Report) -> dict[str, Chart]:
 
 
 def _records(frame: pd.DataFrame) -> Chart:
-    """Rows as plain dictionaries; a number that is not one is null."""
+    """Return rows as dictionaries that JSON can hold; NaN becomes None."""
     rows = frame.to_dict("records")
     return [{str(name): plain(value) for name, value in row.items()} for row in rows]
 
 
 def plain(value: Any) -> Any:
-    """A numpy value as Python's, four digits after the point; NaN is None."""
+    """Return a numpy value as a Python one, floats with six decimals; NaN becomes None."""
     if isinstance(value, float | np.floating):
         return round(float(value), 6) if math.isfinite(value) else None
     if isinstance(value, np.generic):
@@ -80,7 +89,7 @@ def plain(value: Any) -> Any:
 
 
 def _classes(classes: pd.DataFrame) -> Chart:
-    """Shares of votes, of labels and of known labels, class by class; the largest if many."""
+    """Return the shares of votes, labels and known labels of the largest classes."""
     largest = classes.sort_values("labels", ascending=False, kind="stable").index[:MAX_BARS]
     rows = classes.loc[sorted(largest)]
     kinds = {"answers": "votes_share", "labels": "labels_share"}
@@ -100,7 +109,7 @@ def _stamp(moment: pd.Timestamp) -> str:
 
 
 def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
-    """Points of a map, evenly thinned where they are many."""
+    """Return the points of a map, at most `MAX_DOTS` of them, evenly thinned."""
     thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
     shown = thinned[[name, "x", "y", shade]].set_axis(["name", "x", "y", "shade"], axis=1)
     return [
@@ -110,7 +119,7 @@ def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
 
 
 def _convergence(lines: pd.DataFrame) -> Chart:
-    """The change per iteration, one curve for each method that ran; thinned where long."""
+    """Return the change per iteration, one curve per method; long curves are thinned."""
     named = lines["stage"].astype(str)
     if "candidate" in lines:
         named = lines["candidate"].fillna(named).astype(str)
@@ -126,13 +135,97 @@ def _convergence(lines: pd.DataFrame) -> Chart:
     return points
 
 
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
-LONGEST_TEXT = 200_000
-MOST_CHANGES = 20
+def select_workers(workers: pd.DataFrame) -> pd.DataFrame:
+    """Select the worst workers and an even sample of the others, from a frame worst first."""
+    if len(workers) <= WORST_WORKERS + SAMPLED_WORKERS:
+        return workers
+    spread = np.linspace(WORST_WORKERS, len(workers) - 1, SAMPLED_WORKERS).astype(np.int64)
+    return workers.iloc[[*range(WORST_WORKERS), *np.unique(spread)]]
+
+
+def select_items(items: pd.DataFrame) -> pd.DataFrame:
+    """Select the items that a person should look at, least sure first.
+
+    The column `why` holds the reasons. Of outvoted labels, those that most answers contradict are
+    selected. An item appears once, whatever the number of its reasons.
+    """
+    chosen: dict[str, Any] = {"least sure": items.index[:LEAST_SURE]}
+    if "outvoted" in items:
+        outvoted = items[items["outvoted"]]
+        against = outvoted["answers"] - outvoted["votes"]
+        order = against.sort_values(ascending=False, kind="stable").index
+        chosen["outvoted"] = order[:OUTVOTED]
+    if "tie" in items:
+        chosen["tie"] = items.index[items["tie"].astype(bool)][:TIED]
+    if "right" in items:
+        wrong = items[items["right"] == False]  # noqa: E712  (None is unknown, not wrong)
+        chosen["wrong"] = wrong.index[::-1][:WRONG]  # the surest mistakes
+    rows = np.unique(np.concatenate([index.to_numpy() for index in chosen.values()]))
+    shown = items.iloc[rows].copy()
+    marks = {
+        "least sure": np.isin(rows, chosen["least sure"]),
+        **{
+            name: shown.get(name, pd.Series(False, shown.index)).to_numpy(bool)
+            for name in ("overruled", "outvoted", "tie")
+        },
+        "wrong": (shown["right"] == False).to_numpy()  # noqa: E712
+        if "right" in shown
+        else np.zeros(len(rows), dtype=bool),
+    }
+    shown["why"] = [[name for name in REASONS if marks[name][at]] for at in range(len(rows))]
+    return shown
+
+
+def confusions(workers: pd.DataFrame, classes: list[str]) -> list[list[int]] | None:
+    """Return the workers' confusion matrices in per mille, flattened row by row.
+
+    None where the frame has no matrices, or where they would make the page too large.
+    """
+    names = [f"true_{true}_said_{said}" for true in classes for said in classes]
+    if not set(names) <= set(workers.columns) or len(classes) > MAX_CLASSES:
+        return None
+    if len(names) * len(workers) > MAX_CELLS:
+        return None
+    values = workers[names].to_numpy(float)
+    whole: list[list[int]] = np.rint(PER_MILLE * np.nan_to_num(values)).astype(int).tolist()
+    return whole
+
+
+def votes_by_item(report: Report, items: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the labels that each item got, most votes first, with the workers who gave them."""
+    answers = report.answers_on(items)
+    found: dict[str, list[dict[str, Any]]] = {item: [] for item in items}
+    for (item, label), workers in answers.groupby(["item", "label"], sort=False)["worker"]:
+        names = workers.tolist()
+        found[str(item)].append(
+            {
+                "label": label,
+                "count": len(names),
+                "workers": names[:NAMES_PER_LABEL],
+                "more": max(len(names) - NAMES_PER_LABEL, 0),
+            }
+        )
+    for votes in found.values():
+        votes.sort(key=lambda vote: (-vote["count"], str(vote["label"])))
+    return found
+
+
+def largest_classes(report: Report) -> list[str]:
+    """Return the classes that a matrix shows, in class order: at most those with most votes."""
+    crowd = report.frames.get("crowd")
+    if crowd is None:
+        return []
+    names = list(crowd.columns)
+    if len(names) <= MAX_CLASSES:
+        return names
+    classes = report.frames["classes"].set_index("class")
+    size = classes["votes"] if "votes" in classes else classes["labels"]
+    largest = set(size.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
+    return [name for name in names if name in largest]
 
 
 def render(report: Report, title: str = "") -> str:
-    """The page as HTML text."""
+    """Return the page as HTML text."""
     template = _environment().get_template("page.html.j2")
     scripts = [_resource(name) for name in SCRIPTS]
     html: str = template.render(
@@ -146,7 +239,7 @@ def render(report: Report, title: str = "") -> str:
 
 
 def _title(report: Report) -> str:
-    """What was labelled, from which files."""
+    """Return the number of labels and the names of the input files."""
     files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
     labels = narrative.count(report.facts["figures"]["items"], "label")
     if not files or report.aliases:
@@ -155,13 +248,13 @@ def _title(report: Report) -> str:
 
 
 def _content(report: Report) -> dict[str, Any]:
-    """Everything that the template fills in."""
+    """Return the values that the template fills in."""
     frames, facts = report.frames, report.facts
-    workers = row_selection.shown_workers(frames["workers"]) if "workers" in frames else None
-    items = row_selection.shown_items(frames["items"]) if "items" in frames else None
+    workers = select_workers(frames["workers"]) if "workers" in frames else None
+    items = select_items(frames["items"]) if "items" in frames else None
     item_names = [] if items is None else items["item"].tolist()
-    classes = row_selection.largest_classes(report)
-    matrices = None if workers is None else row_selection.confusions(workers, classes)
+    classes = largest_classes(report)
+    matrices = None if workers is None else confusions(workers, classes)
     if workers is not None:
         workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
     has_verdicts = workers is not None and "verdict" in workers
@@ -181,13 +274,13 @@ def _content(report: Report) -> dict[str, Any]:
         "worker_columns": [] if workers is None else list(workers.columns),
         "any_alike": workers is not None and "alike" in workers and workers["alike"].any(),
         "n_workers": 0 if workers is None else len(frames["workers"]),
-        "worker_parts": (row_selection.WORST_WORKERS, row_selection.SAMPLED_WORKERS),
+        "worker_parts": (WORST_WORKERS, SAMPLED_WORKERS),
         "items": _rows(items),
         "item_columns": [] if items is None else list(items.columns),
         "n_items": 0 if items is None else len(frames["items"]),
-        "votes": row_selection.votes_by_item(report, item_names),
+        "votes": votes_by_item(report, item_names),
         "votes_known": report.labels is not None,
-        "reasons": row_selection.REASONS,
+        "reasons": REASONS,
         "tried": _rows(frames.get("tried")),
         "changed": _changes(frames.get("changed")),
         "n_changed": len(frames.get("changed", ())),
@@ -209,7 +302,7 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
 
 
 def _changes(changed: Any) -> list[tuple[str, str, int]]:
-    """before, after, how many: the most frequent changes first."""
+    """Return (before, after, number of items), the most frequent changes first."""
     if changed is None or changed.empty:
         return []
     counts = changed.groupby(["before", "label"]).size().sort_values(ascending=False, kind="stable")
@@ -217,16 +310,17 @@ def _changes(changed: Any) -> list[tuple[str, str, int]]:
 
 
 def _tagged(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each worker with the kind of its verdict: "always says" for "always says cat"."""
+    """Add the kind of its verdict to each worker: "always says" for "always says cat"."""
     for row in workers:
         if "verdict" in row:
-            said = str(row["verdict"])
-            row["verdict_tag"] = next((w for w in VERDICTS if w and said.startswith(w)), said)
+            verdict = str(row["verdict"])
+            kinds = (kind for kind in VERDICTS if kind and verdict.startswith(kind))
+            row["verdict_tag"] = next(kinds, verdict)
     return workers
 
 
 def anchor(kind: str, name: object) -> str:
-    """The id of a worker's or an item's row, which is also the link to it."""
+    """Return the id of a worker's or an item's row, for links to it."""
     return f"{kind}-{quote(str(name), safe='')}"
 
 
@@ -235,7 +329,7 @@ def per_cent(value: Any, digits: int = 0) -> str:
 
 
 def number(value: Any, digits: int = 2) -> str:
-    """A number for people: thousands apart, few digits; – for what is not one."""
+    """Format a number with a thousands separator and few digits; – if there is none."""
     if value is None or value != value:
         return "–"
     if isinstance(value, bool):
@@ -244,7 +338,7 @@ def number(value: Any, digits: int = 2) -> str:
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What somebody needs to do it again, and what it cost."""
+    """Return what is needed to repeat the run (method, files, seed, versions) and its seconds."""
     rows = [("method", narrative.method(facts))]
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
@@ -271,7 +365,7 @@ def _pretty(facts: Mapping[str, Any]) -> str:
 
 
 def _visible_lines(text: str) -> str:
-    """As `visible`, but line breaks stay."""
+    """Apply `visible` to each line, so that line breaks stay."""
     return "\n".join(visible(line) for line in text.split("\n"))
 
 
@@ -293,7 +387,7 @@ def _environment() -> Any:
 
 
 def _markup(text: str) -> Any:
-    """Our own text, which goes into the page as it is."""
+    """Mark our own text as safe, so that it is not escaped."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -305,7 +399,7 @@ def _resource(name: str) -> str:
 
 
 def _policy(scripts: list[str]) -> str:
-    """No request at all; our scripts by their hashes, and no other, wherever it might come from."""
+    """Return a policy that forbids every request and every script but these."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
     allowed = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
     return (

@@ -1,8 +1,4 @@
-"""The same tables as sheets of one workbook (.xlsx).
-
-XlsxWriter writes text as text when it is told so (`write_string`): a name such as `=HYPERLINK(…)`
-or `+1` never becomes a formula, and nothing becomes a link.
-"""
+"""Write the tables of a report as the sheets of one workbook (.xlsx)."""
 
 from __future__ import annotations
 
@@ -18,28 +14,32 @@ from misc_cli.report.frames import Report, confusion_columns, visible
 MAX_ROWS = 50_000
 LONGEST_CELL = 32_767  # Excel's own limit
 WIDEST, NARROWEST = 60, 9
-PER_CENT = (
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "agreement",
-    "confidence",
-    "votes_share",
-    "labels_share",
-)
-# Colours from bad to good, as cells of these columns go from low to high.
-SCALES = ("accuracy", "confidence", "information")
-VERDICT_COLOURS = {
-    "spammer": "#F8CBC8",
-    "always says": "#F8CBC8",
-    "copies": "#F8CBC8",
-    "check": "#FFE7B8",
-    "fine": "#D8F0E4",
+# A name such as `=HYPERLINK(…)` or `+1` stays text: it never becomes a formula, a link, a number.
+AS_TEXT = {
+    "in_memory": True,
+    "strings_to_formulas": False,
+    "strings_to_urls": False,
+    "strings_to_numbers": False,
 }
+TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
+SHARES = {
+    *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence"),
+    *("votes_share", "labels_share"),
+}
+RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
+SCALES = ("accuracy", "confidence", "information")  # coloured from low (bad) to high (good)
+VERDICT_COLOURS = {
+    "spammer": RED,
+    "always says": RED,
+    "copies": RED,
+    "check": AMBER,
+    "fine": GREEN,
+}
+FLAGS = ("overruled", "outvoted", "tie")
 
 
 def library() -> Any:
-    """XlsxWriter, or what to do without it."""
+    """Import XlsxWriter; raise an error that says how to get it."""
     try:
         import xlsxwriter
     except ImportError:
@@ -50,35 +50,37 @@ def library() -> Any:
 
 
 def workbook(report: Report) -> bytes:
-    """Sheets: summary, workers, confusions, items, classes, crowd, agreement, choice, run."""
+    """Return a workbook with the sheets that `_sheets` names."""
+    library()
     buffer = io.BytesIO()
-    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    book = library().Workbook(buffer, {**options, "strings_to_numbers": False})
-    sheets = _Sheets(book)
-    frames = report.frames
-    sheets.text("Summary", _summary(report))
-    if "workers" in frames:
-        matrix = confusion_columns(frames["workers"])
-        sheets.table("Workers", frames["workers"].drop(columns=matrix))
-        if matrix:
-            sheets.table("Confusions", frames["workers"][["worker", *matrix]], shares=matrix)
-    for title, name in (("Items", "items"), ("Classes", "classes"), ("Agreement", "agreement")):
-        if name in frames:
-            sheets.table(title, frames[name])
-    if "crowd" in frames:
-        crowd = frames["crowd"].reset_index()
-        sheets.table("Crowd", crowd, shares=list(crowd.columns[1:]))
-    for title, name in (
-        ("Over time", "progress"),
-        ("Changed", "changed"),
-        ("Choice", "tried"),
-        ("Convergence", "convergence"),
-        ("Figures", "figures"),
-    ):
-        if name in frames:
-            sheets.table(title, frames[name])
-    book.close()
+    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs={"options": AS_TEXT}) as writer:
+        summary = pd.DataFrame(_summary(report)).map(_cell)
+        summary.to_excel(writer, sheet_name="Summary", header=False, index=False)
+        wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})  # type: ignore[attr-defined]
+        writer.sheets["Summary"].set_column(0, 0, 12, wrapped)
+        writer.sheets["Summary"].set_column(1, 1, 110, wrapped)
+        for title, frame in _sheets(report).items():
+            _write(writer, title, frame.iloc[:MAX_ROWS])
     return buffer.getvalue()
+
+
+def _sheets(report: Report) -> dict[str, pd.DataFrame]:
+    """Return the tables by the titles of their sheets, in order."""
+    frames = report.frames
+    sheets = {}
+    if "workers" in frames:
+        workers = frames["workers"]
+        matrix = confusion_columns(workers)
+        sheets["Workers"] = workers.drop(columns=matrix)
+        if matrix:
+            sheets["Confusions"] = workers[["worker", *matrix]]
+    names = {"Items": "items", "Classes": "classes", "Agreement": "agreement", "Crowd": "crowd"}
+    names |= {"Over time": "progress", "Changed": "changed", "Choice": "tried"}
+    names |= {"Convergence": "convergence", "Figures": "figures"}
+    sheets |= {title: frames[name] for title, name in names.items() if name in frames}
+    if "Crowd" in sheets:
+        sheets["Crowd"] = sheets["Crowd"].reset_index()
+    return sheets
 
 
 def _summary(report: Report) -> list[tuple[str, str]]:
@@ -89,84 +91,55 @@ def _summary(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
-class _Sheets:
-    """Writes one frame after another into a workbook, all in the same style."""
-
-    def __init__(self, book: Any) -> None:
-        self.book = book
-        self.header = book.add_format({"bold": True, "bg_color": "#DCE6F1", "bottom": 1})
-        self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
-        self.formats = {
-            "text": book.add_format({"num_format": "@"}),
-            "share": book.add_format({"num_format": "0.0%"}),
-            "whole": book.add_format({"num_format": "#,##0"}),
-            "number": book.add_format({"num_format": "0.000"}),
-        }
-
-    def text(self, title: str, rows: list[tuple[str, str]]) -> None:
-        sheet = self.book.add_worksheet(title)
-        sheet.set_column(0, 0, 12)
-        sheet.set_column(1, 1, 110)
-        for at, (kind, said) in enumerate(rows):
-            sheet.write_string(at, 0, kind, self.wrapped)
-            sheet.write_string(at, 1, _cell(said), self.wrapped)
-
-    def table(self, title: str, frame: pd.DataFrame, shares: list[str] | None = None) -> None:
-        """Header frozen and filterable, numbers as numbers, everything else as text."""
-        frame = frame.iloc[:MAX_ROWS]
-        sheet = self.book.add_worksheet(title)
-        sheet.freeze_panes(1, 1)
-        for column, name in enumerate(frame.columns):
-            sheet.write_string(0, column, _cell(name), self.header)
-            values = frame[name].tolist()
-            kind = _kind(str(name), values, shares or [])
-            self._column(sheet, column, values, kind)
-            self._colour(sheet, column, str(name), len(values))
-            longest = max([len(str(name)) + 3, *(len(str(value)) for value in values[:200])])
-            width = min(longest, WIDEST) if kind == "text" else max(len(str(name)) + 3, NARROWEST)
-            sheet.set_column(column, column, max(width, NARROWEST))
-        sheet.autofilter(0, 0, max(len(frame), 1), max(len(frame.columns) - 1, 0))
-
-    def _column(self, sheet: Any, column: int, values: list[Any], kind: str) -> None:
-        form = self.formats[kind]
-        for row, value in enumerate(values, 1):
-            if value is None or value != value:
-                continue
-            if isinstance(value, bool):
-                sheet.write_boolean(row, column, value)
-            elif isinstance(value, int | float):
-                sheet.write_number(row, column, value, form)
-            else:
-                sheet.write_string(row, column, _cell(value), form)
-
-    def _colour(self, sheet: Any, column: int, name: str, n_rows: int) -> None:
-        if not n_rows:
-            return
-        place = (1, column, n_rows, column)
-        if name in SCALES:
-            colours = {"min_color": "#F8CBC8", "mid_color": "#FFFFFF", "max_color": "#B7DFCB"}
-            sheet.conditional_format(*place, {"type": "3_color_scale", **colours})
-        if name == "verdict":
-            for word, colour in VERDICT_COLOURS.items():
-                rule = {"type": "text", "criteria": "begins with", "value": word}
-                form = self.book.add_format({"bg_color": colour})
-                sheet.conditional_format(*place, {**rule, "format": form})
-        if name in ("overruled", "outvoted", "tie"):
-            form = self.book.add_format({"bg_color": "#FFE7B8"})
-            sheet.conditional_format(
-                *place, {"type": "cell", "criteria": "==", "value": True, "format": form}
-            )
+def _write(writer: Any, title: str, frame: pd.DataFrame) -> None:
+    """Write one sheet: header frozen and filterable, numbers as numbers, the rest as text."""
+    frame = frame.map(_cell).set_axis([_cell(str(name)) for name in frame.columns], axis=1)
+    frame.to_excel(writer, sheet_name=title, index=False)
+    sheet = writer.sheets[title]
+    sheet.freeze_panes(1, 1)
+    sheet.autofilter(0, 0, max(len(frame), 1), max(len(frame.columns) - 1, 0))
+    header = writer.book.add_format({"bold": True, "bg_color": "#DCE6F1", "bottom": 1})
+    for column, name in enumerate(frame.columns):
+        values = frame.iloc[:, column]
+        shown = _format(title, name, values.tolist())
+        width = len(name) + 3
+        if shown == TEXT:
+            width = min(max([width, *(len(str(value)) for value in values.head(200))]), WIDEST)
+        form = writer.book.add_format({"num_format": shown})
+        sheet.set_column(column, column, max(width, NARROWEST), form)
+        sheet.write_string(0, column, name, header)
+        if len(frame):
+            _colour(writer.book, sheet, (1, column, len(frame), column), name)
 
 
-def _kind(name: str, values: list[Any], shares: list[str]) -> str:
-    """How a column is shown: text, share (%), whole number, number."""
+def _colour(book: Any, sheet: Any, cells: tuple[int, int, int, int], name: str) -> None:
+    """Colour the cells of a column whose name says that low, true or a verdict is bad."""
+    if name in SCALES:
+        colours = {"min_color": RED, "mid_color": "#FFFFFF", "max_color": "#B7DFCB"}
+        sheet.conditional_format(*cells, {"type": "3_color_scale", **colours})
+    if name == "verdict":
+        for word, colour in VERDICT_COLOURS.items():
+            rule = {"type": "text", "criteria": "begins with", "value": word}
+            form = book.add_format({"bg_color": colour})
+            sheet.conditional_format(*cells, {**rule, "format": form})
+    if name in FLAGS:
+        rule = {"type": "cell", "criteria": "==", "value": True}
+        form = book.add_format({"bg_color": AMBER})
+        sheet.conditional_format(*cells, {**rule, "format": form})
+
+
+def _format(title: str, name: str, values: list[Any]) -> str:
+    """Return the number format of a column: text, share (%), whole number or number."""
     numbers = [value for value in values if isinstance(value, int | float) and value == value]
     if not numbers:
-        return "text"
-    if name in PER_CENT or name in shares:
-        return "share"
-    return "whole" if all(isinstance(value, int) for value in numbers) else "number"
+        return TEXT
+    if name in SHARES or title in ("Confusions", "Crowd"):
+        return SHARE
+    return WHOLE if all(isinstance(value, int) for value in numbers) else NUMBER
 
 
-def _cell(value: object) -> str:
+def _cell(value: Any) -> Any:
+    """Return numbers as they are and everything else as text that Excel can hold."""
+    if value is None or value is pd.NaT or isinstance(value, bool | int | float):
+        return value
     return visible(value)[:LONGEST_CELL]
