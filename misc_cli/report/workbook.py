@@ -56,7 +56,7 @@ def workbook(report: Report) -> bytes:
     with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs={"options": AS_TEXT}) as writer:
         summary = pd.DataFrame(_summary(report)).map(_cell)
         summary.to_excel(writer, sheet_name="Summary", header=False, index=False)
-        wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})  # type: ignore[attr-defined]
+        wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
         writer.sheets["Summary"].set_column(0, 0, 12, wrapped)
         writer.sheets["Summary"].set_column(1, 1, 110, wrapped)
         for title, frame in _sheets(report).items():
@@ -123,9 +123,10 @@ def _colour(book: Any, sheet: Any, cells: tuple[int, int, int, int], name: str) 
             form = book.add_format({"bg_color": colour})
             sheet.conditional_format(*cells, {**rule, "format": form})
     if name in FLAGS:
-        rule = {"type": "cell", "criteria": "==", "value": True}
         form = book.add_format({"bg_color": AMBER})
-        sheet.conditional_format(*cells, {**rule, "format": form})
+        sheet.conditional_format(
+            *cells, {"type": "cell", "criteria": "==", "value": True, "format": form}
+        )
 
 
 def _format(title: str, name: str, values: list[Any]) -> str:
