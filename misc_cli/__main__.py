@@ -175,7 +175,7 @@ def _complain(message: str, code: int) -> int:
     cleanup.ignore_signals(code)
     line = printable(" ".join(message.split()))  # one line, whatever the message holds
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
-    if logs is None or not logs.told(line, code):
+    if logs is None or not logs.end_with_an_error(line, code):
         print(f"misc: error: {line}", file=sys.stderr)
     return code
 

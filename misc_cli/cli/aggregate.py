@@ -144,7 +144,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def show(finished: Finished, console: Console) -> None:
     """Show the summary of each question's run."""
-    from misc_cli.cli.summary import summary
+    from misc_cli.cli.summary import log_facts, summary
 
     session = finished.session
     if finished.unchanged is not None:
@@ -157,4 +157,8 @@ def show(finished: Finished, console: Console) -> None:
         rows = summary(run.outcome, places, aside, closely=closely)
         if session is not None:
             rows.insert(-1, session.summary())
-        console.summary([("question", run.inputs.question), *rows] if several else rows)
+        facts = log_facts(run.outcome, places)
+        if several:
+            rows = [("question", run.inputs.question), *rows]
+            facts = {"question": run.inputs.question, **facts}
+        console.summary(rows, facts)

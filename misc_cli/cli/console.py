@@ -9,11 +9,13 @@ progress   on a terminal, once a run has lasted long enough to make one wonder; 
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
+from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import logs
@@ -25,9 +27,80 @@ if TYPE_CHECKING:
     from misc_cli.data.types import Iteration
 
 PATIENCE_SECONDS = 0.4
+BEAT_SECONDS = 10.0
+LAST_BEAT_SECONDS = 1.0  # that a beat may take when it is stopped
 WORTH_TELLING_SECONDS = 3.0
 
 Row = tuple[str, str]
+
+
+class ProgressEstimate:
+    """Keep where a run is, and estimate what is left of it."""
+
+    def __init__(self) -> None:
+        self.born = self.started = time.monotonic()
+        self.stage: str | None = None
+        self.since = self.started
+        self.latest: Iteration | None = None
+        self.heard = self.started
+        self.choice: Iteration | None = None  # how far an automatic choice is
+
+    def hear(self, iteration: Iteration) -> bool:
+        """Take note of where the run is; return True for a new stage."""
+        self.heard = time.monotonic()
+        if iteration.stage == COST:
+            if self.choice is None:
+                self.started = self.heard
+            self.choice = iteration
+            return False
+        self.latest = iteration
+        if iteration.stage == self.stage:
+            return False
+        self.stage, self.since = iteration.stage, self.heard
+        return True
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimate the seconds that are left; None where nobody can know.
+
+        For an automatic choice: at first as it was announced, and the more of it is done, the more
+        by how long that took. For another stage: by the number of its steps.
+        """
+        now = time.monotonic()
+        if self.choice is not None:
+            announced, share = (float(self.choice.extra[key] or 0) for key in ("seconds", "share"))
+            spent = self.heard - self.started
+            left = (1.0 - share) * (spent + (1.0 - share) * announced)
+            return max(round(left - (now - self.heard), 1), 0.0)
+        if self.latest is None:
+            return None
+        done, of = self.latest.iteration, self.latest.extra.get("of")
+        if not isinstance(of, int) or not done:
+            return None
+        return round((now - self.since) / done * (of - done), 1)
+
+
+class Heartbeat:
+    """Call a function every ten seconds, from a thread of its own, until it is stopped."""
+
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self.beat = beat
+        self._stop = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        def pulse() -> None:
+            while not self._stop.wait(BEAT_SECONDS):
+                self.beat()
+
+        self._thread = Thread(target=pulse, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the calls; one that has begun ends first, unless it hangs."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join(LAST_BEAT_SECONDS)
 
 
 class Console:
@@ -40,7 +113,7 @@ class Console:
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self.pace = logs.ProgressEstimate()
+        self.pace = ProgressEstimate()
         self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
 
     @classmethod
@@ -55,7 +128,7 @@ class Console:
             return
         self.warnings.append(line)
         if self.log is not None:
-            self.log.event("warning", "warning", message=line)
+            logs.event("warning", logging.WARNING, message=line)
         if not self.quiet:
             self._say(f"misc: warning: {line}", "yellow")
 
@@ -67,14 +140,15 @@ class Console:
     def say(self, text: str) -> None:
         """One line that is no warning, for everybody who is not --quiet."""
         if self.log is not None:
-            self.log.event("note", message=text)
+            logs.event("note", message=text)
         if not self.quiet:
             self._say(f"misc: {text}", "")
 
-    def summary(self, rows: Sequence[Row]) -> None:
-        """Aligned lines of a name and a value."""
+    def summary(self, rows: Sequence[Row], facts: Mapping[str, Any] | None = None) -> None:
+        """Show aligned lines of a name and a value; `facts` are for the log."""
         if self.log is not None:
-            self.log.event("done", **{name.replace(" ", "_"): value for name, value in rows})
+            told = {name.replace(" ", "_"): value for name, value in rows}
+            logs.event("done", **(told if facts is None else facts))
         if self.quiet or not (self.terminal or self.verbose):
             return
         if not self.terminal:
@@ -93,11 +167,10 @@ class Console:
         _rich().print(grid, highlight=False)
 
     def on_iteration(self, iteration: Iteration) -> None:
-        if self.log is not None:
-            self.log.on_iteration(iteration)
         if iteration.stage == COST and self.pace.choice is None:
             self._announce(iteration)
-        self.pace.hear(iteration)
+        if self.pace.hear(iteration):
+            logs.event("stage", stage=iteration.stage)
         if self._progress is not None:
             self._progress.show()
 
@@ -127,8 +200,8 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            heart = logs.Heartbeat(self._beat)
-            if self.verbose and not self.quiet and not self.terminal:
+            heart = Heartbeat(self._beat)
+            if self.log is not None or self._tells_progress:
                 heart.start()
             try:
                 yield
@@ -136,8 +209,20 @@ class Console:
                 heart.stop()
                 self.settle()
 
+    @property
+    def _tells_progress(self) -> bool:
+        return self.verbose and not self.quiet and not self.terminal
+
     def _beat(self) -> None:
-        if self.pace.latest is not None or self.pace.choice is not None:
+        latest = self.pace.latest
+        logs.event(
+            "heartbeat",
+            stage=self.pace.stage,
+            done=None if latest is None else latest.iteration,
+            of=None if latest is None else latest.extra.get("of"),
+            seconds_left=self.pace.seconds_left,
+        )
+        if self._tells_progress and (latest is not None or self.pace.choice is not None):
             self._say(f"misc: {describe(self.pace)}", "")
 
     def settle(self) -> None:
@@ -214,7 +299,7 @@ def print_tables(tables: Sequence[Table]) -> None:
 class _Progress:
     """One line that says where the run is; nothing at all for a run that is over at once."""
 
-    def __init__(self, pace: logs.ProgressEstimate) -> None:
+    def __init__(self, pace: ProgressEstimate) -> None:
         self.pace = pace
         self.status: Any = None
 
@@ -244,7 +329,7 @@ class _Progress:
             self.status = None
 
 
-def describe(pace: logs.ProgressEstimate) -> str:
+def describe(pace: ProgressEstimate) -> str:
     """Where a run is, in a line: what is tried, how many of how many, the time spent and left."""
     parts = []
     iteration, choice = pace.latest, pace.choice

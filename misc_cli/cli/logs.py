@@ -1,200 +1,106 @@
-"""A log for machines and for those who look next morning: one line per event, text or JSON.
+"""The log of a run: the standard logger "misc_cli", one line per event, text or JSON.
 
-start      the command as it was called
-cost       what an automatic choice is expected to take, before it starts
-stage      a new part of the run
-heartbeat  every ten seconds: stage, done, of, seconds_left (null where nobody can know)
-warning    as it comes
-done       the summary, by name
-error      the one line that stderr would have, and the exit code
-
-A line is one write to the file, so that lines of several runs never mix; it needs no lock that a
-fork could leave locked.
+Every line has a time, a level, an event and the id of its run; docs/nightly.md lists the events and
+their fields. A program that uses misc as a library adds a handler of its own to that logger.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
-from threading import Event, Thread, current_thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from misc_cli.data.iteration import COST
-from misc_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from misc_cli.data.types import Iteration
+from misc_cli.errors import ConfigError, printable
+from misc_cli.version import __version__
 
 FORMATS = ("text", "json")
-BEAT_SECONDS = 10.0
-LAST_BEAT_SECONDS = 1.0  # how long a beat that has begun is waited for
+LOGGER = logging.getLogger("misc_cli")
+LOGGER.addHandler(logging.NullHandler())  # without a log, warnings are not printed twice
 
-current: Log | None = None
-
-
-class ProgressEstimate:
-    """Where a run is, and what is left of it by the pace so far."""
-
-    def __init__(self) -> None:
-        self.born = self.started = time.monotonic()
-        self.stage: str | None = None
-        self.since = self.started
-        self.latest: Iteration | None = None
-        self.heard = self.started
-        self.choice: Iteration | None = None  # how far an automatic choice is
-
-    def hear(self, iteration: Iteration) -> bool:
-        """Take note of where the run is; whether that is a new stage."""
-        self.heard = time.monotonic()
-        if iteration.stage == COST:
-            if self.choice is None:
-                self.started = self.heard
-            self.choice = iteration
-            return False
-        self.latest = iteration
-        if iteration.stage == self.stage:
-            return False
-        self.stage, self.since = iteration.stage, self.heard
-        return True
-
-    @property
-    def seconds_left(self) -> float | None:
-        """None where nobody can know.
-
-        Of an automatic choice the counted work says it: at first as it was announced, and the more
-        of it is done, the more by how long that took. Of another stage the number of its steps.
-        """
-        now = time.monotonic()
-        if self.choice is not None:
-            announced, share = (float(self.choice.extra[key] or 0) for key in ("seconds", "share"))
-            spent = self.heard - self.started
-            left = (1.0 - share) * (spent + (1.0 - share) * announced)
-            return max(round(left - (now - self.heard), 1), 0.0)
-        if self.latest is None:
-            return None
-        done, of = self.latest.iteration, self.latest.extra.get("of")
-        if not isinstance(of, int) or not done:
-            return None
-        return round((now - self.since) / done * (of - done), 1)
+current: Log | None = None  # the log that flags asked for
 
 
-class Heartbeat:
-    """Calls a function every ten seconds, from a thread of its own, until it is stopped."""
-
-    def __init__(self, beat: Callable[[], None]) -> None:
-        self.beat = beat
-        self._stop = Event()
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        def pulse() -> None:
-            while not self._stop.wait(BEAT_SECONDS):
-                self.beat()
-
-        self._thread = Thread(target=pulse, name="heartbeat", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """No beat comes afterwards: one that has begun ends first, unless it hangs."""
-        self._stop.set()
-        if self._thread is not None and self._thread is not current_thread():
-            self._thread.join(LAST_BEAT_SECONDS)
+def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
+    """Log one event with its fields."""
+    LOGGER.log(level, name, extra={"fields": fields})
 
 
-class Log:
-    """Where events go: the file of this descriptor, in this format."""
+class Log(logging.Handler):
+    """Write events to a descriptor, one write per line, so that lines of several runs never mix.
+
+    A full disk or a closed pipe never decides the outcome of a run.
+    """
 
     def __init__(self, descriptor: int, style: str, *, is_stderr: bool) -> None:
-        self.descriptor = descriptor
-        self.style = style
-        self.is_stderr = is_stderr
-        self.pace = ProgressEstimate()
-        self.heart = Heartbeat(self.beat)
+        super().__init__()
+        self.descriptor, self.style, self.is_stderr = descriptor, style, is_stderr
+        self.run = os.urandom(8).hex()
 
-    def event(self, event: str, level: str = "info", **fields: Any) -> None:
-        """One line; a full disk or a closed pipe never decides the outcome of a run."""
-        now = time.time()
-        stamp = (
-            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
-        )
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one event."""
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        stamp += f".{int(record.msecs):03}Z"
+        level, name = record.levelname.lower(), record.getMessage()
+        fields: Mapping[str, Any] = getattr(record, "fields", {})
         if self.style == "json":
-            record = {"time": stamp, "level": level, "event": event, **fields}
-            line = json.dumps(record, ensure_ascii=False, default=str)
+            start = {"time": stamp, "level": level, "event": name, "run": self.run}
+            line = json.dumps({**start, **fields}, ensure_ascii=False, default=_plain)
         else:
-            words = [
-                f"{name}={_word(value)}" for name, value in fields.items() if value is not None
-            ]
-            line = " ".join([stamp, level, event, *words])
+            told = {"run": self.run, **fields}.items()
+            words = [f"{key}={_word(value)}" for key, value in told if value is not None]
+            line = " ".join([stamp, level, name, *words])
         with suppress(OSError):
-            os.write(self.descriptor, f"{line}\n".encode("utf-8", "replace"))
+            os.write(self.descriptor, f"{printable(line)}\n".encode("utf-8", "replace"))
 
-    def on_iteration(self, iteration: Iteration) -> None:
-        if iteration.stage == COST and self.pace.choice is None:
-            extra = iteration.extra
-            self.event("cost", seconds=extra["seconds"], fast_seconds=extra["fast"])
-        if self.pace.hear(iteration):
-            self.event("stage", stage=iteration.stage)
 
-    def beat(self) -> None:
-        """Where the run is."""
-        latest = self.pace.latest
-        self.event(
-            "heartbeat",
-            stage=self.pace.stage,
-            done=None if latest is None else latest.iteration,
-            of=None if latest is None else latest.extra.get("of"),
-            seconds_left=self.pace.seconds_left,
-        )
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as Python's, anything else as text."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 def _word(value: Any) -> str:
-    text = str(value)
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain)
     return json.dumps(text, ensure_ascii=False) if any(c in text for c in ' "=\n') else text
 
 
 @contextmanager
 def writing(command: Sequence[str], style: str | None, file: str | None) -> Iterator[None]:
     """Log what happens inside; without a style and a file there is no log."""
-    global current
-    current = None
+    _close()
     if style is None and file is None:
         yield
         return
-    current = log = _begun(command, style, file)
-    try:
-        log.heart.start()
-        yield
-        current = None  # after an error the log still hears what the error is
-    finally:
-        log.heart.stop()
+    _open(command, style, file)
+    yield
+    _close()  # after an error the log still hears what the error is
 
 
 def begin_with_an_error(command: Sequence[str], style: str | None, file: str | None) -> None:
-    """For an error that comes before the command does: the log hears of it all the same."""
-    global current
-    if style is None and file is None:
-        return
-    with suppress(ConfigError):  # stderr hears of the first error only
-        current = _begun(command, style, file)
+    """Open the log for an error that comes before the command does."""
+    if style is not None or file is not None:
+        with suppress(ConfigError):  # stderr hears of the first error only
+            _open(command, style, file)
 
 
-def _begun(command: Sequence[str], style: str | None, file: str | None) -> Log:
-    """A log with its first line: the command, secrets of an address left out."""
-    from misc_cli.readers.remote import redact
-
-    log = Log(_open(file), style or FORMATS[0], is_stderr=file is None)
-    log.event("start", command=shlex.join(map(redact, command)), process=os.getpid())
-    return log
+def end_with_an_error(message: str, code: int) -> bool:
+    """Log the error that ends the program; return True if stderr has it by that."""
+    log = current
+    if log is None:
+        return False
+    event("error", logging.ERROR, message=message, exit_code=code)
+    _close()
+    return log.is_stderr
 
 
 def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Format and file that words of a command line, or variables, ask for."""
+    """Return the format and the file that words of a command line, or variables, ask for."""
     given = [os.environ.get(name) or None for name in ("MISC_LOG_FORMAT", "MISC_LOG_FILE")]
     for at, flag in enumerate(("--log-format", "--log-file")):
         for word, following in pairwise([*words, ""]):
@@ -206,20 +112,31 @@ def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
     return style if style in FORMATS else None, file
 
 
-def _open(file: str | None) -> int:
-    if file is None:
-        return sys.stderr.fileno()
-    try:
-        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
-
-
-def told(message: str, code: int) -> bool:
-    """Log an error that ends the program; whether stderr has it by that."""
+def _open(command: Sequence[str], style: str | None, file: str | None) -> None:
+    """Open the log and write its first line: the command without secrets."""
     global current
-    log, current = current, None
-    if log is None:
-        return False
-    log.event("error", "error", message=message, exit_code=code)
-    return log.is_stderr
+    from misc_cli.readers.remote import redact
+
+    descriptor = sys.stderr.fileno()
+    if file is not None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            descriptor = os.open(file, flags, 0o666)
+        except OSError as error:
+            raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
+    current = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
+    LOGGER.addHandler(current)
+    LOGGER.setLevel(logging.INFO)
+    told = shlex.join(map(redact, command))
+    event("start", command=told, process=os.getpid(), misc=__version__)
+
+
+def _close() -> None:
+    """Take the log away from the logger."""
+    global current
+    if current is not None:
+        LOGGER.removeHandler(current)
+        LOGGER.setLevel(logging.NOTSET)
+        if not current.is_stderr:
+            os.close(current.descriptor)
+        current = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
@@ -74,6 +74,21 @@ def summary(
     seconds = sum(outcome.timings.values())
     rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
     return rows
+
+
+def log_facts(outcome: Outcome, places: Mapping[str, Path]) -> dict[str, Any]:
+    """Return what the log says of a finished run: numbers as numbers."""
+    from misc_cli.run.run_record import peak_memory
+    from misc_cli.run.tables import method_in_words
+
+    return {
+        "method": method_in_words(outcome),
+        "seconds": round(sum(outcome.timings.values()), 6),
+        "timings": dict(outcome.timings),
+        "peak_memory_bytes": peak_memory(),
+        "figures": dict(outcome.figures),
+        "outputs": {name: str(path) for name, path in places.items()},
+    }
 
 
 def _agreement(outcome: Outcome) -> str:

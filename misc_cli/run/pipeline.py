@@ -6,6 +6,7 @@ The command line and the Python API both call `run`; what they do before (readin
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import asdict, replace
 
@@ -26,6 +27,8 @@ from misc_cli.run.fitting import fit
 from misc_cli.run.request import Fitter, Request, Stopwatch
 from misc_cli.run.result import Outcome
 from misc_cli.run.settings import Methods, Settings
+
+_LOGGER = logging.getLogger("misc_cli")
 
 
 def run(request: Request) -> Outcome:
@@ -73,6 +76,7 @@ def aggregated(
             share = expected_error(aggregation.posteriors, known)
             numbers.update(error_figures(share, int((known >= 0).sum())))
         numbers["cut-short"] = bool(found.selection.get("cut_short"))
+    _LOGGER.info("aggregated", extra={"fields": {"figures": numbers, "timings": watch.seconds}})
     return Outcome(
         encoding=encoding,
         aggregation=aggregation,

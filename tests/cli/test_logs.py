@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.cli import logs
+from misc_cli.cli import console, logs
 from misc_cli.data.types import Iteration
 from tests.conftest import REPO
 
@@ -29,8 +29,13 @@ def test_a_json_log_is_all_that_stderr_has(
     words = ["aggregate", ANSWERS, "--log-format", "json", "-o", str(tmp_path / "labels.csv")]
     assert run([*words, "--aggregator", "ds-em", "--max-iter", "2"]) == 0
     found = events(capfd.readouterr().err)
-    assert [line["event"] for line in found] == ["start", "stage", "warning", "done"]
+    assert [line["event"] for line in found] == ["start", "stage", "warning", "aggregated", "done"]
     assert "--max-iter" in str(found[2]["message"])
+    assert len({line["run"] for line in found}) == 1
+    done = found[-1]
+    assert done["figures"]["items"] == 500  # type: ignore[index]
+    assert isinstance(done["seconds"], float)
+    assert isinstance(done["peak_memory_bytes"], int)
     assert run(["aggregate", "absent.csv", "--log-format", "json"]) == 2
     last = events(capfd.readouterr().err)[-1]
     assert (last["event"], last["exit_code"]) == ("error", 2)
@@ -54,14 +59,15 @@ def test_a_log_file_grows_and_leaves_stderr_as_it_is(
 def test_the_heart_beats_and_says_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(console, "BEAT_SECONDS", 0.02)
     log = tmp_path / "log.jsonl"
     with logs.writing(["misc"], "json", str(log)):
-        assert logs.current is not None
-        logs.current.on_iteration(Iteration("search", 3, extra={"of": 12}))
-        deadline = time.monotonic() + 10
-        while "heartbeat" not in log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        watcher = console.Console()
+        with watcher.watching():
+            watcher.on_iteration(Iteration("search", 3, extra={"of": 12}))
+            deadline = time.monotonic() + 10
+            while "heartbeat" not in log.read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
     beat = next(line for line in events(log.read_text()) if line["event"] == "heartbeat")
     assert (beat["stage"], beat["done"], beat["of"]) == ("search", 3, 12)
     assert isinstance(beat["seconds_left"], float)
@@ -72,8 +78,8 @@ def test_the_heart_beats_and_says_what_is_left(
 
 def test_no_beat_comes_after_the_heart_has_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A beat that has begun ends before `stop` returns, or a line would follow the summary."""
-    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.001)
-    monkeypatch.setattr(logs, "LAST_BEAT_SECONDS", 30.0)  # however busy the machine is
+    monkeypatch.setattr(console, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(console, "LAST_BEAT_SECONDS", 30.0)  # however busy the machine is
     begun, ended = Event(), Event()
 
     def beat() -> None:
@@ -81,9 +87,9 @@ def test_no_beat_comes_after_the_heart_has_stopped(monkeypatch: pytest.MonkeyPat
         time.sleep(0.1)
         ended.set()
 
-    heart = logs.Heartbeat(beat)
+    heart = console.Heartbeat(beat)
     heart.stop()  # one that never started
-    heart = logs.Heartbeat(beat)
+    heart = console.Heartbeat(beat)
     heart.start()
     assert begun.wait(10)
     heart.stop()
@@ -93,15 +99,15 @@ def test_no_beat_comes_after_the_heart_has_stopped(monkeypatch: pytest.MonkeyPat
 def test_a_heart_may_stop_itself_and_one_that_hangs_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.001)
-    monkeypatch.setattr(logs, "LAST_BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(console, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(console, "LAST_BEAT_SECONDS", 0.05)
     begun, stopped, over = Event(), Event(), Event()
 
     def beat() -> None:
         heart.stop()
         stopped.set()
 
-    heart = logs.Heartbeat(beat)
+    heart = console.Heartbeat(beat)
     heart.start()
     assert stopped.wait(10)
 
@@ -109,7 +115,7 @@ def test_a_heart_may_stop_itself_and_one_that_hangs_holds_nobody_up(
         begun.set()
         over.wait(30)
 
-    hanging = logs.Heartbeat(hang)
+    hanging = console.Heartbeat(hang)
     hanging.start()
     assert begun.wait(10)
     started = time.monotonic()
@@ -170,3 +176,13 @@ def test_a_usage_error_is_an_event_of_the_log(
     assert run(["aggregate", "--no-such-flag"]) == 2
     if how == "flag":  # the log of one call is not that of the next
         assert capfd.readouterr().err.startswith("misc: error:")
+
+
+def test_a_program_that_uses_misc_has_a_log_too(caplog: pytest.LogCaptureFixture) -> None:
+    import misc_cli
+
+    with caplog.at_level("INFO", logger="misc_cli"):
+        misc_cli.aggregate(ANSWERS, aggregator="mv")
+    (record,) = caplog.records
+    assert (record.name, record.getMessage()) == ("misc_cli", "aggregated")
+    assert record.fields["figures"]["items"] == 500  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from misc_cli import registry
-from misc_cli.cli import logs
+from misc_cli.cli import console as console_module
 from misc_cli.cli.console import Console, describe
 from misc_cli.data.iteration import COST
 from misc_cli.data.types import Iteration, Labels
@@ -111,7 +111,7 @@ def test_time_left_follows_the_announcement_and_then_the_pace(
 ) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    pace = logs.ProgressEstimate()
+    pace = console_module.ProgressEstimate()
     pace.hear(told(20.0))
     assert pace.seconds_left == 20.0
     now = 104.0
@@ -131,7 +131,7 @@ def test_time_left_follows_the_announcement_and_then_the_pace(
 def test_verbose_off_a_terminal_says_every_ten_seconds_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(logs, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(console_module, "BEAT_SECONDS", 0.01)
     for verbose in (True, False):
         console = Console(verbose=verbose)
         with console.watching():
