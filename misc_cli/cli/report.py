@@ -63,4 +63,5 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     }
     write_all([Output(path, content(page)) for path, page in pages.items()])
     for path, page in pages.items():
-        console.summary([("written", f"{path}, {len(page) / 1e6:.1f} MB")])
+        facts = {"output": str(path), "bytes": len(page)}
+        console.summary([("written", f"{path}, {len(page) / 1e6:.1f} MB")], facts)
