@@ -1,4 +1,4 @@
-"""Errors a user can act on, the exit code of each, and the one warning an algorithm may raise."""
+"""Errors and warnings that a user can act on, and the exit codes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ EXIT_CODES: dict[int, str] = {
     143: "terminated (SIGTERM): the same",
 }
 
-# Characters that move a terminal's cursor, colour it, turn its text around or are none at all.
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, marks that change the direction of text, and halves of surrogate pairs.
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Text for a person's eyes: what is not seen is spelt out, `\\x1b` for an escape."""
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    """Return the text with invisible characters spelt out, `\\x1b` for an escape."""
+    return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """A question to put after a message; nothing if no name is near."""
+    """Return "; did you mean …?" with the nearest names, or an empty text."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(names), n=3)
@@ -41,17 +41,17 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
 
 class MiscError(Exception):
-    """Anything that is not a defect of ours: printed as one line, never as a traceback."""
+    """Base of all errors that are no defect of misc: printed as one line, without a traceback."""
 
     exit_code = EXIT_USAGE
 
 
 class InputError(MiscError):
-    """The data cannot be used as it is: says the file, the row, what is wrong and what to do."""
+    """The data cannot be used as it is; the message says file, row, what is wrong, what to do."""
 
 
 class EmptyFile(InputError):
-    """A file without answers: --skip-empty-files passes over it."""
+    """A file has no answers; --skip-empty-files skips it."""
 
 
 class ConfigError(MiscError):

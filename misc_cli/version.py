@@ -1,4 +1,4 @@
-"""The version, alone in a module so that reading it imports nothing."""
+"""Version numbers, in a module of their own that imports nothing."""
 
 __version__ = "0.1.0"
 

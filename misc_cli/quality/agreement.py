@@ -1,12 +1,12 @@
-"""How far the answers agree with each other: no model, no labels, no truth.
+"""Measure how far answers agree with each other, without a model, labels or truth.
 
 Notation (Krippendorff 2011, "Computing Krippendorff's alpha-reliability"), over items u with at
 least two answers, the only ones that can agree or disagree:
     n_u, n_uc  → answers on item u, and those of class c
     n_c, n     → answers of class c on all such items, and all of them
-    δ²_ck      → how far apart two classes are: 1 (nominal), or (v_c − v_k)² on a scale v
-    D_o        = (1/n) Σ_u Σ_ck n_uc n_uk δ²_ck / (n_u − 1)       what is seen within items
-    D_e        = Σ_ck n_c n_k δ²_ck / (n (n − 1))                 what chance would give
+    δ²_ck      → the distance of two classes: 1 (nominal), or (v_c − v_k)² on a scale v
+    D_o        = (1/n) Σ_u Σ_ck n_uc n_uk δ²_ck / (n_u − 1)       observed within items
+    D_e        = Σ_ck n_c n_k δ²_ck / (n (n − 1))                 expected by chance
     alpha      = 1 − D_o / D_e
 On a scale, Σ_ck n_uc n_uk (v_c − v_k)² = 2 (n_u Σ_c n_uc v_c² − (Σ_c n_uc v_c)²), and nominally
 it is n_u² − Σ_c n_uc²: sums over an item's answers, never over their pairs. Krippendorff's ordinal
@@ -29,11 +29,11 @@ from misc_cli.data.votes import Votes
 
 @dataclass(frozen=True)
 class Ballots:
-    """Per item, (n_items,) each.
+    """How the answers to each item voted, (n_items,) each.
 
-    answers    how many there are
-    leader     the class with the most votes, -1 where several share the first place
-    unanimous  whether all answers are the same; a single answer is
+    answers    number of answers
+    leader     the class with the most votes, -1 where several classes have most
+    unanimous  True if all answers are the same; a single answer is unanimous
     agreement  the share of the item's pairs of answers that agree; NaN below two answers
     """
 
@@ -44,7 +44,7 @@ class Ballots:
 
 
 def ballots_of(totals: Floats) -> Ballots:
-    """Of items with so many votes of each class, (n_items, n_classes)."""
+    """Count the ballots of items from their votes of each class, (n_items, n_classes)."""
     answers = totals.sum(axis=1)
     top = totals.max(axis=1)
     several = (totals == top[:, None]).sum(axis=1) > 1
@@ -57,7 +57,7 @@ def ballots_of(totals: Floats) -> Ballots:
 
 
 def count_ballots(votes: Votes) -> Ballots:
-    """Block of items by block."""
+    """Count the ballots of all items, block by block."""
     parts = list(map_in_order(lambda rows: ballots_of(votes.class_totals(rows)), votes.blocks))
     return Ballots(
         answers=np.concatenate([part.answers for part in parts]),
@@ -68,14 +68,14 @@ def count_ballots(votes: Votes) -> Ballots:
 
 
 RESAMPLES = 2_000
-# Larger data is resampled in random groups of items: as wide an interval at a bounded cost.
+# More items than this are resampled in random groups: the same interval at a bounded cost.
 MOST_GROUPS = 2_000
 RESAMPLES_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure and the bounds between which resampled items leave it; NaN where undefined."""
+    """A figure and its bootstrap bounds; NaN where undefined."""
 
     value: float
     low: float
@@ -93,43 +93,43 @@ class Agreement:
 def krippendorff_alpha(
     votes: Votes, *, ordered: bool = False, values: Floats | None = None
 ) -> float:
-    """1: answers always agree; 0: as chance would have it; below: worse than chance.
+    """Return Krippendorff's alpha: 1 always agree, 0 as by chance, below 0 worse than chance.
 
-    `ordered` takes the order of the classes for a scale (ordinal distance); `values`, (n_classes,),
-    places them on one (interval distance). NaN without two answers on an item or with one class.
+    `ordered` uses the order of the classes (ordinal distance); `values`, (n_classes,), gives them
+    places on a scale (interval distance). NaN without two answers to an item or with one class.
     """
     return float(_alphas(_group_sums(votes, None, 1, ordered, values))[0])
 
 
 def pairwise_agreement(votes: Votes) -> float:
-    """The chance that two answers to the same item agree, the item drawn first.
+    """Return the probability that two answers to the same item agree, the item drawn first.
 
-    Mean over items with at least two answers (Fleiss's P̄); NaN without any.
+    It is the mean over items with at least two answers (Fleiss's P̄); NaN without any.
     """
     return float(_agreements(_group_sums(votes, None, 1, False, None))[0])
 
 
 def agreement_sums(totals: Floats) -> Floats:
-    """What alpha (nominal) and pairwise agreement of some items are made of, (4 + n_classes,).
+    """Return the sums that nominal alpha and pairwise agreement need, (4 + n_classes,).
 
     totals  (n_items, n_classes) votes of each class. The sums of blocks of items add up to those of
-    all, which `of_sums` takes.
+    all items, which `of_sums` takes.
     """
     sums: Floats = _by_item(totals, None)[0].sum(axis=0)
     return sums
 
 
 def of_sums(sums: Floats) -> tuple[float, float]:
-    """Alpha and pairwise agreement, as above, from `agreement_sums` of all items."""
+    """Return alpha and pairwise agreement from the `agreement_sums` of all items."""
     all_items = _Sums(sums[None, :], None)
     return float(_alphas(all_items)[0]), float(_agreements(all_items)[0])
 
 
 def fleiss_kappa(votes: Votes) -> float:
-    """Pairwise agreement beyond chance, for any number of answers per item (Fleiss 1971).
+    """Return Fleiss's kappa, for any number of answers per item (Fleiss 1971).
 
-    κ = (P̄ − Σ_c p_c²) / (1 − Σ_c p_c²) with p_c the share of class c. Alpha is the same but for
-    small numbers and for items with more answers, which count more there.
+    κ = (P̄ − Σ_c p_c²) / (1 − Σ_c p_c²) with p_c the share of class c. Alpha differs from it in the
+    correction for small numbers and in that items with more answers count more.
     """
     sums = _group_sums(votes, None, 1, False, None)
     shares = sums.classes[0] / max(sums.answers[0], 1.0)
@@ -140,9 +140,9 @@ def fleiss_kappa(votes: Votes) -> float:
 
 
 def cohen_kappa(first: Codes, second: Codes, n_classes: int) -> float:
-    """Agreement of two workers on the items both answered, beyond chance (Cohen 1960).
+    """Return Cohen's kappa of two workers on the items that both answered (Cohen 1960).
 
-    first, second  (n_shared_items,) class codes; NaN where both always say the same one class
+    first, second  (n_shared_items,) class codes. NaN where both always say the same one class.
     """
     if len(first) == 0:
         return float("nan")
@@ -162,9 +162,9 @@ def agreement_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Agreement:
-    """Alpha and pairwise agreement with bootstrap intervals over items (BCa, Efron 1987).
+    """Return alpha and pairwise agreement with bootstrap intervals over items (BCa, Efron 1987).
 
-    The bounds say what other items would have given with the same workers.
+    The bounds tell what other items would have given with the same workers.
     """
     rng = np.random.default_rng(seed)
     n_groups = min(votes.n_items, MOST_GROUPS)
@@ -172,7 +172,7 @@ def agreement_intervals(
     sums = _group_sums(votes, group, n_groups, ordered, values)
     draws = [
         sums.weighted(rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size))
-        for size in _sizes(resamples)
+        for size in _batches(resamples)
     ]
     whole, without_one = sums.weighted(np.ones((1, n_groups), dtype=np.int64)), sums.without_one()
     found = [
@@ -189,10 +189,10 @@ def agreement_intervals(
 
 @dataclass(frozen=True)
 class _Sums:
-    """What both statistics are made of, summed over items with two answers; a row per sample.
+    """Sums over items with two answers that both statistics need; a row per sample.
 
     table   (n_samples, 4 + n_classes), columns: Σ_u n_u · Σ_u Σ_ck n_uc n_uk δ²_ck / (n_u − 1) ·
-            how many items · Σ_u the share of u's pairs of answers that agree · Σ_u n_uc
+            number of items · Σ_u the share of u's pairs of answers that agree · Σ_u n_uc
     values  (n_classes,) the scale, or None for nominal classes
     """
 
@@ -208,16 +208,16 @@ class _Sums:
         return self.table[:, 4:]
 
     def weighted(self, weights: npt.NDArray[np.int64]) -> _Sums:
-        """Samples in which the rows count `weights` times, (n_samples, n_rows)."""
+        """Return samples in which each row counts `weights` times, (n_samples, n_rows)."""
         return _Sums(weights @ self.table, self.values)
 
     def without_one(self) -> _Sums:
-        """As many samples as rows, each without one of them."""
+        """Return one sample per row, each without that row (jackknife)."""
         return _Sums(self.table.sum(axis=0) - self.table, self.values)
 
 
 def _alphas(sums: _Sums) -> Floats:
-    """(n_samples,)."""
+    """Return alpha of each sample, (n_samples,)."""
     total, seen, classes = sums.answers, sums.table[:, 1], sums.classes
     if sums.values is None:
         by_chance = total**2 - (classes**2).sum(axis=1)
@@ -225,13 +225,13 @@ def _alphas(sums: _Sums) -> Floats:
         by_chance = 2.0 * (total * (classes @ sums.values**2) - (classes @ sums.values) ** 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         alphas: Floats = 1.0 - seen * (total - 1.0) / by_chance
-    # by chance 0 is one class, or no item with two answers; what is left of it is rounding
+    # by_chance is 0 with one class, or without an item with two answers; rounding may leave a rest
     alphas[~(by_chance > 1e-12 * total**2)] = np.nan
     return alphas
 
 
 def _agreements(sums: _Sums) -> Floats:
-    """(n_samples,)."""
+    """Return the pairwise agreement of each sample, (n_samples,)."""
     with np.errstate(invalid="ignore"):
         shares: Floats = sums.table[:, 3] / sums.table[:, 2]
     return shares
@@ -244,11 +244,11 @@ def _group_sums(
     ordered: bool,
     values: Floats | None,
 ) -> _Sums:
-    """One row per group of items; `group` (n_items,), None puts all into one."""
+    """Sum items by group, one row per group; `group` (n_items,), None means one group."""
     if ordered and values is None:
         values = _mid_ranks(_sum_by_group(votes, None, 1, None)[0, 4:])
     if values is not None:
-        # neither place nor unit of a scale changes alpha: near 0 to 1 nothing is lost to rounding
+        # alpha does not depend on the origin and unit of the scale; from 0 to 1 rounding is least
         values = (values - values.min()) / max(float(np.ptp(values)), 1e-300)
     return _Sums(_sum_by_group(votes, group, n_groups, values), values)
 
@@ -256,7 +256,7 @@ def _group_sums(
 def _sum_by_group(
     votes: Votes, group: npt.NDArray[np.int64] | None, n_groups: int, values: Floats | None
 ) -> Floats:
-    """The table of `_Sums`, block of items by block."""
+    """Return the table of `_Sums`, summed block by block."""
 
     def kernel(rows: slice) -> Floats:
         own, paired = _by_item(votes.class_totals(rows), values)
@@ -274,7 +274,7 @@ def _sum_by_group(
 
 
 def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """The table of `_Sums`, a row for each item with two answers, and which items these are.
+    """Return the table of `_Sums` with a row per item with two answers, and a mask of these items.
 
     totals  (n_items, n_classes) votes of each class
     """
@@ -290,16 +290,16 @@ def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray
 
 
 def _mid_ranks(sizes: Floats) -> Floats:
-    """v_c = n_1 + … + n_(c−1) + n_c / 2: the mean rank of an answer of class c."""
+    """Return the mean rank of an answer of each class, v_c = n_1 + … + n_(c−1) + n_c / 2."""
     ranks: Floats = np.cumsum(sizes) - sizes / 2.0
     return ranks
 
 
 def _interval(value: float, draws: Floats, without_one: Floats, level: float) -> Interval:
-    """Percentiles of the draws, moved for bias and for a spread that depends on the value (BCa).
+    """Return the bias-corrected and accelerated (BCa) percentiles of the draws.
 
-    z0 = Φ⁻¹(share of draws below the value); a = Σ d³ / 6 (Σ d²)^(3/2) with d how far the mean of
-    the values without one group lies above each; bounds at Φ(z0 + (z0 ± z)/(1 − a(z0 ± z))).
+    z0 = Φ⁻¹(share of draws below the value); a = Σ d³ / 6 (Σ d²)^(3/2), where d is the mean of the
+    values without one group minus each of them; bounds at Φ(z0 + (z0 ± z)/(1 − a(z0 ± z))).
     """
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(draws) == 0:
@@ -307,18 +307,18 @@ def _interval(value: float, draws: Floats, without_one: Floats, level: float) ->
     below = float(np.mean(draws < value) + np.mean(draws <= value)) / 2.0
     normal, least = NormalDist(), 1.0 / (len(draws) + 1)
     bias = normal.inv_cdf(min(max(below, least), 1.0 - least))
-    left = without_one[np.isfinite(without_one)]
-    away = left.mean() - left if len(left) else np.zeros(1)
-    spread = float((away**2).sum())
-    bend = 0.0 if spread == 0.0 else float((away**3).sum()) / (6.0 * spread**1.5)
-    reach = normal.inv_cdf((1.0 + level) / 2.0)
-    sides = (bias - reach, bias + reach)
-    at = [normal.cdf(bias + side / (1.0 - bend * side)) for side in sides]
+    jackknife = without_one[np.isfinite(without_one)]
+    deviations = jackknife.mean() - jackknife if len(jackknife) else np.zeros(1)
+    spread = float((deviations**2).sum())
+    acceleration = 0.0 if spread == 0.0 else float((deviations**3).sum()) / (6.0 * spread**1.5)
+    z = normal.inv_cdf((1.0 + level) / 2.0)
+    sides = (bias - z, bias + z)
+    at = [normal.cdf(bias + side / (1.0 - acceleration * side)) for side in sides]
     low, high = np.quantile(draws, at)
     return Interval(value, float(low), float(high))
 
 
-def _sizes(resamples: int) -> list[int]:
-    """How many resamples are drawn at once: all of them would be resamples × groups numbers."""
+def _batches(resamples: int) -> list[int]:
+    """Split the resamples into batches, so that memory stays bounded."""
     full, rest = divmod(resamples, RESAMPLES_AT_ONCE)
     return [RESAMPLES_AT_ONCE] * full + [rest] * (rest > 0)

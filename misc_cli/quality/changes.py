@@ -1,4 +1,4 @@
-"""Yesterday's labels and workers beside today's: what is new, gone, flipped, or fell."""
+"""Compare the labels and workers of two runs: items new, gone or flipped, workers who changed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from misc_cli.data.encode import distinct, trimmed
 from misc_cli.data.types import Floats, LabelTable, Names, WorkerTable
+from misc_cli.quality.evaluation import wilson
 
-Z = 1.96  # an interval that holds the accuracy in 95 cases of 100
 # The columns of a file of changes; what does not apply to a row is empty.
 SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("change", "item", "worker", "old_label", "new_label")]
@@ -27,9 +27,9 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class ItemChanges:
-    """Items that are not as they were, each group sorted by name.
+    """Items that differ between two label files, each group sorted by name.
 
-    Of the flipped items (n_flipped,): both labels and both confidences, NaN where a file has none.
+    `flipped` holds the old labels of the flipped items, `flipped_to` the new ones.
     """
 
     n_old: int
@@ -42,13 +42,13 @@ class ItemChanges:
 
     @property
     def flips(self) -> float:
-        """The share of the items in both files whose label is another, in %."""
+        """Return the share of the items in both files whose label differs, in %."""
         return 100.0 * len(self.flipped.items) / max(self.n_both, 1)
 
 
 @dataclass(frozen=True)
 class WorkerChanges:
-    """Workers in both tables whose accuracy's interval left the old one, below or above."""
+    """Workers in both tables whose new interval of accuracy does not overlap the old one."""
 
     n_both: int
     n_new: int
@@ -63,18 +63,20 @@ class WorkerChanges:
 
     @property
     def drops(self) -> float:
-        """The share of workers in both tables that fell, in %."""
+        """Return the share of workers in both tables whose accuracy fell, in %."""
         return 100.0 * float(self.fell.sum()) / max(self.n_both, 1)
 
 
 @dataclass(frozen=True)
 class Changes:
+    """Changes of items and, where both runs have a worker table, of workers."""
+
     items: ItemChanges
     workers: WorkerChanges | None = None
 
     @property
     def figures(self) -> dict[str, float | int]:
-        """By the names that --fail-if knows."""
+        """Return the figures that --fail-if knows, by name."""
         figures: dict[str, float | int] = {
             "flips": round(self.items.flips, 6),
             "new-items": len(self.items.new.items),
@@ -85,7 +87,7 @@ class Changes:
         return figures
 
     def to_json(self) -> dict[str, Any]:
-        """Counts only; the rows are in the file of changes."""
+        """Return counts; the rows are in the file of changes."""
         items, workers = self.items, self.workers
         found: dict[str, Any] = {
             "items": {
@@ -116,7 +118,7 @@ def compare(
     new: LabelTable,
     workers: tuple[WorkerTable, WorkerTable] | None = None,
 ) -> Changes:
-    """What became of `old`; `workers` are the old table and the new one."""
+    """Compare `new` with `old`; `workers` are the old worker table and the new one."""
     before, after = _sorted(old), _sorted(new)
     where = pc.fill_null(pc.index_in(after.items, before.items), -1).to_numpy()
     now = np.flatnonzero(where >= 0)
@@ -144,32 +146,29 @@ def compare_workers(old: WorkerTable, new: WorkerTable) -> WorkerChanges:
     known = both.to_numpy(zero_copy_only=False)
     low_then, high_then = (bound[at] for bound in interval(old))
     low_now, high_now = (bound[known] for bound in interval(new))
-    moved = (high_now < low_then) | (low_now > high_then)
+    changed = (high_now < low_then) | (low_now > high_then)
     return WorkerChanges(
         n_both=int(known.sum()),
         n_new=int((~known).sum()),
         n_gone=len(old.workers) - int(known.sum()),
-        workers=new.workers.filter(both).filter(pa.array(moved)),
-        old=old.accuracy[at][moved],
-        new=new.accuracy[known][moved],
+        workers=new.workers.filter(both).filter(pa.array(changed)),
+        old=old.accuracy[at][changed],
+        new=new.accuracy[known][changed],
     )
 
 
 def interval(table: WorkerTable) -> tuple[Floats, Floats]:
-    """Where each worker's accuracy lies, 95 %, (n_workers,) each; the table's own if it has one.
+    """Return the 95 % interval of each worker's accuracy, (n_workers,) each.
 
-    Else Wilson's score interval of a share `accuracy` of so many answers.
+    It is the table's own if it has one, else Wilson's interval for the number of answers.
     """
     if table.low is not None and table.high is not None:
         return table.low, table.high
-    n, share = np.maximum(table.answers, 1.0), table.accuracy
-    centre = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    reach = Z / (1 + Z**2 / n) * np.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2))
-    return centre - reach, centre + reach
+    return wilson(table.accuracy, np.maximum(table.answers, 1.0))
 
 
 def change_columns(changes: Changes) -> dict[str, Any]:
-    """One row per change: items flipped, new and gone, then workers that fell and rose."""
+    """Return one row per change: items flipped, new and gone, then workers who fell and rose."""
     items, workers = changes.items, changes.workers
     groups: list[tuple[str, dict[str, Any]]] = [
         ("flipped", {**_side("old", items.flipped), **_side("new", items.flipped_to)}),
@@ -178,8 +177,9 @@ def change_columns(changes: Changes) -> dict[str, Any]:
     ]
     if workers is not None:
         for name, mask in (("fell", workers.fell), ("rose", ~workers.fell)):
-            moved = {"old_accuracy": workers.old[mask], "new_accuracy": workers.new[mask]}
-            groups.append((name, {"worker": workers.workers.filter(pa.array(mask)), **moved}))
+            accuracies = {"old_accuracy": workers.old[mask], "new_accuracy": workers.new[mask]}
+            names = workers.workers.filter(pa.array(mask))
+            groups.append((name, {"worker": names, **accuracies}))
     tables = [SCHEMA.empty_table()]
     for kind, columns in groups:
         n_rows = len(next(iter(columns.values())))
@@ -199,7 +199,7 @@ def _side(which: str, table: LabelTable) -> dict[str, Any]:
 
 
 def _sorted(table: LabelTable) -> LabelTable:
-    """Each item once, by name; an item with two labels is an error."""
+    """Return the table sorted by item, each item once; two labels of an item are an error."""
     plain = LabelTable(trimmed(table.items), trimmed(table.labels), table.confidence)
     if _is_sorted(plain.items) and not pc.any(pc.equal(plain.labels, "")).as_py():
         return plain  # as misc itself writes them
@@ -209,12 +209,11 @@ def _sorted(table: LabelTable) -> LabelTable:
 
 
 def _is_sorted(names: Names) -> bool:
-    """Whether each name is above the one before it."""
+    """Return True if each name is greater than the one before it."""
     rising = pc.all(pc.less(names.slice(0, max(len(names) - 1, 0)), names.slice(1))).as_py()
     return rising is not False and not names.null_count
 
 
 def _rows(table: LabelTable, at: npt.NDArray[np.intp]) -> LabelTable:
-    """The rows at these positions."""
     sure = None if table.confidence is None else table.confidence[at]
     return LabelTable(table.items.take(pa.array(at)), table.labels.take(pa.array(at)), sure)

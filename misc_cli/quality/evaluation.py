@@ -1,4 +1,4 @@
-"""Labels against the truth: align the two by item, then every figure `misc evaluate` prints."""
+"""Compare labels with the truth: error, calibration, confusion matrix, precision and recall."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from misc_cli.data.encode import distinct, order_names, trimmed
 from misc_cli.data.types import Codes, Floats, KnownLabels, LabelTable, Names
 from misc_cli.errors import InputError
 
-Z = 1.96  # 95 cases of 100
+Z = 1.96  # of a 95 % interval
+EXAMPLES = 5
 
 
 def expected_error(posteriors: Floats, truth: Codes) -> float:
-    """Share of wrong labels among items with truth (truth ≥ 0); a tie costs its expected error.
+    """Return the share of wrong labels among items with truth; a tie costs its expected error.
 
     posteriors (n_items, n_classes), truth (n_items,) class codes, -1 where unknown. A truth outside
     the known classes is coded n_classes: always wrong.
@@ -36,7 +37,7 @@ def expected_error(posteriors: Floats, truth: Codes) -> float:
 
 
 def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> float:
-    """Expected calibration error: |mean confidence − accuracy| over equal-width bins, weighted."""
+    """Return the expected calibration error: |mean confidence − accuracy|, weighted over bins."""
     which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     size = np.bincount(which, minlength=bins)
     gap = np.abs(
@@ -47,7 +48,7 @@ def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: 
 
 
 def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
-    """Wilson's interval of a share of so many answers: where it lies in 95 cases of 100."""
+    """Return Wilson's 95 % interval of a share of `n_answers` answers."""
     width = 1.0 + Z**2 / n_answers
     centre = (share + Z**2 / (2.0 * n_answers)) / width
     half = Z * np.sqrt(share * (1.0 - share) / n_answers + Z**2 / (4.0 * n_answers**2)) / width
@@ -55,7 +56,7 @@ def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
 
 
 def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2) -> float:
-    """Share of the wrong labels that are among the least sure `share` of the items with truth.
+    """Return the share of wrong labels that are among the least sure `share` of known items.
 
     Items that are equally sure count by expectation, as do labels that tie. NaN if none is wrong.
     """
@@ -73,7 +74,7 @@ def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2)
 
 
 def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDArray[np.int64]:
-    """How many items of each true class got each label, (n_classes, n_classes): [true, label]."""
+    """Count the items of each true class that got each label, (n_classes, n_classes)."""
     cells = truth.astype(np.int64) * n_classes + predicted
     counts = np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
     return counts.astype(np.int64)
@@ -81,7 +82,7 @@ def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDAr
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Per class, (n_classes,) each; NaN where a class was never given (or never true)."""
+    """Scores of each class, (n_classes,) each; NaN where a class was never given or never true."""
 
     precision: Floats
     recall: Floats
@@ -89,25 +90,22 @@ class ClassScores:
 
 
 def class_scores(confusion: npt.NDArray[np.int64]) -> ClassScores:
-    """Precision, recall and F1 of every class from counts [true, label]."""
+    """Return precision, recall and F1 of each class from counts [true, label]."""
     hits = np.diagonal(confusion).astype(np.float64)
     given, true = confusion.sum(axis=0), confusion.sum(axis=1)
-    with np.errstate(invalid="ignore"):  # 0/0 is NaN: there is nothing to be right or wrong about
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN
         return ClassScores(hits / given, hits / true, 2 * hits / (given + true))
-
-
-EXAMPLES = 5
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Error rates are shares of the items that have both a label and a truth.
+    """Figures of labels against the truth, over the items that have both.
 
-    error              a tie costs its expected error where probabilities show it
-    error_as_written   every label taken at its word
+    error              share of wrong labels; a visible tie costs its expected error
+    error_as_written   share of wrong labels as they are written
     confusion          (n_classes, n_classes) counts: [true, label]
     calibration_error  expected calibration error of the confidence, 10 bins; None without one
-    unlabelled         items with truth and no label; `unjudged` the other way round
+    unlabelled         items with truth and no label; `unjudged`: with a label and no truth
     """
 
     n_items: int
@@ -126,7 +124,7 @@ class Evaluation:
         return 1.0 - self.error
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers and names; what cannot be said (0/0) is null."""
+        """Return plain numbers and names; an undefined number (0/0) is None."""
         rows = zip(
             self.classes,
             self.confusion.sum(axis=1).tolist(),
@@ -154,7 +152,7 @@ class Evaluation:
 
 
 def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
-    """Compare by item name; both sides may have items that the other lacks, or an empty label."""
+    """Compare by item name; each side may lack items of the other, or have empty labels."""
     which, which_truth = table.name or "the labels", known.name or "the truth"
     items, rows = distinct(table.items, table.labels, which)
     true_items, true_rows = distinct(known.items, known.labels, which_truth)
@@ -178,7 +176,7 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
     wrong = float((predicted != truth).mean())
     error, n_ties = wrong, 0
     if table.probabilities is not None:
-        # classes nobody has a probability for come last: they are never right
+        # classes without a probability come last: they are never right
         posteriors = table.probabilities[chosen]
         error = expected_error(posteriors, np.minimum(truth, posteriors.shape[1]))
         n_ties = int((tied_classes(posteriors).sum(axis=1) > 1).sum())
@@ -200,7 +198,7 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
 
 
 def _classes(known: tuple[str, ...], labels: Names, truth: Names) -> tuple[str, ...]:
-    """The probabilities' classes in their order, then any others; else the usual class order."""
+    """Return the classes of the probabilities in their order, then others in class order."""
     named = {*pc.unique(labels).to_pylist(), *pc.unique(truth).to_pylist()}
     return (*known, *order_names(named.difference(known))[0])
 

@@ -1,4 +1,4 @@
-"""What a run says about each worker: how much, how well, and how it confuses the classes."""
+"""Score each worker: accuracy with its interval, information, and agreement with the others."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Per worker; items of `gold` count with their known label.
+    """Agreement of each worker with T⁻, the label that all other answers to an item give.
+
+    T⁻_ic is the posterior of class c for item i without the worker's own answer (leave one out);
+    items of `gold` have their known label.
 
     answers    (n_workers,)
-    right      (n_workers,) Σ_i T⁻ of the class that it said
+    right      (n_workers,) Σ_i T⁻ of the class that the worker answered
     squares    (n_workers,) Σ_i (T⁻)² of that class
-    chance     (n_workers,) Σ_i e_i with e_i = Σ_k m_k T⁻_ik: what `right` would be for one who says
-               what it says, in its shares m of labels, without looking at the items
-    noise      (n_workers,) Σ_i (Σ_k m_k (T⁻_ik)² − e_i²): the variance of `right` of that one
-    at_best    (n_workers,) Σ_i Σ_c (T⁻_ic)²: what `right` would be if it always told the truth
-    said       (n_workers, n_classes) what it answered
-    surprise   (n_workers, n_classes) −Σ_i log Σ_c T⁻_ic C[c, k] over its answers k: how odd each of
-               them would be for a typical worker, whose confusions are C
+    chance     (n_workers,) Σ_i e_i with e_i = Σ_k m_k T⁻_ik: `right` of a random worker who gives
+               labels in the same shares m without looking at the items
+    noise      (n_workers,) Σ_i (Σ_k m_k (T⁻_ik)² − e_i²): the variance of that random `right`
+    at_best    (n_workers,) Σ_i Σ_c (T⁻_ic)²: `right` of a worker who always tells the truth
+    said       (n_workers, n_classes) number of answers of each class
+    surprise   (n_workers, n_classes) −Σ_i log Σ_c T⁻_ic C[c, k] over its answers k: how improbable
+               they are for a typical worker, whose confusions are C
     """
 
     answers: Floats
@@ -55,7 +58,7 @@ class Evidence:
 
 
 def gather(engine: Engine) -> Evidence:
-    """Of the posteriors that are on the engine: three walks over the votes, block by block."""
+    """Compare each worker with the others, from the posteriors on the engine, in three sweeps."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     crowd = engine.sweep(_CountCrowd(n_classes))
     said = crowd.said.reshape(n_workers, n_classes)
@@ -70,8 +73,11 @@ def gather(engine: Engine) -> Evidence:
 
 @dataclass
 class _Crowd(Summed):
-    """said (n_workers * n_classes,) how often each worker gave each answer; answers (n_classes,
-    n_classes): of the whole crowd, given the label, [true, observed]."""
+    """Counts of answers.
+
+    said     (n_workers * n_classes,) how often each worker gave each class
+    answers  (n_classes, n_classes) of the whole crowd, given the label: [true, observed]
+    """
 
     said: Floats
     answers: Floats
@@ -91,7 +97,7 @@ class _CountCrowd:
 
 @dataclass
 class _Compared(Summed):
-    """sums (n_workers, 6): answers, right, squares, at_best, chance, noise, as in `Evidence`."""
+    """Sums of `Evidence`: answers, right, squares, at_best, chance, noise, (n_workers, 6)."""
 
     sums: Floats
     surprise: Floats
@@ -99,9 +105,9 @@ class _Compared(Summed):
 
 @dataclass(frozen=True)
 class _Compare:
-    """Each answer with what the others say.
+    """Compare each answer with the posteriors that the other answers give.
 
-    typical  C[c, k], (n_classes, n_classes): what an answer is, given the label, over the crowd
+    typical  C[c, k], (n_classes, n_classes): the confusions of the whole crowd
     shares   m, (n_workers, n_classes)
     """
 
@@ -141,7 +147,7 @@ class _Compare:
 
 
 def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
-    """A block in parts whose votes × classes stay bounded, however many classes there are."""
+    """Split a block into parts whose number of votes × classes is bounded."""
     targets = np.arange(0, block.nnz, max(1, EVIDENCE_CELLS_AT_ONCE // n_classes))
     cuts = np.unique(np.searchsorted(block.indptr[:-1], targets, side="left"))
     for first, last in pairwise([*cuts.tolist(), block.shape[0]]):
@@ -151,10 +157,10 @@ def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_a
 
 @dataclass(frozen=True)
 class ByConfusions:
-    """T⁻ of a block's votes: its items' scores, less what the vote itself added to them.
+    """Return T⁻ of a block's votes: the scores of their items minus the part of the vote itself.
 
-    table      (n_workers * n_classes, n_classes): column (w, k) of the votes meets log π_w[c, k]
-               for every true class c
+    table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes
+               for each true class c
     log_prior  (n_classes,)
     """
 
@@ -178,7 +184,7 @@ def _by_confusions(engine: Engine) -> ByConfusions:
 
 @dataclass(frozen=True)
 class ByShares:
-    """T⁻ of a block's votes as the shares of the other answers to their items."""
+    """Return T⁻ of a block's votes as the shares of the other answers to their items."""
 
     n_classes: int
 
@@ -189,19 +195,19 @@ class ByShares:
         return shares
 
 
-CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, beside the confusions themselves
+CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """Per worker, (n_workers,) each.
+    """Scores of each worker, (n_workers,) each.
 
-    answers      how many answers it gave
-    accuracy     Σ_c p_c · π[c, c]: the chance that it is right on an item drawn from the classes
-    low, high    between which that lies in 95 cases of 100 (see `accuracy_interval`)
-    agreement    share of its answers that equal the items' final labels
-    information  mutual information of the true class and its answer, in bits: 0 for a spammer,
-                 however often it happens to be right; high for one who is reliably wrong
+    answers      number of answers
+    accuracy     Σ_c p_c · π[c, c]: the probability of a right answer to an item of a random class
+    low, high    the 95 % interval of the accuracy (see `accuracy_interval`)
+    agreement    share of the answers that equal the items' final labels
+    information  mutual information of true class and answer, in bits: 0 for a spammer, even one who
+                 is often right by chance; high for a worker who is reliably wrong
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed]
     """
 
@@ -215,7 +221,7 @@ class WorkerReport:
 
 
 def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> WorkerReport:
-    """Of the posteriors that are on the engine; its labels are those that they decide."""
+    """Score the workers by the posteriors on the engine and the labels that they decide."""
     counted = engine.sweep(_Count(engine.n_classes))
     answers, agreed = counted[:, 0], counted[:, 1]
     accuracy = np.einsum("c,wcc->w", class_prior, confusions)
@@ -233,8 +239,10 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> W
 
 @dataclass(frozen=True)
 class _Count:
-    """Per worker its answers, how many of them are the items' labels, and how many it gave to items
-    of each class, those of unsure items for less (`accuracy_interval`): (n_workers, 2 + n_classes).
+    """Count the answers of each worker, (n_workers, 2 + n_classes).
+
+    Columns: all answers; those that equal the item's label; answers to items of each class, where
+    answers to unsure items count less (`accuracy_interval`).
     """
 
     n_classes: int
@@ -259,21 +267,21 @@ class _Count:
 def accuracy_interval(
     seen: Floats, confusions: Floats, class_prior: Floats, accuracy: Floats
 ) -> tuple[Floats, Floats]:
-    """Wilson's interval around the accuracy, (n_workers,) each, of as many answers as it rests on.
+    """Return Wilson's interval of each worker's accuracy, (n_workers,) each.
 
-    accuracy = Σ_c p_c a_c, and of a_c = π[c, c] there are n_c = Σ_i T_ic answers, so its variance
-    is Σ_c p_c² a_c (1 − a_c) / (n_c + 1): a class that it hardly saw widens the interval. Labels
-    are not known but inferred: answers whose item is surely of one class tell more than those whose
-    item may be of two, and Σ_c T_ic² is the share of an answer that counts; `seen` (n_workers,
-    n_classes) are n_c with these shares. An interval of so many answers,
-    n = accuracy (1 − accuracy) / variance, is Wilson's, which does not leave 0 to 1. That
-    the labels may be wrong together is in no interval.
+    accuracy = Σ_c p_c a_c, where a_c = π[c, c] rests on n_c = Σ_i T_ic answers, so its variance is
+    Σ_c p_c² a_c (1 − a_c) / (n_c + 1): a class with few answers widens the interval. Labels are
+    inferred, not known: an answer to an item that is surely of one class tells more than one to an
+    item of two likely classes, so each answer counts Σ_c T_ic²; `seen` (n_workers, n_classes) are
+    n_c with these weights. The effective number of answers, n = accuracy (1 − accuracy) / variance,
+    gives Wilson's interval, which stays within 0 to 1. The interval does not cover labels that are
+    wrong because workers err together.
     """
     right = np.diagonal(confusions, axis1=1, axis2=2)  # (n_workers, n_classes)
     smoothed = (right * seen + 0.5) / (seen + 1.0)
     variance = (class_prior**2 * smoothed * (1.0 - smoothed) / (seen + 1.0)).sum(axis=1)
     middle = np.clip(accuracy, 0.0, 1.0)
-    # at 0 and at 1 a share has no variance of its own: one more answer of either kind gives it some
+    # at 0 and 1 a share has no variance: one more answer of either kind gives it some
     total = seen.sum(axis=1)
     inside = (middle * total + 1.0) / (total + 2.0)
     n_answers = np.maximum(inside * (1.0 - inside) / np.maximum(variance, 1e-12), 1e-9)
@@ -287,7 +295,7 @@ def _sums(groups: Codes, values: Floats, n_groups: int) -> Floats:
 
 
 def _information(prior: Floats, confusions: Floats) -> Floats:
-    """I(true; observed) = Σ_ck p_c π[c, k] log₂(π[c, k] / Σ_c p_c π[c, k]), (n_workers,)."""
+    """Return I(true; observed) = Σ_ck p_c π[c, k] log₂(π[c, k] / Σ_c p_c π[c, k]), (n_workers,)."""
     bits = np.empty(len(confusions))
     step = max(1, CELLS_AT_ONCE // confusions[0].size)
     for start in range(0, len(confusions), step):
@@ -300,10 +308,10 @@ def _information(prior: Floats, confusions: Floats) -> Floats:
 
 
 def pseudo_counts(labels: Labels, table: WorkerTable, weight: float) -> Floats:
-    """What a table knows of these workers, as answers [worker, true, observed] beside theirs.
+    """Return the confusions of an earlier worker table as pseudo-counts [worker, true, observed].
 
-    A row of a worker's confusions counts for `weight` answers, but for no more than the worker gave
-    then. Workers and classes that the table does not have get nothing.
+    A row of a worker's confusions counts for `weight` answers, but for no more than the worker had
+    given. Workers and classes that the table does not have get zeros.
     """
     names = labels.classes.to_pylist()
     counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
