@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import REPO
 from tests.generated import DOCS, layers, pages
-from tests.test_imports import ROOMS
+from tests.test_imports import PACKAGE, ROOMS
 
 PAGES = sorted([*DOCS.glob("*.md"), REPO / "CONTRIBUTING.md", REPO / "README.md"])
 
@@ -32,6 +32,20 @@ def test_the_rooms_import_each_other_in_one_direction() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_glossary_is_sorted_and_names_what_exists() -> None:
+    """Each word once and in order; each module, folder and class in backticks is in the package."""
+    text = (DOCS / "glossary.md").read_text()
+    words = re.findall(r"^- \*\*(.+?)\*\*: ", text, re.MULTILINE)
+    assert words == sorted(set(words))
+    for path in re.findall(r"`([a-z_/]+(?:/|\.py))`", text):
+        assert (PACKAGE / path).exists(), path
+    code = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    for name in re.findall(r"`([A-Z][A-Za-z]+)`", text):
+        assert f"\nclass {name}" in code, name
+    for page in (REPO / "README.md", DOCS / "architecture.md"):
+        assert "glossary.md)" in page.read_text(), page
 
 
 def test_the_plugin_example_runs(tmp_path: Path) -> None:
