@@ -15,7 +15,7 @@ BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -
 # Clusters, browsers and databases also fail for reasons of their own: what failed must pass now.
 AGAIN = { echo "once more, what failed:"; $(EXTRAS)/bin/python -m pytest tests/extras --last-failed --last-failed-no-failures none; }
 
-.PHONY: man demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
+.PHONY: demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 
 demo: $(DEMO)/ready ## one label per item from the sample; then the same crowd pure and completed, side by side
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -43,11 +43,6 @@ check: $(DEV)/ready
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
-
-man: $(DEV)/ready ## build/misc.1, from the help
-	mkdir -p build
-	$(DEV)/bin/python -m misc_cli.cli.manual > build/misc.1
-	@echo "build/misc.1: man ./build/misc.1"
 
 sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test compares the bytes
 	$(DEV)/bin/misc simulate --workers 60 --items 500 --class-names bird,cat,dog,fox \

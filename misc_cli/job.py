@@ -59,7 +59,7 @@ class Observer(Protocol):
     def warnings(self) -> list[str]: ...
     def on_iteration(self, iteration: Iteration) -> None: ...
     def note(self, text: str) -> None: ...
-    def settle(self) -> None: ...
+    def clear_line(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ def fitted(
                 watch=watch,
             )
         )
-    observer.settle()
+    observer.clear_line()
     outcome.figures["warnings"] = len(observer.warnings)
     return QuestionRun(own, inputs, outcome, holder)
 
@@ -633,7 +633,7 @@ class _Writing:
         """Return how each output is written, in the order in which run.json lists them."""
         from misc_cli.quality.changes import change_columns
         from misc_cli.readers.answer_table import reject_columns
-        from misc_cli.run.prometheus import exposition
+        from misc_cli.run.prometheus import gauges, method_of
 
         def table(name: str, columns: Callable[[], Mapping[str, Any]]) -> Write:
             return lambda stream: write_table(columns(), stream, run.places[name].name)
@@ -643,7 +643,9 @@ class _Writing:
             stream.write(report_bytes(made, run.places["report"]))
 
         def metrics(stream: BinaryIO) -> None:
-            stream.write(exposition(run.outcome).encode())
+            outcome = run.outcome
+            text = gauges(outcome.figures, method_of(outcome), outcome.timings)
+            stream.write(text.encode())
 
         read = run.inputs.read
         rejects = [] if read is None else read.rejects

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from misc_cli.cli import COMMANDS, misc
-from misc_cli.cli.method_options import COMPLETER, method_options
+from misc_cli.cli.parameters import COMPLETER, method_options
 from tests.conftest import REPO
 from tests.test_imports import EVERYBODYS, PACKAGE, ROOMS, files_of, imported, room_of
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import pytest
 
-from misc_cli.cli import config, misc
-from misc_cli.cli.config import File
+from misc_cli.cli import misc, settings
+from misc_cli.cli.settings import File
 from tests.conftest import REPO
 
 PAGE = (REPO / "docs" / "nightly.md").read_text()
@@ -48,7 +48,7 @@ def test_the_file_of_settings_has_only_keys_that_there_are() -> None:
     root = click.Context(misc, info_name="misc")
     command = misc.get_command(root, "aggregate")
     assert command is not None
-    found = config.default_map(
+    found = settings.default_map(
         click.Context(command, info_name="aggregate", parent=root),
         File("misc.toml", tomllib.loads(text)),
     )
@@ -90,7 +90,7 @@ def test_yaml_is_yaml_and_says_what_it_should() -> None:
 
 def test_every_misc_command_of_the_page_has_flags_that_there_are() -> None:
     root = click.Context(misc, info_name="misc")
-    commands = config.all_commands(root)
+    commands = settings.all_commands(root)
     text = PAGE.replace("\\\n", " ")
     lines = re.findall(r"misc ((?:aggregate|diff|rerun) [^`\n|&]*)", text)
     assert len(lines) > 8

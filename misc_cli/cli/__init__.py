@@ -10,22 +10,21 @@ from importlib import import_module
 
 import click
 
-from misc_cli.cli.nearest import Group
+from misc_cli.cli.command import Group
 from misc_cli.errors import EXIT_CODES
 from misc_cli.version import __version__
 
 COMMANDS: dict[str, str] = {
     "aggregate": "misc_cli.cli.aggregate:command",
-    "report": "misc_cli.cli.report:command",
-    "workers": "misc_cli.cli.report_table:workers",
-    "items": "misc_cli.cli.report_table:items",
+    "report": "misc_cli.cli.report:report",
+    "workers": "misc_cli.cli.report:workers",
+    "items": "misc_cli.cli.report:items",
     "inspect": "misc_cli.cli.inspect:command",
     "compare": "misc_cli.cli.compare:command",
     "queue": "misc_cli.cli.queue:command",
     "evaluate": "misc_cli.cli.evaluate:command",
     "diff": "misc_cli.cli.diff:command",
     "rerun": "misc_cli.cli.rerun:command",
-    "config": "misc_cli.cli.settings:group",
     "shell-completion": "misc_cli.cli.completion:command",
     "datasets": "misc_cli.cli.datasets:group",
     "reproduce": "misc_cli.cli.reproduce:command",
@@ -45,7 +44,6 @@ SUMMARIES: dict[str, str] = {
     "evaluate": "Judge labels by the truth.",
     "diff": "Say which labels and workers changed between two runs.",
     "rerun": "Make the labels of a recorded run again.",
-    "config": "Show the settings in force and where they are from.",
     "shell-completion": "Print the completion script of bash, zsh or fish.",
     "datasets": "List, fetch and find the public datasets.",
     "reproduce": "Run the paper's table, ours beside the paper's.",

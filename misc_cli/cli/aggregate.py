@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, reading_options, report_source, startup, state_options
+from misc_cli.cli import options, report, startup
 from misc_cli.run.fail_if import METRICS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
 @options.methods()
-@reading_options.flags()
+@options.reading()
 @_output(
     "-o",
     "--output",
@@ -56,7 +56,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
 )
-@report_source.anonymize()
+@report.anonymize()
 @_output(
     "--diagnostics",
     metavar="FILE",
@@ -73,7 +73,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
 )
-@state_options.flags()
+@options.state()
 @_judging(
     "--gold",
     metavar="FILE",

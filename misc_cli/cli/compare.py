@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli import registry
-from misc_cli.cli import options, outputs, reading_options
-from misc_cli.cli.method_options import SEED
-from misc_cli.cli.parameters import Duration
+from misc_cli.cli import options, outputs
+from misc_cli.cli.parameters import SEED, Duration, Names
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
     from misc_cli.data.types import Iteration, Labels
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Standing
@@ -39,7 +38,7 @@ misc compare answers.csv --json --time-budget 60s
 @options.answers_argument()
 @_what(
     "--completers",
-    type=options.Names(),
+    type=Names(),
     default="none,tucker",
     show_default=True,
     metavar="A,B",
@@ -47,7 +46,7 @@ misc compare answers.csv --json --time-budget 60s
 )
 @_what(
     "--aggregators",
-    type=options.Names(),
+    type=Names(),
     default="all",
     show_default=True,
     metavar="A,B",
@@ -69,7 +68,7 @@ misc compare answers.csv --json --time-budget 60s
     help="60s, 5m, 1h: methods that are not done by then are left out.",
 )
 @_what("--truth", metavar="FILE", help="True labels, to report each method's error.")
-@reading_options.flags()
+@options.reading()
 @_output("--json", "as_json", is_flag=True, help="One JSON object.")
 @_output(
     "-o",
@@ -102,9 +101,9 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     known = [parameters["truth"]] if parameters["truth"] else []
     check_stdin_once([*answers, *known])
     check_writable(places, [*answers, *known])
-    reading = reading_options.read_options_from(parameters)
+    reading = options.read_options_from(parameters)
     with console.watching(), thread_limit(parameters["threads"]):
-        columns = reading_options.with_workers(read_answer_columns(answers, reading)).answers
+        columns = options.with_workers(read_answer_columns(answers, reading)).answers
         # warns of what `aggregate` warns of
         rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
         labels = encoded(columns, rules).labels
@@ -176,7 +175,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
 
 
 def _table(standings: list[Standing]) -> Table:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
     judged = any(standing.error is not None for standing in standings)
     header = ["method", "score", "±", "share %", "behind", "differs", "seconds"]

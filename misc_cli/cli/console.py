@@ -1,4 +1,4 @@
-"""What a person sees on stderr. The only module that imports rich, and only on a terminal.
+"""Messages on stderr and tables on stdout; the only module that imports rich, on a terminal.
 
 warnings   one line each, always, unless --quiet
 summary    on a terminal, or with --verbose
@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ from misc_cli.data.iteration import COST
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
-    from misc_cli.cli.text_table import Table
     from misc_cli.data.types import Iteration
 
 PATIENCE_SECONDS = 0.4
@@ -32,6 +32,7 @@ LAST_BEAT_SECONDS = 1.0  # that a beat may take when it is stopped
 WORTH_TELLING_SECONDS = 3.0
 
 Row = tuple[str, str]
+Cells = Sequence[str]
 
 
 class ProgressEstimate:
@@ -122,7 +123,7 @@ class Console:
         return cls(quiet=parameters["quiet"], verbose=parameters["verbose"])
 
     def warn(self, text: str) -> None:
-        """Say it once, and keep it for run.json."""
+        """Print a warning once, and keep it for run.json."""
         line = printable(" ".join(text.split()))
         if line in self.warnings:
             return
@@ -133,12 +134,12 @@ class Console:
             self._say(f"misc: warning: {line}", "yellow")
 
     def note(self, text: str) -> None:
-        """A line for who watches, and for nobody else."""
+        """Print a line on a terminal, or with --verbose."""
         if not self.quiet and (self.terminal or self.verbose):
             self._say(f"misc: {text}", "dim")
 
     def say(self, text: str) -> None:
-        """One line that is no warning, for everybody who is not --quiet."""
+        """Print a line that is no warning, unless --quiet."""
         if self.log is not None:
             logs.event("note", message=text)
         if not self.quiet:
@@ -175,7 +176,7 @@ class Console:
             self._progress.show()
 
     def _announce(self, iteration: Iteration) -> None:
-        """What a choice will take, where that is worth a thought."""
+        """Print how long a choice will take, where that is worth a thought."""
         seconds, fast, most = (iteration.extra.get(key) for key in ("seconds", "fast", "most"))
         assert isinstance(seconds, float)
         if isinstance(most, float | int):
@@ -187,7 +188,7 @@ class Console:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The live line, if any, exists only inside this block; warnings appear as they come."""
+        """Show the live line, if any, and warnings as they come, inside this block."""
         import warnings
 
         from misc_cli.errors import MiscWarning
@@ -207,7 +208,7 @@ class Console:
                 yield
             finally:
                 heart.stop()
-                self.settle()
+                self.clear_line()
 
     @property
     def _tells_progress(self) -> bool:
@@ -225,14 +226,14 @@ class Console:
         if self._tells_progress and (latest is not None or self.pace.choice is not None):
             self._say(f"misc: {describe(self.pace)}", "")
 
-    def settle(self) -> None:
-        """Take the live line away, before anything else is written to the terminal."""
+    def clear_line(self) -> None:
+        """Clear the live line, before anything else is written to the terminal."""
         if self._progress is not None:
             self._progress.close()
 
     @contextmanager
     def bar(self, total: int) -> Iterator[Callable[[str], None]]:
-        """A bar with an estimate of what is left, on a terminal; lines with --verbose elsewhere.
+        """Show a bar with the time that remains, on a terminal; lines with --verbose elsewhere.
 
         Call what it yields once per step that is done, with the step's name.
         """
@@ -264,13 +265,73 @@ class Console:
         _rich().print(Text(line, style), soft_wrap=True, highlight=False)
 
 
+@dataclass(frozen=True)
+class Table:
+    """Cells as text; the first `left` columns are names and go to the left, numbers to the right.
+
+    The columns of `texts` go to the left too. Lines of `notes` follow the table. A table without
+    rows is its title and notes, one without a header a list of facts: `left` covers its columns.
+    """
+
+    title: str
+    header: Cells = ()
+    rows: Sequence[Cells] = ()
+    left: int = 1
+    notes: Sequence[str] = ()
+    texts: Sequence[str] = ()
+
+    def is_left(self, at: int) -> bool:
+        return at < self.left or self.header[at] in self.texts
+
+
+def plain(tables: Sequence[Table]) -> str:
+    """Return tables as text, one below the other, columns padded to their widest cell."""
+    blocks = []
+    for table in tables:
+        lines = [table.title] if table.title else []
+        if table.rows:
+            rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows) if row]
+            lines += _aligned(rows, table.is_left)
+        blocks.append("\n".join([*lines, *map(printable, table.notes)]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def markdown(tables: Sequence[Table]) -> str:
+    """Return tables as Markdown; a bar inside a cell is escaped."""
+    blocks = []
+    for table in tables:
+        if table.title:
+            blocks.append(f"### {table.title}" if table.rows else table.title)
+        if table.rows:
+            header = table.header or [""] * len(table.rows[0])
+            rule = ["---" if table.is_left(at) else "---:" for at in range(len(header))]
+            rows = [header, rule, *table.rows]
+            blocks.append(
+                "\n".join(
+                    "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in row) + " |"
+                    for row in rows
+                )
+            )
+        blocks += table.notes
+    return "\n\n".join(blocks) + "\n"
+
+
+def _aligned(rows: Sequence[Cells], is_left: Callable[[int], bool]) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if is_left(at) else f"{cell:>{width}}"
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
 def print_tables(tables: Sequence[Table]) -> None:
-    """Results on stdout: styled on a terminal, plain text anywhere else."""
+    """Print tables on stdout: styled on a terminal, plain text anywhere else."""
     if sys.stdout is None:  # closed by the caller, who wants only the file
         return
     if not sys.stdout.isatty():
-        from misc_cli.cli.text_table import plain
-
         sys.stdout.write(plain(tables))
         return
     from rich.console import Console as RichConsole
@@ -297,14 +358,14 @@ def print_tables(tables: Sequence[Table]) -> None:
 
 
 class _Progress:
-    """One line that says where the run is; nothing at all for a run that is over at once."""
+    """A live line that says where the run is; none for a run that is over at once."""
 
     def __init__(self, pace: ProgressEstimate) -> None:
         self.pace = pace
         self.status: Any = None
 
     def show(self) -> None:
-        """Put the line there if it is time; from then on it keeps itself up to date."""
+        """Show the line if it is time; from then on it keeps itself up to date."""
         wait = time.monotonic() - self.pace.born < PATIENCE_SECONDS
         if self.status is not None or (wait and not self._long):
             return
@@ -359,7 +420,7 @@ _console: Any = None
 
 
 def _rich() -> Any:
-    """One rich console for everything, so that lines and the live line do not collide."""
+    """Return the one rich console, so that lines and the live line do not collide."""
     global _console
     if _console is None:
         from rich.console import Console as RichConsole

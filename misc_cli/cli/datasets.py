@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.nearest import Group
+from misc_cli.cli.command import Group
 
 _FROM = options.option(
     "--from",
@@ -32,8 +32,7 @@ def group() -> None:
 @options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 def list_datasets(folder: str | None, as_json: bool) -> None:
     """Names, sizes and where the copies on this machine are."""
-    from misc_cli.cli.console import print_tables
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table, print_tables
     from misc_cli.paper import datasets
 
     counts = ("workers", "items", "classes", "answers", "items_with_truth")

@@ -10,7 +10,7 @@ import click
 from misc_cli.cli import options, outputs
 
 if TYPE_CHECKING:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
     from misc_cli.quality.evaluation import Evaluation
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
@@ -41,8 +41,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     there is a confidence, its calibration error. With the columns of --probabilities an item whose
     top classes tie counts as the expected error of a random pick among them.
     """
-    from misc_cli.cli.console import Console, print_tables
-    from misc_cli.cli.text_table import plain
+    from misc_cli.cli.console import Console, plain, print_tables
     from misc_cli.quality.evaluation import evaluate
     from misc_cli.readers.known_labels import read_known
     from misc_cli.readers.source import check_stdin_once
@@ -66,7 +65,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
 def tables(found: Evaluation) -> list[Table]:
     """What a person reads: the figures, the classes, the confusions."""
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
     figures = [("items", f"{found.n_items:,}"), ("error", _percent(found.error))]
     if found.n_ties:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, outputs, reading_options
+from misc_cli.cli import options, outputs
 
 if TYPE_CHECKING:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
     from misc_cli.readers.inspection import FileFacts, QuestionFacts
 
 EXAMPLES = """
@@ -26,7 +26,7 @@ SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument()
-@reading_options.flags()
+@options.reading()
 @options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 @options.talking()
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
@@ -40,7 +40,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.readers.inspection import inspect_files
 
     console = Console.of(parameters)
-    reading = reading_options.read_options_from(parameters)
+    reading = options.read_options_from(parameters)
     with console.watching():
         files, questions = inspect_files(answers, reading)
         numbers = [_numbers(question, reading.duplicates) for question in questions]
@@ -111,7 +111,7 @@ def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> s
 
 
 def _last(advice: str | None) -> Table:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
     if advice is None:
         return Table("", notes=["to settle first: what stands above as refused"])
@@ -119,7 +119,7 @@ def _last(advice: str | None) -> Table:
 
 
 def _file_table(file: FileFacts) -> Table:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
     rows = [("format", file.format + (f", {file.title}" if file.title else ""))]
     if file.how:
@@ -137,7 +137,7 @@ def _file_table(file: FileFacts) -> Table:
 
 
 def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str) -> Table:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
     rows = [("kind", question.kind), ("answers", f"{question.n_answers:,}")]
     if flag:

@@ -1,4 +1,4 @@
-"""Options that commands share, written once, and what a command makes of their values."""
+"""Options that commands share, and the request that their values make."""
 
 from __future__ import annotations
 
@@ -12,20 +12,30 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import logs
-from misc_cli.cli.method_options import COUNT, SEED, method_options
-from misc_cli.cli.parameters import Duration
-from misc_cli.cli.parameters import Names as Names
-from misc_cli.cli.sections import LAST, F, is_of_method, shown
-from misc_cli.cli.sections import Command as Command
-from misc_cli.cli.sections import apply as apply
-from misc_cli.cli.sections import option as option
-from misc_cli.data.parameters import AUTO
-from misc_cli.errors import ConfigError
+from misc_cli.cli.command import LAST, F, is_of_method, shown
+from misc_cli.cli.command import Command as Command
+from misc_cli.cli.command import apply as apply
+from misc_cli.cli.command import option as option
+from misc_cli.cli.parameters import (
+    COUNT,
+    SEED,
+    Duration,
+    DurationOr,
+    Names,
+    Numbers,
+    Size,
+    method_options,
+)
+from misc_cli.data.parameters import AUTO, DUPLICATES
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
+    from misc_cli.readers.answer_table import ReadResult
+    from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
+NEVER = "never"
 DEFAULTS = Settings()
 
 
@@ -44,7 +54,7 @@ def answers_argument() -> Callable[[F], F]:
 
 
 def methods() -> Callable[[F], F]:
-    """Which method, with which parameters."""
+    """Return the flags of methods and of their parameters."""
     section = "Method"
     method = partial(option, section=section)
     aggregators = ", ".join(registry.AGGREGATORS)
@@ -100,13 +110,199 @@ def methods() -> Callable[[F], F]:
     )
 
 
+def reading() -> Callable[[F], F]:
+    """Return the flags of how to read: every field of `ReadOptions`."""
+    read = partial(option, section="Reading")
+    return apply(
+        read("--worker-col", metavar="COL", help="Worker column, name or position."),
+        read("--item-col", metavar="COL", help="Item column."),
+        read("--label-col", metavar="COL", help="Label column."),
+        read(
+            "--delimiter",
+            metavar="C",
+            help="Character, or comma, tab, semicolon, pipe, space [default: sniffed].",
+        ),
+        read(
+            "--header/--no-header",
+            default=None,
+            help="Whether the first row names the columns [default: sniffed].",
+        ),
+        read("--encoding", metavar="NAME", help="[default: utf-8]"),
+        read(
+            "--format",
+            metavar="NAME",
+            help="csv, tsv, json, jsonl or parquet, or a platform's name [default: by content].",
+        ),
+        read(
+            "--question",
+            metavar="NAME",
+            help="Which of several questions in the file to read.",
+        ),
+        read(
+            "--group-by",
+            metavar="COL",
+            help="A question for each value of this column; with --question, that one.",
+        ),
+        read(
+            "--multi",
+            type=click.Choice(["split", "set"]),
+            help="Several choices per answer: a yes/no question for each option, or each set one "
+            "class [default: refused].",
+        ),
+        read(
+            "--wide",
+            is_flag=True,
+            default=None,
+            help="A row per item, a column per worker [default: where that is certain].",
+        ),
+        read(
+            "--worker-cols",
+            metavar="PATTERN",
+            help="The columns of such a table that are workers, 'rater_*' for instance.",
+        ),
+        read(
+            "--item-cols",
+            metavar="PATTERN",
+            help="A row per worker, a column per item, as forms have it: the columns of items.",
+        ),
+        read(
+            "--worker-from",
+            type=click.Choice(["filename", "folder"]),
+            help="One file per worker, called by its file's name or by its folder's.",
+        ),
+        read(
+            "--where",
+            metavar="COND",
+            multiple=True,
+            help="Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. Repeatable.",
+        ),
+        read("--since", metavar="TIME", help="Only answers from then on."),
+        read("--until", metavar="TIME", help="Only answers up to then."),
+        read("--time-col", metavar="COL", help="The column of times for these."),
+        read(
+            "--no-answer",
+            metavar="A,B",
+            help="Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
+        ),
+        read(
+            "--fold-case",
+            is_flag=True,
+            default=None,
+            help="Labels that differ only in case and spaces are one.",
+        ),
+        read(
+            "--rename",
+            metavar="OLD=NEW",
+            multiple=True,
+            help="Call a label by another name. Repeatable.",
+        ),
+        read(
+            "--skip-empty-files",
+            is_flag=True,
+            default=None,
+            help="Pass over files without answers.",
+        ),
+        read(
+            "--allow-odd",
+            is_flag=True,
+            default=None,
+            help="Read also what is likely read wrong.",
+        ),
+        read(
+            "--query",
+            metavar="SQL",
+            help="What to select from sqlite:///…, postgresql://… or a DuckDB file.",
+        ),
+        read("--sheet", metavar="NAME", help="Which sheet of an .xlsx workbook."),
+        read(
+            "--max-download",
+            type=Size(),
+            metavar="SIZE",
+            help="500M, 2G: the most one address, query or workbook may bring [default: 1G].",
+        ),
+        read(
+            "--max-input",
+            type=Size(),
+            metavar="SIZE",
+            help="The most that a pipe or a packed file may bring, unpacked [default: 2G].",
+        ),
+        read(
+            "--quotes-span-lines",
+            is_flag=True,
+            default=None,
+            help="Quoted cells may hold any number of lines, even such as look like rows.",
+        ),
+        read(
+            "--net-timeout",
+            type=Duration(),
+            metavar="TIME",
+            help="How long a connection may stall [default: 30s].",
+        ),
+        read(
+            "--duplicates",
+            type=click.Choice(DUPLICATES),
+            help="Which answer counts when a worker contradicts itself on an item "
+            f"[default: {Settings().duplicates_rule}, with a warning].",
+        ),
+        read(
+            "--class-order",
+            type=Names(),
+            metavar="A,B,C",
+            help="Order of the classes [default: numeric if all are numbers, else alphabetical].",
+        ),
+    )
+
+
+def state() -> Callable[[F], F]:
+    """Return the flags of a run among many: --state and its like."""
+    nightly = partial(option, section="Every night")
+    return apply(
+        nightly(
+            "--state",
+            metavar="DIR",
+            help="Start where the last run with this folder ended: methods and calibration are "
+            "kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
+        ),
+        nightly(
+            "--rechoose",
+            type=DurationOr(NEVER),
+            metavar="TIME",
+            help="How old a choice of methods may get: 30d, 2w, never [default: 30d]. It is also "
+            "made anew when the data has clearly moved.",
+        ),
+        nightly(
+            "--keep-settled",
+            is_flag=True,
+            help="Items that are settled keep their label until they get new answers.",
+        ),
+        nightly(
+            "--settled",
+            type=Numbers(float, count=2),
+            metavar="C,N",
+            help="Settled means a confidence from C and at least N answers [default: 0.95,3].",
+        ),
+        nightly(
+            "--workers-prior",
+            metavar="FILE",
+            help="What is known of workers, as --workers wrote it, also in another project; for "
+            "ds-em, ds-mf, ebcc and one-coin.",
+        ),
+        nightly(
+            "--prior-weight",
+            type=click.FloatRange(min=0.0, min_open=True),
+            metavar="N",
+            help="Answers per class that it counts for, at most those it rests on [default: 10].",
+        ),
+    )
+
+
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """An option that every command has and none needs to know of."""
+    """Keep the value of an option that every command has and none needs to know of."""
     ctx.meta[f"misc_cli.{parameter.name}"] = value
 
 
 def talking() -> Callable[[F], F]:
-    """How much to say on stderr."""
+    """Return the flags of messages and logs."""
     message = partial(option, section=LAST)
     return apply(
         message("-q", "--quiet", is_flag=True, help="No warnings, no summary."),
@@ -154,6 +350,24 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
     return Settings(**chosen, options=options)
 
 
+def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
+    """Return the reading options that a command's parameters hold."""
+    from misc_cli.readers.options import ReadOptions
+
+    names = [field.name for field in fields(ReadOptions)]
+    return ReadOptions(**{name: parameters[name] for name in names if name in parameters})
+
+
+def with_workers(read: ReadResult) -> ReadResult:
+    """Refuse answers that do not say who gave them: workers cannot be judged."""
+    if read.anonymous:
+        raise InputError(
+            f"{read.files[0].name}: nobody says who answered; misc aggregate takes a plain "
+            "majority vote of this, nothing more can be had"
+        )
+    return read
+
+
 def request_from(
     sources: tuple[str, ...], parameters: Mapping[str, Any], *names: str
 ) -> AggregateRequest:
@@ -161,7 +375,6 @@ def request_from(
 
     `names` are the fields besides settings and reading that are the command's, all unless given.
     """
-    from misc_cli.cli.reading_options import read_options_from
     from misc_cli.run.request import AggregateRequest
 
     made = {"sources", "settings", "reading"}

@@ -12,7 +12,7 @@ from misc_cli.version import SCHEMA
 from misc_cli.writers.output_paths import output_file as output_file
 
 if TYPE_CHECKING:
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
 
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, outputs, reading_options, report_source, startup
+from misc_cli.cli import options, outputs, report, startup
 
 if TYPE_CHECKING:
     from misc_cli.run.request import AggregateRequest, FitterOf
@@ -22,7 +22,7 @@ misc queue labels.run.json --budget 50
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@report_source.sources_argument()
+@report.sources_argument()
 @_output(
     "--budget",
     type=click.IntRange(min=1),
@@ -32,7 +32,7 @@ misc queue labels.run.json --budget 50
 @_output("-o", "--output", metavar="FILE", help="[default: stdout]")
 @_output("--gold", metavar="FILE", help="Items whose label is known: never asked again.")
 @options.methods()
-@reading_options.flags()
+@options.reading()
 @options.talking()
 def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first, as CSV.
@@ -55,7 +55,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
         runs = run_in_memory(request, console, began=startup.since(), fitter=fitter)
         (run,) = runs
         assert run.inputs.read is not None
-        reading_options.with_workers(run.inputs.read)
+        options.with_workers(run.inputs.read)
     outputs.write_columns(queue_columns(run.outcome, parameters["budget"]), place)
 
 
@@ -63,7 +63,7 @@ def _asked(
     sources: tuple[str, ...], parameters: dict[str, Any]
 ) -> tuple[AggregateRequest, FitterOf | None]:
     """Return the request of these answers, or that of a finished run, and how to fit it."""
-    run_file = report_source.finished_run(sources)
+    run_file = report.finished_run(sources)
     if run_file is None:
         return options.request_from(sources, parameters, "gold"), None
     from misc_cli.state.replay import RecordedRun

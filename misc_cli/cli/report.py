@@ -1,26 +1,132 @@
-"""`misc report`: a run to look at, as one page or one workbook."""
+"""`misc report`, `misc workers`, `misc items`: a run to look at, new or finished."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, outputs, report_source
-from misc_cli.errors import ConfigError
+from misc_cli.cli import options, outputs, startup
+from misc_cli.cli.parameters import COUNT
+from misc_cli.errors import ConfigError, InputError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from misc_cli.cli.console import Console, Table
+    from misc_cli.report.frames import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "report.html"
+TOP = 20
+TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "alike", "reason")
+# Flags that a finished run heeds, besides --question where it is of several.
+OF_A_FINISHED_RUN = (
+    *("output", "anonymize_workers", "sort", "top", "as_json", "budget"),
+    *("quiet", "verbose", "log_format", "log_file", "config"),
+)
+RUN_SUFFIX = "run.json"
+_known = partial(options.option, section="Known labels")
+_output = partial(options.option, section="Output")
 
-EXAMPLES = """
+REPORT = """
 misc report answers.csv
 misc report answers.csv --truth truth.csv -o report.xlsx
 misc report labels.run.json -o report.html --anonymize-workers
 """
 
+WORKERS = """
+misc workers answers.csv --top 10
+misc workers labels.run.json --sort -answers
+misc workers answers.csv --aggregator ds-em --json > workers.json
+"""
 
-@click.command(cls=options.Command, examples=EXAMPLES)
-@report_source.sources_argument()
+ITEMS = """
+misc items answers.csv --top 50
+misc items labels.run.json --sort answers
+misc items answers.csv --aggregator ds-em --json > items.json
+"""
+
+
+def sources_argument() -> Callable[[F], F]:
+    return click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
+
+
+def source_options() -> Callable[[F], F]:
+    """Return the options of a new run; a finished one takes none of them but --question."""
+    return options.apply(
+        anonymize(),
+        _known(
+            "--gold",
+            metavar="FILE",
+            help="Items whose label is known (item,label): they teach the rest.",
+        ),
+        _known(
+            "--truth",
+            metavar="FILE",
+            help="True labels (item,label) to judge the result by.",
+        ),
+        options.methods(),
+        options.reading(),
+        options.talking(),
+    )
+
+
+def anonymize() -> Callable[[F], F]:
+    return options.option(
+        "--anonymize-workers",
+        section="Output",
+        is_flag=True,
+        help="A number in place of each worker's name: for a report that leaves the house.",
+    )
+
+
+def finished_run(sources: Sequence[str]) -> str | None:
+    """Return the run.json that the sources are; None if they are answers."""
+    runs = [source for source in sources if source.endswith(RUN_SUFFIX)]
+    if runs and len(sources) > 1:
+        raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
+    if not runs:
+        return None
+    from misc_cli.run.run_record import read_record
+
+    several = "questions" in read_record(runs[0])
+    options.refuse_flags(runs[0], [*OF_A_FINISHED_RUN, *(["question"] if several else [])])
+    return runs[0]
+
+
+def reports_from(
+    sources: tuple[str, ...], parameters: dict[str, Any], console: Console, outputs: list[Path]
+) -> dict[str | None, Report]:
+    """Return the report of a finished run, or of a new one on these answers.
+
+    They are by question where the run is of several; else there is one, by None.
+    """
+    from misc_cli.job import run_in_memory
+    from misc_cli.report.frames import anonymized
+    from misc_cli.report.load_run import read_runs
+    from misc_cli.writers.output_paths import check_writable
+
+    hidden = parameters["anonymize_workers"]
+    run_file = finished_run(sources)
+    if run_file is not None:
+        check_writable(outputs, sources)
+        with console.watching():
+            found = read_runs(run_file, parameters["question"])
+        return {name: anonymized(one) if hidden else one for name, one in found.items()}
+    request = options.request_from(sources, parameters, "gold", "truth")
+    check_writable(outputs, request.files)
+    with console.watching():
+        (run,) = run_in_memory(request, console, began=startup.since(), with_times=True)
+        facts = run.record({}, console.warnings, options.command_line())
+        return {None: run.report(facts, anonymize=hidden)}
+
+
+@click.command(cls=options.Command, examples=REPORT)
+@sources_argument()
 @options.option(
     "-o",
     "--output",
@@ -30,8 +136,8 @@ misc report labels.run.json -o report.html --anonymize-workers
     show_default=True,
     help="A page (.html), or a workbook (.xlsx, needs misc-cli[excel]); - is the page on stdout.",
 )
-@report_source.source_options()
-def command(sources: tuple[str, ...], **parameters: Any) -> None:
+@source_options()
+def report(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
 
     Of answers it makes a run first, as misc aggregate does; of a finished run's labels.run.json it
@@ -47,21 +153,135 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     place = None if parameters["output"] == "-" else Path(parameters["output"])
     if place is not None:
         check_report_name(place)
-    reports = report_source.reports_from(sources, parameters, console, [place] if place else [])
+    reports = reports_from(sources, parameters, console, [place] if place else [])
     if place is None:
         if len(reports) > 1:
             raise ConfigError(
                 f"{sources[0]}: of several questions, and stdout is for one page; pick one with "
                 "--question, or name a file with -o"
             )
-        (report,) = reports.values()
-        outputs.write_bytes(report_bytes(report, Path(DEFAULT)))
+        (found,) = reports.values()
+        outputs.write_bytes(report_bytes(found, Path(DEFAULT)))
         return
     pages = {
-        place if question is None else with_question(place, question): report_bytes(report, place)
-        for question, report in reports.items()
+        place if question is None else with_question(place, question): report_bytes(one, place)
+        for question, one in reports.items()
     }
     write_all([Output(path, content(page)) for path, page in pages.items()])
     for path, page in pages.items():
         facts = {"output": str(path), "bytes": len(page)}
         console.summary([("written", f"{path}, {len(page) / 1e6:.1f} MB")], facts)
+
+
+def table_options(first: str) -> Callable[[F], F]:
+    """Return the arguments and options of a command whose table has `first` rows on top."""
+    return options.apply(
+        sources_argument(),
+        _output(
+            "--sort",
+            metavar="COL",
+            help=f"By this column; -COL from the largest down [default: {first} first].",
+        ),
+        _output(
+            "--top",
+            type=COUNT,
+            metavar="N",
+            help=f"So many rows [default: {TOP}; all of them with --json].",
+        ),
+        _output("--json", "as_json", is_flag=True, help="As JSON."),
+        source_options(),
+    )
+
+
+@click.command(cls=options.Command, examples=WORKERS)
+@table_options("worst")
+def workers(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List workers, worst first: answers, accuracy, information, agreement and a verdict.
+
+    Takes what misc report takes: answers, which it makes a run of first, or a finished run's
+    labels.run.json.
+    """
+    show("workers", sources, parameters)
+
+
+@click.command(cls=options.Command, examples=ITEMS)
+@table_options("least sure")
+def items(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List items, least sure first: label, confidence, answers, votes, overruled or tied.
+
+    Takes what misc report takes: answers, which it makes a run of first, or a finished run's
+    labels.run.json.
+    """
+    show("items", sources, parameters)
+
+
+def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
+    """Print the frame `name` of the report on these sources; of several questions, one each."""
+    from misc_cli.cli.console import Console, print_tables
+
+    console = Console.of(parameters)
+    reports = reports_from(sources, parameters, console, [])
+    tables, records = [], {}
+    for question, report in reports.items():
+        frame = report.frames.get(name)
+        if frame is None:
+            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
+        n_rows = len(frame)
+        frame = _sorted(frame, parameters["sort"])
+        top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
+        frame = frame.head(top)
+        records[question] = _records(frame)
+        tables.append(_table(frame, n_rows, name, question or ""))
+        if not parameters["as_json"]:
+            for said in report.missing:
+                console.warn(said)
+    if not parameters["as_json"]:
+        print_tables(tables)
+    elif None in records:
+        outputs.write_bytes(outputs.json_bytes(**{name: records[None]}))
+    else:
+        found = [{"question": question, name: rows} for question, rows in records.items()]
+        outputs.write_bytes(outputs.json_bytes(questions=found))
+
+
+def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    if column is None:
+        return frame
+    name = column.removeprefix("-")
+    if name not in frame:
+        from misc_cli.report.frames import confusion_columns
+
+        known = [name for name in frame.columns if name not in confusion_columns(frame)]
+        raise ConfigError(f"--sort {column}: choose from {', '.join(known)}")
+    return frame.sort_values(name, ascending=column == name, kind="stable")
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    from misc_cli.run.diagnostics import strict
+
+    rows: list[dict[str, Any]] = strict(
+        frame.astype(object).where(frame.notna(), None).to_dict("records")
+    )
+    return rows
+
+
+def _table(frame: pd.DataFrame, n_rows: int, name: str, title: str) -> Table:
+    from misc_cli.cli.console import Table
+    from misc_cli.report.frames import confusion_columns, visible
+
+    # the reason is long: it comes last, where a narrow terminal may break it
+    last = [name for name in ("reason",) if name in frame]
+    shown = frame.drop(columns=[*confusion_columns(frame), *last]).join(frame[last])
+    rows = [[visible(_cell(value)) for value in row] for row in shown.itertuples(index=False)]
+    notes = (
+        [] if len(frame) == n_rows else [f"{len(frame):,} of {n_rows:,} {name}; --top shows more"]
+    )
+    return Table(title, [str(column) for column in shown.columns], rows, notes=notes, texts=TEXTS)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

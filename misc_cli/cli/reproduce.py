@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import options, outputs
+from misc_cli.cli.parameters import Names
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.run.settings import NO_COMPLETER
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Console
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Console, Table
     from misc_cli.paper.table import CellResult
 
 
 def tables_of(results: Sequence[CellResult]) -> list[Table]:
     """Return one table per dataset, rows by completer: ours, then the paper's."""
-    from misc_cli.cli.text_table import Table
+    from misc_cli.cli.console import Table
     from misc_cli.paper.datasets import get
 
     aggregators = list(dict.fromkeys(result.cell.aggregator for result in results))
@@ -97,14 +97,14 @@ misc reproduce --datasets bluebirds --markdown
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@_cells("--datasets", type=options.Names(), metavar="A,B", help="[default: all six]")
+@_cells("--datasets", type=Names(), metavar="A,B", help="[default: all six]")
 @_cells(
     "--completers",
-    type=options.Names(),
+    type=Names(),
     metavar="A,B",
     help="none is the pure row [default: all].",
 )
-@_cells("--aggregators", type=options.Names(), metavar="A,B", help="[default: all]")
+@_cells("--aggregators", type=Names(), metavar="A,B", help="[default: all]")
 @_cells(
     "--from",
     "folder",
@@ -143,7 +143,7 @@ def command(**parameters: Any) -> None:
 
 
 def _run(parameters: dict[str, Any], console: Console) -> None:
-    from misc_cli.cli.text_table import markdown
+    from misc_cli.cli.console import markdown
     from misc_cli.paper import datasets, reproduce, table
 
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))

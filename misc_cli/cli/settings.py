@@ -1,82 +1,212 @@
-"""`misc config`: the settings in force and where each of them is from."""
+"""One file of settings, and variables: the defaults of every flag of every command.
+
+    flag  >  MISC_AGGREGATE_SEED  >  MISC_SEED  >  [aggregate] of the file  >  its top  >  default
+
+The file is the one that --config or MISC_CONFIG names, else ./misc.toml, else the table [tool.misc]
+of ./pyproject.toml. Its keys are the flags' names; click's default map takes them from there, so no
+flag is written twice. A key that is no flag is an error.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import click
 
-from misc_cli.cli import config, options, outputs, sections
-from misc_cli.cli.nearest import Group
+from misc_cli.cli.parameters import Tries
 from misc_cli.errors import ConfigError, did_you_mean
 
-
-@click.group(cls=Group)
-def group() -> None:
-    """Settings from misc.toml, [tool.misc] in pyproject.toml and MISC_… variables."""
-
-
-@group.command(
-    cls=options.Command,
-    examples="misc config show\nmisc config show aggregate\nmisc config show --config nightly.toml",
-)
-@click.argument("command", nargs=-1)
-@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
-@click.pass_context
-def show(context: click.Context, command: tuple[str, ...], as_json: bool) -> None:
-    """Print what is in force: of COMMAND every setting, else what a file or a variable sets."""
-    from misc_cli.cli.console import Console, print_tables
-    from misc_cli.cli.text_table import Table
-
-    root = context.find_root()
-    commands = config.all_commands(root)
-    if command and command not in commands:
-        guess = did_you_mean(" ".join(command), [" ".join(words) for words in commands])
-        raise ConfigError(f"{' '.join(command)!r} is no command{guess}")
-    file: config.File = context.meta[sections.CONFIG]
-    rows: list[dict[str, Any]] = []
-    for words in [command] if command else commands:
-        rows += _in_force(root, words, commands[words], file)
-    if not command:
-        rows = [row for row in rows if row["from"] != "default"]
-    console = Console()
-    for name, guess in config.unknown_variables(root):
-        console.warn(f"the variable {name} sets nothing{guess}")
-    if as_json:
-        outputs.write_bytes(outputs.json_bytes(settings=rows))
-        return
-    shown = [(row["command"], row["setting"], _text(row["value"]), row["from"]) for row in rows]
-    title = f"Settings, file: {file.name or 'none'}"
-    notes = [] if shown else ["every setting has its default"]
-    print_tables([Table(title, ("command", "setting", "value", "from"), shown, 4, notes)])
+FILE = "misc.toml"
+SHARED_FILE = "pyproject.toml"
+PREFIX = "MISC_"
+# Flags that make no sense as a setting: they say where the settings are, or end the program.
+NO_SETTING = ("config", "help", "version")
+# Variables that are no flags.
+OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
 
 
-def _in_force(
-    root: click.Context, words: tuple[str, ...], command: click.Command, file: config.File
-) -> list[dict[str, Any]]:
-    """Every setting of a command as it would be called now, without any flag."""
-    context = root
-    for word in words:
-        context = click.Context(command, info_name=word, parent=context)
-    context.default_map = config.default_map(context, file)
-    rows = []
-    for key, parameter in config.settable(command).items():
-        value, source = parameter.consume_value(context, {})
-        context.set_parameter_source(parameter.name or "", source)
-        from_where = config.origin(context, parameter, file)
-        if from_where != "default":
-            with sections.telling_origin(context, file):
-                value = parameter.process_value(context, value)
-        elif not isinstance(value, str | int | float | bool | tuple | list):
-            value = None  # click's own mark for "not given"
-        rows.append(
-            {"command": " ".join(words), "setting": key, "value": value, "from": from_where}
-        )
-    return rows
+@dataclass(frozen=True)
+class File:
+    """A file of settings; `name` is empty where there is none."""
+
+    name: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        nested = any(isinstance(part, list | tuple) for part in value)
-        return ("; " if nested else ", ").join(map(_text, value))
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+def find(given: str | None = None) -> File:
+    """Return the file in force: the one that is named, else one in the current folder."""
+    if given is not None:
+        return File(given, _table(given, _parse(given)))
+    for name in (FILE, SHARED_FILE):
+        if os.path.isfile(name):
+            content = _table(name, _parse(name))
+            if content or name == FILE:
+                return File(name, content)
+    return File()
+
+
+def _parse(name: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(Path(name).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read ({error.strerror}); check --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: not TOML ({error})") from None
+
+
+def _table(name: str, content: dict[str, Any]) -> dict[str, Any]:
+    if Path(name).name != SHARED_FILE:
+        return content
+    tool = content.get("tool", {})
+    found: dict[str, Any] = tool.get("misc", {})
+    return found
+
+
+def key_of(parameter: click.Parameter) -> str:
+    """Return the key of a parameter in a file: its long flag, or an argument's name."""
+    flags = [flag for flag in parameter.opts if flag.startswith("--")]
+    return (flags[0] if flags else parameter.name or "").lstrip("-").lower().replace("_", "-")
+
+
+def settable(command: click.Command) -> dict[str, click.Parameter]:
+    """Return a command's parameters by their key."""
+    keys = {key_of(parameter): parameter for parameter in command.params}
+    return {key: parameter for key, parameter in keys.items() if key not in NO_SETTING}
+
+
+def default_map(context: click.Context, file: File) -> dict[str, Any]:
+    """Return the file's values for a command, by parameter name; an unknown key is an error."""
+    words = path_of(context)
+    commands = all_commands(context.find_root())
+    _check_tables(file, file.content, commands)
+    known = settable(context.command)
+    found: dict[str, Any] = {}
+    for depth in range(len(words) + 1):
+        table: Any = file.content
+        for word in words[:depth]:
+            table = table.get(word, {})
+        for key, value in table.items():
+            if isinstance(value, dict):
+                continue
+            parameter = known.get(key.replace("_", "-"))
+            if parameter is None:
+                _refuse_unknown(file, key, words[:depth], commands)
+            else:
+                found[parameter.name or ""] = _listed(parameter, value)
+    return found
+
+
+def path_of(context: click.Context) -> tuple[str, ...]:
+    """Return the words that name a command, without the program's own."""
+    words: list[str] = []
+    at: click.Context | None = context
+    while at is not None and at.parent is not None:
+        words.insert(0, at.info_name or "")
+        at = at.parent
+    return tuple(words)
+
+
+def all_commands(root: click.Context) -> dict[tuple[str, ...], click.Command]:
+    """Return every command that is no group, by the words that name it."""
+    found: dict[tuple[str, ...], click.Command] = {}
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(root):
+                child = command.get_command(root, name)
+                if child is not None:
+                    walk(child, (*words, name))
+        else:
+            found[words] = command
+
+    walk(root.command, ())
+    return found
+
+
+def variables(words: tuple[str, ...], key: str) -> list[str]:
+    """Return the variables that set a parameter of a command; the first one found counts."""
+    own = "_".join([*words, key]).upper().replace("-", "_")
+    return [PREFIX + own, PREFIX + key.upper().replace("-", "_")]
+
+
+def unknown_variables(root: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield the variables called MISC_… that set nothing, each with a guess.
+
+    They are no error: a cluster may call its own variables so.
+    """
+    names = {
+        name
+        for words, command in all_commands(root).items()
+        for key in settable(command)
+        for name in variables(words, key)
+    }
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in names and name not in OTHER_VARIABLES:
+            yield name, did_you_mean(name, names)
+
+
+def origin(context: click.Context, parameter: click.Parameter, file: File) -> str:
+    """Return where the value of a parameter is from, in words."""
+    source = context.get_parameter_source(parameter.name or "")
+    if source is click.core.ParameterSource.DEFAULT_MAP:
+        return file.name
+    if source is click.core.ParameterSource.ENVIRONMENT:
+        names = variables(path_of(context), key_of(parameter))
+        return next(name for name in names if os.environ.get(name))
+    return "command line" if source is click.core.ParameterSource.COMMANDLINE else "default"
+
+
+def sources_in_words(context: click.Context, file: File) -> str:
+    """Return which settings are not from the command line and where each is from, in a line."""
+    found: dict[str, list[str]] = {}
+    for key, parameter in settable(context.command).items():
+        where = origin(context, parameter, file)
+        if where not in ("command line", "default"):
+            found.setdefault(where, []).append(key)
+    return "; ".join(f"{', '.join(keys)} from {where}" for where, keys in found.items())
+
+
+def _check_tables(
+    file: File,
+    table: Mapping[str, Any],
+    commands: Mapping[tuple[str, ...], click.Command],
+    above: tuple[str, ...] = (),
+) -> None:
+    """Refuse a table that is not called as a command or a group of commands."""
+    names = {words[len(above)] for words in commands if words[: len(above)] == above != words}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            if name not in names:
+                where = ".".join((*above, name))
+                guess = did_you_mean(name, names)
+                raise ConfigError(f"{file.name}: [{where}] is no command{guess}")
+            _check_tables(file, value, commands, (*above, name))
+
+
+def _refuse_unknown(
+    file: File,
+    key: str,
+    words: tuple[str, ...],
+    commands: Mapping[tuple[str, ...], click.Command],
+) -> None:
+    """Refuse a key that no command below its table knows."""
+    below = [command for name, command in commands.items() if name[: len(words)] == words]
+    names = {name for command in below for name in settable(command)}
+    if key.replace("_", "-") not in names:
+        where = f" in [{'.'.join(words)}]" if words else ""
+        guess = did_you_mean(key.replace("_", "-"), names)
+        raise ConfigError(f"{file.name}: no flag is called {key}{where}{guess}")
+
+
+def _listed(parameter: click.Parameter, value: Any) -> Any:
+    """Return a list where a flag may be given several times: one value needs no brackets."""
+    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+    kind = parameter.type
+    one = not isinstance(value, list) or (isinstance(kind, Tries) and kind.is_one(value))
+    return [value] if several and one else value

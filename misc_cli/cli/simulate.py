@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.method_options import COUNT, SEED
-from misc_cli.cli.parameters import Names
+from misc_cli.cli.parameters import COUNT, SEED, Names
 from misc_cli.errors import ConfigError
 
 _crowd = partial(options.option, section="Crowd")

@@ -1,4 +1,4 @@
-"""Shell completion and the man page: both are made from the commands themselves."""
+"""Shell completion is made from the commands themselves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.cli import COMMANDS
-from misc_cli.cli.manual import page
-from misc_cli.errors import EXIT_CODES
 
 PROGRAM = str(Path(sys.executable).parent)
 
@@ -42,21 +39,3 @@ def test_bash_completes_commands_and_flags(capfd: pytest.CaptureFixture[str]) ->
         ["bash"], input=script, text=True, capture_output=True, check=True, env=environment
     )
     assert done.stdout.split() == ["aggregate", "--probabilities"]
-
-
-def test_the_man_page_has_every_command_and_no_mistake() -> None:
-    text = page()
-    assert text.count("\\-h, \\-\\-help") == text.count("\\-\\-help")
-    for code in EXIT_CODES:
-        assert f".TP\n.B {code}\n" in text
-    assert text.isascii()
-    for name in COMMANDS:
-        assert f".SH MISC {name.upper()}" in text
-    assert ".B \\-\\-fail\\-if COND" in text
-    if shutil.which("groff") is None:
-        pytest.skip("groff is not installed")
-    done = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-ww"], input=text, text=True, capture_output=True, check=True
-    )
-    assert not done.stderr
-    assert "misc aggregate exports/*.csv" in done.stdout

@@ -15,7 +15,7 @@ from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.aggregators.majority_vote import MajorityVote
 from misc_cli.cli import aggregate
-from misc_cli.cli.method_options import method_options
+from misc_cli.cli.parameters import method_options
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import COUNT, Parameter, parameter, parameters_of
 from misc_cli.errors import ConfigError

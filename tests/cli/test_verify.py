@@ -234,7 +234,7 @@ def test_exit_codes_are_one_table(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_every_json_of_a_command_has_the_schema() -> None:
     """One function makes them all; what else calls json.dumps in cli/ prints no --json."""
-    others = {"logs.py", "reproduce.py", "state_options.py"}
+    others = {"logs.py", "reproduce.py"}
     for path in (REPO / "misc_cli" / "cli").glob("*.py"):
         if path.name not in others:
             assert path.read_text().count("json.dumps(") == (path.name == "outputs.py"), path

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.cli import config, misc
+from misc_cli.cli import misc, settings
 from tests.conftest import REPO
 
 ANSWERS = REPO / "sample_data" / "answers.csv"
@@ -49,49 +49,43 @@ def test_flags_win_over_variables_over_the_file(
 
 
 def test_ranks_to_choose_from_come_from_a_file_and_from_a_variable(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def shown() -> dict[str, object]:
-        assert run(["config", "show", "--json"]) == 0
-        rows = json.loads(capfd.readouterr().out)["settings"]
-        return {row["setting"]: row["value"] for row in rows if row["command"] == "aggregate"}
+    def parsed() -> dict[str, object]:
+        root = click.Context(misc, info_name="misc")
+        context = command("aggregate").make_context("aggregate", ["answers.csv"], parent=root)
+        return {name: context.params[name] for name in ("ranks", "passes")}
 
     (folder / "misc.toml").write_text("[aggregate]\nranks = [3, 6, 4]\npasses = 2\n")
-    assert shown() == {"ranks": [3, 6, 4], "passes": 2}
+    assert parsed() == {"ranks": (3, 6, 4), "passes": 2}
     (folder / "misc.toml").write_text(
         "[aggregate]\nranks = [[3, 6, 4], [2, 4, 4]]\npasses = [2, 3]\n"
     )
-    assert shown() == {"ranks": [[3, 6, 4], [2, 4, 4]], "passes": [2, 3]}
+    assert parsed() == {"ranks": ((3, 6, 4), (2, 4, 4)), "passes": (2, 3)}
     monkeypatch.setenv("MISC_AGGREGATE_RANKS", "5,8,3 7,10,3")
-    assert shown()["ranks"] == [[5, 8, 3], [7, 10, 3]]
+    assert parsed()["ranks"] == ((5, 8, 3), (7, 10, 3))
 
 
-def test_show_says_where_each_setting_is_from(
+def test_verbose_says_in_one_line_where_settings_are_from(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "pyproject.toml").write_text(
         "[tool.other]\nx = 1\n"
-        '[tool.misc]\nseed = 7\n[tool.misc.aggregate]\nfail-if = ["a<1", "b<1"]\n'
+        '[tool.misc]\nseed = 7\n[tool.misc.aggregate]\nfail-if = ["ties<0", "items<1"]\n'
     )
-    monkeypatch.setenv("MISC_QUIET", "yes")
+    monkeypatch.setenv("MISC_AGGREGATOR", "mv")
     monkeypatch.setenv("MISC_SEAD", "1")
-    assert run(["config", "show", "--json"]) == 0
-    said = capfd.readouterr()
-    rows = {(row["command"], row["setting"]): row for row in json.loads(said.out)["settings"]}
-    assert rows["aggregate", "seed"]["value"] == 7
-    assert rows["simulate", "seed"]["from"] == "pyproject.toml"
-    assert rows["aggregate", "fail-if"]["value"] == ["a<1", "b<1"]
-    assert rows["aggregate", "quiet"] == {
-        "command": "aggregate",
-        "setting": "quiet",
-        "value": True,
-        "from": "MISC_QUIET",
-    }
-    assert "MISC_SEAD sets nothing; did you mean MISC_SEED" in said.err
-    assert run(["config", "show", "aggregate"]) == 0
-    shown = capfd.readouterr().out
-    assert "tolerance" not in shown
-    assert all(f" {key} " in shown for key in config.settable(command("aggregate")))
+    words = ["aggregate", str(ANSWERS), "-o", "labels.csv", "--preset", "paper"]
+    assert run([*words, "--verbose"]) == 0
+    said = capfd.readouterr().err.splitlines()
+    settings = [line for line in said if line.startswith("misc: settings: ")]
+    assert settings == [
+        "misc: settings: aggregator from MISC_AGGREGATOR; seed, fail-if from pyproject.toml"
+    ]
+    unknown = "misc: warning: the variable MISC_SEAD sets nothing; did you mean MISC_SEED"
+    assert any(line.startswith(unknown) for line in said)
+    assert run(words) == 0
+    assert "settings" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -130,14 +124,14 @@ def test_a_named_file_replaces_the_one_that_is_found(
 def test_every_flag_of_every_command_can_be_set(folder: Path) -> None:
     """By its own name, from a file and from a variable; nothing is written twice."""
     root = click.Context(misc)
-    for words, found in config.all_commands(root).items():
+    for words, found in settings.all_commands(root).items():
         flags = {
             flag.lstrip("-")
             for parameter in found.params
             for flag in parameter.opts
             if flag.startswith("--")
         }
-        assert flags - set(config.settable(found)) <= {"config"}, words
+        assert flags - set(settings.settable(found)) <= {"config"}, words
 
 
 @pytest.mark.parametrize(
@@ -156,8 +150,8 @@ def test_did_you_mean(words: list[str], guess: str, capfd: pytest.CaptureFixture
 def test_variables_that_are_no_flags_keep_their_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISC_DEBUG", "1")
     monkeypatch.setenv("MISC_DATA_DIR", "somewhere")
-    assert not list(config.unknown_variables(click.Context(misc)))
+    assert not list(settings.unknown_variables(click.Context(misc)))
 
 
 def command(name: str) -> click.Command:
-    return config.all_commands(click.Context(misc))[(name,)]
+    return settings.all_commands(click.Context(misc))[(name,)]

@@ -1,7 +1,7 @@
-"""A command whose help has sections, and options that know theirs.
+"""Commands and groups of `misc`: help in sections, settings, guesses at what was meant.
 
-Every option has a variable and a key in the file of settings (see config.py); the methods of other
-packages add theirs when they are asked for.
+Every option has a variable and a key in the file of settings (settings.py); the methods of other
+packages add theirs when they are needed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,34 @@ from typing import Any, TypeVar
 import click
 
 from misc_cli import registry
-from misc_cli.cli import config, logs, startup
-from misc_cli.cli.method_options import Row, method_options
-from misc_cli.cli.nearest import HELP_FLAGS
-from misc_cli.cli.parameters import Tries
-from misc_cli.errors import MiscError
+from misc_cli.cli import logs, settings, startup
+from misc_cli.cli.parameters import Row, Tries, method_options
+from misc_cli.errors import MiscError, did_you_mean, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = "Messages"
 CONFIG = "misc_cli.config"  # where a context keeps the file of settings
+
+
+# Of every command, whatever context it is asked in: click keeps the first answer for ever.
+HELP_FLAGS = ("-h", "--help")
+
+
+class Group(click.Group):
+    """A group that guesses which command was meant."""
+
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        return list(HELP_FLAGS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            guess = did_you_mean(args[0], names)
+            logs.begin_with_an_error(sys.argv, *logs.asked_for(args))
+            raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 class Option(click.Option):
@@ -39,12 +58,12 @@ class Option(click.Option):
         self.of_method = of_method
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Every option has a variable, MISC_ and its name: see cli/config.py."""
-        names = config.variables(config.path_of(ctx), config.key_of(self))
+        """Return the value of the option's variable, MISC_ and its name (see settings.py)."""
+        names = settings.variables(settings.path_of(ctx), settings.key_of(self))
         return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Without the ranges: the help text says what matters, an error message the rest."""
+        """Leave out ranges: the help text says what matters, an error message the rest."""
         extra = super().get_help_extra(ctx)
         extra.pop("range", None)
         return extra
@@ -74,7 +93,7 @@ class Command(click.Command):
         return list(HELP_FLAGS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Other packages' methods are looked up only for the help or for a flag of theirs."""
+        """Parse; other packages' methods are looked up only for the help or a flag of theirs."""
         known = {flag for parameter in self.params for flag in parameter.opts}
         unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
         if "aggregator" in {parameter.name for parameter in self.params} and unknown:
@@ -88,7 +107,7 @@ class Command(click.Command):
             raise
 
     def _log_asked_for(self, ctx: click.Context, words: list[str]) -> tuple[str | None, str | None]:
-        """The log that words, variables or the file of settings ask for, whatever else is wrong."""
+        """Return the log that words, variables or settings ask for, whatever else is wrong."""
         style, file = logs.asked_for(words)
         if CONFIG not in ctx.meta:  # the words were not understood before it was its turn
             with suppress(click.UsageError, MiscError):
@@ -123,10 +142,23 @@ class Command(click.Command):
         if ctx.params.get("threads") is not None:
             startup.limit_arrow(ctx.params["threads"])
         log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
+        self._say_settings(ctx)
         from misc_cli.data.parallel import processes
 
         with logs.writing(sys.argv, *log), processes(True):
             return super().invoke(ctx)
+
+    def _say_settings(self, ctx: click.Context) -> None:
+        """Say with --verbose which settings came from where, and which variables set nothing."""
+        style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
+        logged = style is not None and file is None  # then nothing else goes to stderr
+        if not ctx.params.get("verbose") or ctx.params.get("quiet") or logged:
+            return
+        found = settings.sources_in_words(ctx, ctx.meta.get(CONFIG, settings.File()))
+        if found:
+            print(f"misc: settings: {printable(found)}", file=sys.stderr)
+        for name, guess in settings.unknown_variables(ctx.find_root()):
+            print(f"misc: warning: the variable {name} sets nothing{guess}", file=sys.stderr)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -147,23 +179,23 @@ class Command(click.Command):
 
 
 def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Eager: before any other option looks for its default."""
+    """Find the file of settings, before any other option looks for its default."""
     if not ctx.resilient_parsing:
-        file = config.find(value)
+        file = settings.find(value)
         ctx.meta[CONFIG] = file
         if file.content:
-            ctx.default_map = config.default_map(ctx, file)
+            ctx.default_map = settings.default_map(ctx, file)
 
 
 @contextmanager
-def telling_origin(ctx: click.Context, file: config.File | None = None) -> Iterator[None]:
-    """A bad value that is not from the command line says where it is from."""
+def telling_origin(ctx: click.Context, file: settings.File | None = None) -> Iterator[None]:
+    """Make a bad value that is not from the command line say where it is from."""
     try:
         yield
     except click.BadParameter as error:
         if error.param is not None:
-            found = file or ctx.meta.get(CONFIG, config.File())
-            where = config.origin(ctx, error.param, found)
+            found = file or ctx.meta.get(CONFIG, settings.File())
+            where = settings.origin(ctx, error.param, found)
             if where not in ("command line", "default"):
                 message = f"{error.message} (from {where})"
                 raise click.BadParameter(message, error.ctx, error.param) from None
@@ -171,7 +203,7 @@ def telling_origin(ctx: click.Context, file: config.File | None = None) -> Itera
 
 
 def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in this order in the help."""
+    """Return several options as one decorator, in this order in the help."""
 
     def decorate(function: F) -> F:
         for option in reversed(options):
@@ -181,13 +213,13 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def option(*flags: str, section: str, **settings: Any) -> Callable[[F], F]:
-    """A click option in a section of the help."""
-    return click.option(*flags, cls=Option, section=section, **settings)
+def option(*flags: str, section: str, **given: Any) -> Callable[[F], F]:
+    """Return a click option in a section of the help."""
+    return click.option(*flags, cls=Option, section=section, **given)
 
 
 def shown(row: Row) -> dict[str, Any]:
-    """A method's parameter as the settings of an option."""
+    """Return a method's parameter as the settings of an option."""
     kind = row.type
     several = {"multiple": True, "callback": kind.joined} if isinstance(kind, Tries) else {}
     return {
@@ -201,5 +233,5 @@ def shown(row: Row) -> dict[str, Any]:
 
 
 def is_of_method(parameter: click.Parameter) -> bool:
-    """Whether an option is a method's parameter."""
+    """Tell whether an option is a method's parameter."""
     return isinstance(parameter, Option) and parameter.of_method
