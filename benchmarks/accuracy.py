@@ -55,7 +55,7 @@ GOLD_ITEMS, GOLD_DRAWS = 50, 20
 
 @dataclass
 class Row:
-    """What one set gave; errors in per cent."""
+    """Figures of one set; errors in per cent."""
 
     name: str
     auto: float
@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def judge(place: Path, *, named: bool, gold: bool) -> Row:
-    """One set: automatically, raw, and with every method by name."""
+    """Run one set automatically, raw, and with each method by name."""
     answers = pd.read_csv(place / "answers.csv", dtype=str)
     known = read_known(str(place / "truth.csv"), ReadOptions()).labels
     started = time.perf_counter()
@@ -122,7 +122,7 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
 
 
 def of_confidence(posteriors: Floats, truth: Codes) -> float:
-    """Expected calibration error of the items with truth."""
+    """Return the expected calibration error of the items with truth."""
     judged = truth >= 0
     sure = posteriors[judged]
     return calibration_error(sure.max(axis=1), sure.argmax(axis=1) == truth[judged])
@@ -140,13 +140,13 @@ def uncalibrated(outcome: Outcome) -> tuple[list[Aggregation], Floats]:
 
 
 def weighing(outcome: Outcome) -> tuple[bool, list[float]]:
-    """Whether the votes count, and the methods' weights."""
+    """Return whether the votes count, and the weights of the methods."""
     assert outcome.selection is not None
     return bool(outcome.selection.get("fallback")), list(outcome.selection["weights"].values())
 
 
 def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> float:
-    """Mean calibration error of the other items over draws of gold items."""
+    """Return the mean calibration error of the other items over draws of gold items."""
     labels, members = outcome.labels, outcome.members
     by_votes, shares = weighing(outcome)
     hidden = None if outcome.calibration is None else Calibration(**outcome.calibration)
@@ -179,13 +179,13 @@ def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> f
 
 
 def fitted(member: Candidate, labels: Labels, whole: Aggregation | None = None) -> Aggregation:
-    """A member on these answers; `whole` is its fit without gold."""
+    """Fit a member on these answers; `whole` is its fit without gold."""
     *_, (_, found) = fits_of(member.method, labels, None, ignore_iteration, whole)
     return found
 
 
 def line(row: Row) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     named = [f"{row.named[method]:.2f}" if row.named else "–" for method in NAMED]
     gold = "–" if row.gold_calibration is None else f"{row.gold_calibration:.3f}"
     cells = [

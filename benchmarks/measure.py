@@ -1,4 +1,4 @@
-"""Whole processes, measured from start to exit: wall clock, processor time, peak memory.
+"""Measure whole processes from start to exit: wall clock, processor time, peak memory.
 
 Standard library only: a child's peak memory starts at what its parent holds when it forks, so the
 parent must stay small.
@@ -22,7 +22,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Run:
-    """One process. `capped` says that it was stopped: its figures are lower bounds.
+    """Figures of one process; if it was `capped` (stopped), they are lower bounds.
 
     `inner` is what the process says about itself, for example the seconds of its fit alone.
     """
@@ -36,7 +36,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Case:
-    """A command, where it may leave figures about itself, and the most it may take.
+    """A command, a reader of the figures that it leaves, and its time limit.
 
     `cap` is in seconds; `at_most` is how often it is run where others are run more often. With
     `with_children` the memory of all its child processes counts (Linux only).
@@ -55,7 +55,7 @@ class Failed(Exception):
 
 
 class Sampler:
-    """The most memory that a process and its children held together, looked at now and then.
+    """Sample the memory of a process with its children; keep the most.
 
     Proportional set sizes: what a fork shares with its parent counts once.
     """
@@ -67,7 +67,7 @@ class Sampler:
         self.thread.start()
 
     def stop(self) -> float:
-        """The most MiB."""
+        """Return the most MiB."""
         self.over.set()
         self.thread.join()
         return self.most
@@ -78,7 +78,7 @@ class Sampler:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return a process and its descendants."""
     found = [pid]
     for parent in found:
         with suppress(OSError):
@@ -96,7 +96,7 @@ def _proportional_mib(pid: int) -> float:
 
 
 def run(case: Case) -> Run:
-    """Start the command, wait for its end (or end it at the cap), and say what it cost."""
+    """Run the command to its end or to the cap, and return its figures."""
     with tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -132,7 +132,7 @@ def run(case: Case) -> Run:
 
 
 def in_turn(cases: Sequence[Case], repeats: int) -> dict[str, Run]:
-    """Every case `repeats` times, one after the other in each round; the best of each figure.
+    """Run all cases in turn, `repeats` times; return the best of each figure.
 
     What was stopped at its cap is not tried again.
     """
@@ -148,7 +148,7 @@ def in_turn(cases: Sequence[Case], repeats: int) -> dict[str, Run]:
 
 
 def best(runs: Sequence[Run]) -> Run:
-    """The minimum of each figure: whatever else the machine did can only have added to it."""
+    """Return the minimum of each figure: other work on the machine can only add to it."""
     ended = [run for run in runs if not run.capped] or runs
     return Run(
         wall=min(run.wall for run in ended),
@@ -160,7 +160,7 @@ def best(runs: Sequence[Run]) -> Run:
 
 
 def json_figures(path: Path, *keys: str) -> Callable[[], Mapping[str, float]]:
-    """A reader of numbers in a JSON file that the process leaves behind."""
+    """Return a reader of numbers in a JSON file that the process writes."""
 
     def read() -> Mapping[str, float]:
         content = json.loads(path.read_text())
@@ -172,12 +172,12 @@ def json_figures(path: Path, *keys: str) -> Callable[[], Mapping[str, float]]:
 
 
 def say(message: str) -> None:
-    """Progress, on stderr: stdout is for the tables."""
+    """Print progress to stderr: stdout is for the tables."""
     print(message, file=sys.stderr, flush=True)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A markdown table; every column but the first is set right."""
+    """Return a markdown table; all columns but the first are right-aligned."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
@@ -188,6 +188,6 @@ def seconds(value: float, capped: bool = False) -> str:
 
 
 def times(ours: float, peer: float, capped: bool = False) -> str:
-    """How many times longer (or more) the peer needs."""
+    """Return how many times longer (or more) the peer needs."""
     ratio = peer / ours
     return f"{'> ' if capped else ''}{ratio:.{1 if ratio >= 9.95 else 2}f}×"

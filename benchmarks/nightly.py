@@ -40,7 +40,7 @@ NAMED = "ds-em"
 
 @dataclass
 class Year:
-    """What a year of nights showed; lists are by night, dictionaries by the nights that ran cold.
+    """Figures of a year; lists are by night, dictionaries by the nights that also ran cold.
 
     named  of the named method, by "warm" and "cold": iterations, seconds, error
     """
@@ -57,15 +57,15 @@ class Year:
 
     @property
     def changes(self) -> int:
-        """How often the methods were others than the night before."""
+        """Count the nights whose methods differ from those of the night before."""
         return sum(a != b for a, b in zip(self.methods, self.methods[1:], strict=False))
 
     def ratio(self, night: int) -> float:
-        """How many times faster the warm run of a night was than the cold one."""
+        """Return how many times faster the warm run of a night was than the cold one."""
         return self.cold[night]["seconds"] / max(self.warm_seconds[night - 1], 1e-9)
 
     def table(self, since: int) -> list[tuple[str, str, str]]:
-        """What was looked at, what the issue asks for, and what was found."""
+        """Return each measure with its target and the figure found."""
         late = [night for night in self.cold if night >= since]
         last = self.cold[max(self.cold)]
         cold_nights = statistics.fmean(self.cold[night]["seconds"] for night in late)
@@ -133,14 +133,14 @@ class Year:
         return rows
 
     def most_bytes(self, since: int) -> float:
-        """Of the state, per answer that there was by then."""
+        """Return the most bytes of the state per answer so far."""
         per_night = self.answers / self.nights
         sizes = enumerate(self.state_bytes, start=1)
         return max(size / (per_night * night) for night, size in sizes if night >= since)
 
 
 class Exports:
-    """Where each night's answers arrive: one more file of a folder, or the end of one file."""
+    """The place where answers arrive: one more file of a folder, or the end of one file."""
 
     def __init__(self, place: Path, table: pa.Table, per_night: int, one_file: bool) -> None:
         self.place = place
@@ -150,7 +150,7 @@ class Exports:
         place.mkdir()
 
     def arrive(self, night: int) -> None:
-        """The answers of one night, after those of the nights before."""
+        """Append the answers of one night to those of the nights before."""
         if self.one_file:
             arrow_csv.write_csv(self.table.slice(0, night * self.per_night), self.place / "all.csv")
             return
@@ -223,7 +223,7 @@ def simulated_year(
 
 
 def _named(folder: Path, exports: Path, truth: Path, how: str) -> dict[str, float]:
-    """A named method on tonight's answers, with its own state unless it is to run cold."""
+    """Run a named method on tonight's answers, with its own state unless cold."""
     labels = folder / "named.csv"
     words = ["--aggregator", NAMED]
     if how == "before":
@@ -238,7 +238,7 @@ def _named(folder: Path, exports: Path, truth: Path, how: str) -> dict[str, floa
 
 
 def _aggregate(exports: Path, labels: Path, *words: str) -> tuple[float, dict[str, Any]]:
-    """Processor seconds and run.json of one run."""
+    """Return processor seconds and run.json of one run."""
     before = os.times()
     code = run(["aggregate", str(exports), "-o", str(labels), "--quiet", *words])
     after = os.times()
@@ -249,7 +249,7 @@ def _aggregate(exports: Path, labels: Path, *words: str) -> tuple[float, dict[st
 
 
 def _error(labels: Path, truth: Path) -> float:
-    """Per cent of the labels that are wrong; truth is read here, never by a run."""
+    """Return the per cent of wrong labels; only this function reads the truth, never a run."""
     found, known = (arrow_csv.read_csv(path) for path in (labels, truth))
     where = pc.index_in(found["item"], known["item"].combine_chunks())
     wrong = pc.not_equal(found["label"], known["label"].take(where))

@@ -1,4 +1,4 @@
-"""The jobs that `misc aggregate` does not offer as such: votes for the C yardstick, Tucker alone.
+"""Run jobs that `misc aggregate` does not offer: votes for the C yardstick, Tucker alone.
 
 usage: python ours.py votes answers.csv votes.bin figures.json
        python ours.py tucker answers.csv - figures.json
@@ -25,7 +25,7 @@ def read(path: str) -> Labels:
 
 
 def write_votes(labels: Labels, path: str) -> None:
-    """The layout that yardstick.c reads."""
+    """Write the votes in the layout that yardstick.c reads."""
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     with open(path, "wb") as stream:
@@ -35,7 +35,7 @@ def write_votes(labels: Labels, path: str) -> None:
 
 
 def tucker(labels: Labels) -> dict[str, float]:
-    """The default three sweeps, on the votes alone: the slice, which peers do not have, is zero."""
+    """Run the default three sweeps on the votes; the slice, which peers do not have, is zero."""
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     tensor = LabelTensor(votes, np.zeros((labels.n_items, labels.n_classes)))

@@ -1,4 +1,4 @@
-"""One peer, one job, one process: read answers, aggregate, write labels, as a user's script would.
+"""Run one job of one peer: read answers, aggregate, write labels, as a user's script would.
 
 usage: python peers.py JOB answers.csv labels.csv figures.json
 Only the peer that the job needs is imported. figures.json gets the seconds of the fit alone, of
@@ -91,7 +91,7 @@ def tensorly_random(answers: str, labels: str) -> Figures:
 
 
 def _tensorly(answers: str, init: str) -> Figures:
-    """Tucker of the dense tensor, tensorly's own stopping rule; no labels to write."""
+    """Run tensorly's Tucker on the dense tensor, with its own stopping rule; write no labels."""
     import warnings
 
     import numpy as np
@@ -109,7 +109,7 @@ def _tensorly(answers: str, init: str) -> Figures:
 
 
 def pyarrow_read(answers: str, labels: str) -> Figures:
-    """What any reader that rests on pyarrow must do: parse, and turn names into codes."""
+    """Parse with pyarrow and turn names into codes: the least that any reader must do."""
     from pyarrow import csv
 
     started = time.perf_counter()

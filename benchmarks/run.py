@@ -25,7 +25,7 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "crowd-kit", "tensorly")
 
 
 def machine() -> str:
-    """What the figures were measured on, and with."""
+    """Describe the machine and the versions."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

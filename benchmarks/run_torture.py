@@ -1,4 +1,4 @@
-"""`make torture`: what a hostile day does to the tool, as a table of tries and failures.
+"""`make torture`: run misc under signals, faults and damage; print tries and failures.
 
 quick   seconds: the part that runs in `make test`
 minutes about fifteen minutes of two quiet cores (the default)
@@ -27,7 +27,7 @@ SIZES = ("quick", "minutes", "full")
 
 
 def sections(size: str) -> dict[str, Section]:
-    """How often each is tried: quick, minutes, full."""
+    """Return the sections with their number of tries: quick, minutes, full."""
     at = SIZES.index(size)
 
     def of(*counts: int) -> int:

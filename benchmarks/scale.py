@@ -43,7 +43,7 @@ PEER_CAP_SECONDS = 180.0  # it is then said to need more
 
 @dataclass
 class Cost:
-    """What a run took; `peaks` is MiB by process, the largest first."""
+    """Figures of a run; `peaks` is MiB by process, the largest first."""
 
     wall: float
     cpu: float
@@ -56,7 +56,7 @@ class Cost:
 
 
 def answers(n_answers: int) -> Path:
-    """Simulated answers: every worker has an accuracy of its own."""
+    """Simulate answers; each worker has an accuracy of its own."""
     path = OUT / f"scale-{n_answers}.parquet"
     if path.exists():
         return path
@@ -92,7 +92,7 @@ def answers(n_answers: int) -> Path:
 def measured(
     command: Sequence[str], env: dict[str, str] | None = None, cap: float = CAP_SECONDS
 ) -> Cost:
-    """Wall and processor seconds, and each process's own peak, as the system counts it."""
+    """Return wall and processor seconds and the peak memory of each process."""
     peaks: dict[int, float] = {}
     cpu: dict[int, float] = {}
     capped = False
@@ -125,7 +125,7 @@ def measured(
 def _watch(
     pid: int, peaks: dict[int, float], cpu: dict[int, float], ended: threading.Event
 ) -> None:
-    """Peaks only rise, so the last look at each process tells."""
+    """Read the peaks of all processes now and then; peaks only rise."""
     while not ended.wait(POLL_SECONDS):
         try:
             root = psutil.Process(pid)
@@ -146,7 +146,7 @@ def _watch(
 
 @cache
 def ours(engine: str, source: Path, words: tuple[str, ...] = METHOD) -> Cost:
-    """`misc aggregate` on an engine."""
+    """Run `misc aggregate` on an engine."""
     output = labels_of(engine, source)
     misc = str(Path(sys.executable).with_name("misc"))
     where: tuple[str, ...] = () if engine == "local" else ("--engine", engine)
@@ -200,7 +200,7 @@ HEADER = [
 
 
 def engines(n_answers: int) -> str:
-    """Every engine once, and whether the labels are the same."""
+    """Run each engine once and compare their labels."""
     source = answers(n_answers)
     costs = {engine: ours(engine, source) for engine in ENGINES}
     rows = [_row(engine, cost, costs["local"]) for engine, cost in costs.items()]
@@ -224,7 +224,7 @@ def engines(n_answers: int) -> str:
 
 
 def _same(source: Path) -> str:
-    """Whether all engines wrote the bytes of local."""
+    """Say whether all engines wrote the bytes of local."""
     whole = labels_of("local", source).read_bytes()
     text = ""
     for engine in ENGINES[1:]:
@@ -241,7 +241,7 @@ def _times(cost: Cost, beside: Cost, most: float) -> tuple[str, bool]:
 
 
 def growth(n_answers: int) -> str:
-    """A fifth of the answers and all of them."""
+    """Run a fifth of the answers and all of them."""
     rows = []
     for engine in ENGINES:
         small, large = (ours(engine, answers(n)) for n in (n_answers // 5, n_answers))
@@ -254,7 +254,7 @@ def growth(n_answers: int) -> str:
 
 
 def choice(n_answers: int) -> str:
-    """Nothing named: methods judged by hidden answers, the best calibrated."""
+    """Run the automatic choice on each engine."""
     source = answers(n_answers // 5)
     costs = {engine: ours(engine, source, ()) for engine in ENGINES}
     rows = []
@@ -276,7 +276,7 @@ def choice(n_answers: int) -> str:
 
 
 def peers(n_answers: int) -> str:
-    """crowd-kit and a plain DataFrame Dawid–Skene in Spark beside ours."""
+    """Run crowd-kit and a plain DataFrame Dawid–Skene in Spark, and ours."""
     source = answers(n_answers)
 
     def theirs(which: str) -> Cost:

@@ -60,7 +60,7 @@ def crowdkit(path: str, file: str) -> None:
 
 
 def plain(path: str, file: str) -> None:
-    """Joins and group-bys, as a data engineer would write it: lineage cut by a checkpoint."""
+    """Run Dawid–Skene by joins and group-bys; a checkpoint cuts the lineage."""
     from pyspark.sql import functions as f
 
     answers = session().read.parquet(path).select("worker", "item", "label").cache()

@@ -1,4 +1,4 @@
-"""How good the verdicts on workers are, and whether intervals hold: simulated crowds, known parts.
+"""Judge verdicts and intervals of workers on simulated crowds with known roles.
 
 python benchmarks/verdicts.py [--crowds 20]      the tables of docs/workers.md
 python benchmarks/verdicts.py --intervals        500 crowds per row: intervals of agreement
@@ -135,7 +135,7 @@ def judged(crowd: Crowd) -> Verdicts:
 
 
 def copies_found(crowd: Crowd, verdicts: Verdicts, enough: npt.NDArray[np.bool_]) -> Counts:
-    """Copiers called copies, or whose original is called a copy of one of its copiers; and all."""
+    """Count the copiers that are found (either end of a pair may be called the copy), and all."""
     copiers = np.flatnonzero((crowd.originals >= 0) & enough)
     originals = crowd.originals[copiers]
     called = (verdicts.kind[copiers] == COPIES) | (verdicts.kind[originals] == COPIES)
@@ -151,7 +151,7 @@ def labels_of(crowd: Crowd) -> Labels:
 def votes_of(
     worker: Codes, item: Codes, label: Codes, n_workers: int, n_classes: int
 ) -> SparseVotes:
-    """Votes on the items from the first to the last of these answers."""
+    """Return the votes on the items from the first to the last of these answers."""
     first = int(item.min())
     columns = worker.astype(np.int64) * n_classes + label
     shape = (int(item.max()) - first + 1, n_workers * n_classes)
@@ -160,7 +160,7 @@ def votes_of(
 
 
 def intervals(crowds: int = 500) -> Iterator[str]:
-    """The value of all items together is as good as true for 500 crowds of some of them each."""
+    """Count how often the intervals of 500 samples of items hold the value of all items."""
     for n_items, n_classes, ordered in (
         (50, 2, False),
         (100, 4, False),

@@ -1,4 +1,4 @@
-"""The sections of the report: each returns its markdown and notes which targets were kept."""
+"""Sections of the report; each returns its markdown and notes which targets were met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are, how much to do, and what the sections share."""
+"""Paths, sizes and helpers that the sections share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RATIOS = ["÷ ours: start to exit", "fit", "CPU", "memory"]
 
 @dataclass(frozen=True)
 class Target:
-    """A promise and what was measured."""
+    """A target and the measured figure."""
 
     promise: str
     measured: str
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass
 class Bench:
-    """`patient` is the full run; a quick one repeats slow peers less and leaves some out."""
+    """Settings of a run; one that is not `patient` repeats slow peers less and skips some."""
 
     out: Path
     sizes: Sequence[int]
@@ -52,14 +52,14 @@ class Bench:
         return str(Path(sys.executable).with_name("misc"))
 
     def answers(self, n_answers: int, n_workers: int | None = None) -> Path:
-        """A simulated file of this many answers, made once."""
+        """Return a simulated file of this many answers, made once."""
         workers = n_workers or WORKERS[n_answers]
         items = n_answers // ANSWERS_PER_ITEM
         crowd = ("--workers", workers, "--items", items, "--classes", CLASSES, "--seed", 1)
         return self.simulated(f"answers-{n_answers}-{workers}", *crowd)
 
     def simulated(self, name: str, *crowd: str | float) -> Path:
-        """The file of this name from `misc simulate` with these options, made once."""
+        """Return the file of this name from `misc simulate` with these options, made once."""
         path = self.out / "data" / f"{name}.csv"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class Bench:
         cap: float = 600.0,
         with_children: bool = False,
     ) -> Case:
-        """`misc aggregate` from start to exit; its run.json has the seconds by stage."""
+        """Return the case of `misc aggregate`; its run.json has the seconds by stage."""
         command = [self.misc, "aggregate", str(answers), "-o", str(self.out / "ours.csv"), "-q"]
         command += options
         figures = json_figures(self.out / "ours.run.json", "seconds")
@@ -93,7 +93,7 @@ class Bench:
         python: str = sys.executable,
         hurried: int | None = None,
     ) -> Case:
-        """A job of one of our scripts; a quick run does it at most `hurried` times."""
+        """Return the case of one of our scripts; a quick run repeats it at most `hurried` times."""
         figures = self.out / "figures.json"
         files = [str(answers), str(self.out / "peer.csv"), str(figures)]
         command = [python, str(HERE / script), job, *files]
@@ -105,7 +105,7 @@ class Bench:
 
 
 def compare(ours: Run, other: Run) -> list[str]:
-    """What the other took, and how many times ours that is."""
+    """Return the other's figure and its ratio to ours."""
     fit = other.inner.get("fit")
     cells = [
         seconds(other.wall, other.capped),

@@ -1,4 +1,4 @@
-"""The default, `misc aggregate answers.csv`, from start to exit; and under a time budget."""
+"""Measure the default, `misc aggregate answers.csv`, also under a time budget."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CROWD_KIT = "crowd-kit's DawidSkene"
 
 @dataclass(frozen=True)
 class Row:
-    """Some answers, and the most seconds (and MiB) that the default may take for them."""
+    """Some answers and the limits of seconds and MiB for them."""
 
     name: str
     file: Path | None
@@ -27,7 +27,7 @@ class Row:
 
 
 def default(bench: Bench) -> str:
-    """Wall clock, processor time and peak memory of the automatic choice, best of a few."""
+    """Measure wall clock, processor time and peak memory of the automatic choice."""
     rows = []
     for row in (
         Row("100 k simulated", simulated(bench, 600, 20_000), 10.0),
@@ -78,7 +78,7 @@ def _measured(bench: Bench, row: Row, file: Path) -> list[list[str]]:
 
 
 def budget(bench: Bench) -> str:
-    """`--time-budget T` ends within 1.1 T + 2 s, reading included, whatever it is at then."""
+    """Check that `--time-budget T` ends within 1.1 T + 2 s, reading included."""
     jobs: Sequence[tuple[str, Path | None, Sequence[float]]] = (
         ("1 M simulated", simulated(bench, 2_000, 200_000), (0.5, 2.0, 5.0, 20.0)),
         ("relevance, 97 k", shared("relevance"), (3.0, 5.0, 10.0)),
@@ -118,20 +118,20 @@ def budget(bench: Bench) -> str:
 
 
 def simulated(bench: Bench, workers: int, items: int, classes: int = 5) -> Path:
-    """5 answers per item, seed 7."""
+    """Simulate a file with 5 answers per item, seed 7."""
     name = f"seed7-{workers}-{items}-{classes}"
     crowd = ("--workers", workers, "--items", items, "--classes", classes, "--seed", 7)
     return bench.simulated(name, *crowd)
 
 
 def many_workers(bench: Bench) -> Path:
-    """200,000 answers by some 37,000 workers, of whom 87 in 100 gave 1 to 10."""
+    """Simulate 200,000 answers of some 37,000 workers; 87 % of them gave 1 to 10."""
     crowd = ("--workers", 40_300, "--items", 40_000, "--classes", 4, "--seed", 7)
     return bench.simulated("many-workers", *crowd, "--activity-skew", 0.8)
 
 
 def shared(name: str) -> Path | None:
-    """The answers of a public set beside this checkout, if they are there."""
+    """Return the answers of a public set beside this checkout, if they are there."""
     return next(SHARED.glob(f"datasets*/{name}/answers.csv"), None)
 
 

@@ -57,7 +57,7 @@ def growth(bench: Bench) -> str:
 
 
 def _sizes(bench: Bench, options: Iterable[str]) -> dict[int, Run]:
-    """One method from small to large, until the next size would take longer than the cap."""
+    """Run one method from small to large, until the next size would exceed the cap."""
     runs: dict[int, Run] = {}
     expected = 0.0
     for size in bench.sizes:
@@ -92,7 +92,7 @@ def _factor(spent: Mapping[int, float]) -> str:
 
 
 def exponent(spent: Mapping[int, float]) -> str:
-    """Slope of log seconds over log answers, from 100 k on: below, fixed costs rule."""
+    """Return the slope of log seconds over log answers, from 100 k on."""
     points = [(math.log(n), math.log(t)) for n, t in spent.items() if n >= 100_000]
     if len(points) < 2:
         return "–"

@@ -1,4 +1,4 @@
-"""Our ds-em iteration as a multiple of a fused C kernel's, on the same votes and threads."""
+"""Compare our ds-em iteration with a fused C kernel on the same votes and threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME = 1e-6
 
 
 def limit(bench: Bench) -> str:
-    """The fastest of each one's iterations; both must end at the same likelihood."""
+    """Compare the fastest iterations; both must end at the same likelihood."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return "No C compiler here: the limit row is left out.\n"
@@ -49,7 +49,7 @@ def limit(bench: Bench) -> str:
 
 
 def _fastest(bench: Bench, answers: Path, command: list[str], threads: int) -> tuple[float, float]:
-    """Seconds of our fastest iteration and of C's, in turn."""
+    """Return the seconds of our fastest iteration and of C's."""
     options = ("--aggregator", "ds-em", *PURE, *TWENTY, "--threads", str(threads))
     ours = theirs = math.inf
     for _ in range(bench.repeats):

@@ -1,4 +1,4 @@
-"""The whole of MiSC."""
+"""Measure the completion loop with its aggregator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run costs when there is nothing to do."""
+"""Measure the time of a start with nothing to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sections.bench import Bench
 
 
 def start_up(bench: Bench) -> str:
-    """What a run costs when there is nothing to do."""
+    """Measure the time of a start with nothing to do."""
     small = bench.answers(100, 10)
     python = sys.executable
     pairs = [

@@ -1,1 +1,1 @@
-"""Hostile days of the tool, many thousand of them: see docs/reliability.md and `make torture`."""
+"""Thousands of runs under signals, faults and damage: docs/reliability.md, `make torture`."""

@@ -1,4 +1,4 @@
-"""Nothing left to chance: a signal at every step of the writing, a failure at every system call.
+"""Send a signal at every step of the writing; let every system call fail.
 
 A step is one of Python's instructions (`sys.settrace`), counted in the files that write. A call is
 one of the C library's that changes or reads a file (faults.c, preloaded). A first run counts them;
@@ -107,7 +107,7 @@ CASES = [
 
 @contextmanager
 def beginning(case: Case) -> Iterator[Callable[[], None]]:
-    """A folder in which the earlier files are; calling what this yields brings it back to that."""
+    """Make a folder with the earlier files; yield a function that restores it."""
     with folder() as here:
         start, work = here / "start", here / "work"
         start.mkdir()
@@ -140,7 +140,7 @@ Found = dict[str, tuple[int, str]]
 
 
 def found() -> Found:
-    """Every file and folder here: its number and the SHA-256 of its content."""
+    """Return each file and folder here with its inode and the SHA-256 of its content."""
     everything = [path for path in Path().rglob("*") if path.parts[0] not in OWN]
     return {str(path): (path.stat().st_ino, _digest(path)) for path in everything}
 
@@ -151,7 +151,7 @@ def _digest(path: Path) -> str:
 
 @dataclass
 class Judge:
-    """What must hold after a run that began with `before`; a whole one leaves `names`."""
+    """Check what must hold after a run that began with `before`; a whole run leaves `names`."""
 
     case: Case
     before: Found
@@ -165,7 +165,7 @@ class Judge:
         return cls(case, before, set(found()))
 
     def complaints(self, ended: Ended, sent: int | None, *, tidy: bool = True) -> Iterator[str]:
-        """`tidy` is false where the call that failed was one that tidies up."""
+        """Return what is wrong; `tidy` is false if the call that failed was one of the cleanup."""
         now = found()
         states = [self._state(group, now) for group in self.case.groups]
         killed = sent == signal.SIGKILL
@@ -193,7 +193,7 @@ class Judge:
             yield f"left {sorted(left)}"
 
     def after_another(self) -> Iterator[str]:
-        """The next run mends what a killed one left; a folder of labels must be a new one."""
+        """Check that the next run repairs what a killed one left."""
         shutil.rmtree("parts", ignore_errors=True)
         ended = attempt(self.case.words)
         if ended.code != 0 or "kept in" in ended.err:
@@ -204,7 +204,7 @@ class Judge:
             yield f"the next run left {sorted(left)}"
 
     def _left(self) -> set[str]:
-        """What is here and should not be; a state names its own tables, Python tries its tmp."""
+        """Return the files that should not be here."""
         state = Path("st/state.json")
         named = state.read_text() if state.exists() else ""
         more = set(found()) - {*self.before, *self.names}
@@ -258,7 +258,7 @@ def _stepping(wanted: Sequence[tuple[int, int]]) -> None:
 
 
 def steps_of(case: Case) -> list[int]:
-    """The steps of a run, of each instruction the first and the last time it comes."""
+    """Return the steps of a run: of each instruction the first and the last time."""
     attempt(case.words, partial(_stepping, []))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -269,12 +269,12 @@ def steps_of(case: Case) -> list[int]:
 
 
 def spread(wanted: list[int], most: int, rng: random.Random) -> list[int]:
-    """All, or so many of them by chance."""
+    """Return all steps, or a random sample of this size."""
     return wanted if len(wanted) <= most else sorted(rng.sample(wanted, most))
 
 
 def steps(most: int, names: Sequence[str] | None = None) -> Tally:
-    """A signal at every step; of two, the second at every step after the first."""
+    """Send a signal at every step; of two, the second at every step after the first."""
     tally = Tally("signals at every step of the writing")
     rng = random.Random(7)
     for case in [case for case in CASES if names is None or case.name in names]:
@@ -332,7 +332,7 @@ TIDIES = {"unlink", "unlinkat", "rmdir", "rename", "renameat"}
 
 
 def calls(most: int, names: Sequence[str] | None = None) -> Tally:
-    """Every call that changes or reads a file fails once, or from then on; or the machine stops."""
+    """Let each call that touches a file fail once or from then on, or stop the machine there."""
     tally = Tally("failures at every system call")
     if not hasattr(ctypes.CDLL(None), "faults_arm"):
         warnings.warn("no failing calls: they need a C compiler", stacklevel=1)

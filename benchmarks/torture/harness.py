@@ -1,4 +1,4 @@
-"""Runs of `misc` by the thousand: forked from a process that has everything loaded already."""
+"""Run `misc` thousands of times, forked from a process that has everything loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMORY_BYTES = 8 << 30  # of one run: more is a failure too
 
 @dataclass
 class Tally:
-    """What a section tried and what went wrong."""
+    """The number of tries of a section and its failures."""
 
     name: str
     tries: int = 0
@@ -38,7 +38,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Ended:
-    """How one run ended: exit code (-9 for a kill, as Python has it) and its last words."""
+    """The end of one run: exit code (-9 for a kill, as in Python) and the last line of stderr."""
 
     code: int
     err: str
@@ -70,7 +70,7 @@ def load() -> None:
 
 
 def start(words: list[str], prepare: Callable[[], None] | None = None) -> int:
-    """A run in a child, in the current folder; stdout goes to `out`, stderr to `err`."""
+    """Start a run in a child, in the current folder; stdout goes to `out`, stderr to `err`."""
     pid = os.fork()
     if pid:
         return pid
@@ -124,13 +124,13 @@ def attempt(
 
 
 def leftovers() -> list[str]:
-    """Temporary files and locks in the current folder."""
+    """Return the temporary files and locks in the current folder."""
     return [name for name in os.listdir() if name.endswith((".part", ".lock"))]
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder to work in."""
+    """Make an empty folder to work in."""
     before = Path.cwd()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # thousands of syncs
     path = Path(tempfile.mkdtemp(prefix="torture-", dir=memory))
@@ -143,7 +143,7 @@ def folder() -> Iterator[Path]:
 
 
 def answers(n_items: int = 60, n_workers: int = 7, per_item: int = 5) -> str:
-    """A plain file of answers, the same each time."""
+    """Write a plain file of answers, the same each time."""
     rows = ["worker,item,label"]
     for item in range(n_items):
         for at in range(per_item):

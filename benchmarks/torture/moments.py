@@ -42,7 +42,7 @@ def _signal_at(call: str, at: int, number: int, after: bool) -> None:
 
 
 def renames(count: int) -> Tally:
-    """Never a mixed set after a signal; after kill -9 never one that `misc verify` accepts."""
+    """Check that a signal never leaves a mixed set, and kill -9 none that `misc verify` accepts."""
     tally = Tally("signals and kills at the renames")
     moments: list[tuple[str, int, bool]] = [
         (call, at, after)
@@ -69,7 +69,7 @@ def renames(count: int) -> Tally:
 
 
 def _judge(ended: Ended, sent: int, before: dict[str, bytes], what: str) -> tuple[bool, str]:
-    """What is there is what was there, or a set of one run that `misc verify` accepts."""
+    """Check that the files are the old ones, or a set of one run that `misc verify` accepts."""
     now = content()
     accepted = attempt(["verify", "labels.run.json"]).code == 0
     of_one_run = now == before or (accepted and _agree(now))
@@ -81,13 +81,13 @@ def _judge(ended: Ended, sent: int, before: dict[str, bytes], what: str) -> tupl
 
 
 def _agree(files: dict[str, bytes]) -> bool:
-    """Whether run.json is that of the run which wrote the labels, told by an option of it."""
+    """Return True if run.json and the labels are of the same run, told by an option."""
     asked = "--probabilities" in json.loads(files["labels.run.json"])["command"]
     return asked == (b",p_" in files["labels.csv"].partition(b"\n")[0])
 
 
 def budgets(count: int) -> Tally:
-    """Runs in several processes with a time budget or a TERM in the midst: none hangs."""
+    """Check that no run in several processes hangs under a time budget or a TERM."""
     tally = Tally("time budgets and TERM in the midst")
     rng = random.Random(2)
     with folder():
@@ -116,7 +116,7 @@ def _send(pid: int, number: int, *, group: bool) -> None:
 
 
 def at_random(count: int) -> Tally:
-    """A signal at any moment of a short run; the set is the old one or the new one."""
+    """Send a signal at a random moment; the set must be the old one or the new one."""
     tally = Tally("signals at random moments")
     rng = random.Random(3)
     with folder():
@@ -143,7 +143,7 @@ def at_random(count: int) -> Tally:
 
 
 def races(count: int) -> Tally:
-    """Several runs on one output at once: each ends with 0 or says why not; the set is whole."""
+    """Start several runs on one output: each ends with 0 or says why not; the set is whole."""
     tally = Tally("runs on one output at once")
     with folder() as here:
         Path("in.csv").write_text(answers(600, 20))
@@ -159,7 +159,7 @@ def races(count: int) -> Tally:
 
 
 def changing(count: int) -> Tally:
-    """An input that is cut, rewritten or grows while it is read."""
+    """Cut, rewrite or extend an input while it is read."""
     tally = Tally("input that changes while it is read")
     rng = random.Random(4)
     text = answers(30_000, 50)

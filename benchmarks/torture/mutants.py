@@ -1,4 +1,4 @@
-"""Every format that is read, damaged in every way: read or refused, in process and as processes."""
+"""Damage files of every format; each must be read or refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _rows() -> list[dict[str, str]]:
 
 
 def seeds() -> dict[str, bytes]:
-    """One good file of each kind, by name; the platforms' samples too."""
+    """Return one good file of each kind, by name, with the samples of platforms."""
     rows = _rows()
     plain = answers(12, 5, 3).encode()
     stream = io.BytesIO()
@@ -65,7 +65,7 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """One to four small injuries."""
+    """Return the bytes with one to four small damages."""
     whole = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(whole) + 1)
@@ -91,7 +91,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def mutants(count: int, batch: int = 100) -> Tally:
-    """In process, a batch to a child: an error that is no MiscError, or a crash, is a failure."""
+    """Read damaged files in children; an error that is no MiscError, or a crash, is a failure."""
     tally = Tally("mutated inputs, in process")
     good = seeds()
     with folder():
@@ -130,7 +130,7 @@ def _read_batch(good: dict[str, bytes], first: int, batch: int) -> list[str]:
 
 
 def _in_a_child(work: Callable[[], list[str]], seconds: int = 120) -> list[str]:
-    """What it found; a crash or a hang of the child is a failure too."""
+    """Return the failures of a batch; a crash or a hang of the child is one too."""
     import signal
 
     reading, writing = os.pipe()
@@ -153,7 +153,7 @@ def _in_a_child(work: Callable[[], list[str]], seconds: int = 120) -> list[str]:
 
 
 def mutant_runs(count: int) -> Tally:
-    """Whole runs on damaged files, odd streams and changing files."""
+    """Run misc on damaged files, odd streams and changing files."""
     tally = Tally("mutated inputs, as processes")
     good = seeds()
     names = sorted(good)

@@ -1,4 +1,4 @@
-"""Options that make no sense: each ends with 0 or 2, soon, and without a traceback."""
+"""Try options that make no sense: each ends with 0 or 2, soon, without a traceback."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OTHERS: list[list[str]] = [
 
 
 def option_tries(share: float) -> Tally:
-    """`share` of all combinations, evenly spread."""
+    """Try a `share` of all combinations, evenly spread."""
     tally = Tally("absurd options")
     lines = [["aggregate", "in.csv", *words] for words in OTHERS]
     for method, flags in METHODS.items():

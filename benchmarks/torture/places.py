@@ -1,4 +1,4 @@
-"""Full disks, closed streams, little of everything; and the same bytes each time."""
+"""Run with full disks, closed streams and low limits; check for the same bytes each time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _limit_file(size: int) -> None:
 
 
 def streams(rounds: int) -> Tally:
-    """Labels are whole or the exit code says that they are not; stderr decides nothing."""
+    """Check that labels are whole or the exit code says that they are not."""
     tally = Tally("full disks and closed streams")
     rng = random.Random(5)
     with folder():
@@ -55,7 +55,7 @@ def streams(rounds: int) -> Tally:
 
 
 def determinism(rounds: int) -> Tally:
-    """Rows in any order, any number of threads: the same bytes."""
+    """Check that row order and the number of threads do not change a byte."""
     tally = Tally("the same bytes")
     rng = random.Random(6)
     header, *rows = answers(300, 15).splitlines()
