@@ -19,7 +19,7 @@ __all__ = ["Result", "__version__", "aggregate", "compare", "read_answers"]
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first used: `import misc_cli` loads nothing numeric."""
+    """Import a public name when it is first used: `import misc_cli` loads nothing numeric."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

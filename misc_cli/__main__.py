@@ -1,4 +1,4 @@
-"""Where a process starts and ends: every exit code is decided here and nowhere else.
+"""Start and end of a process: every exit code is decided here and nowhere else.
 
 Nothing is imported at the top but what Python has loaded anyway: an interrupt during any other
 import is caught.
@@ -116,12 +116,12 @@ def _defect(defect: Exception, words: list[str]) -> int:
 
 
 def _is_want_of_memory(error: ImportError) -> bool:
-    """A library that finds no room (`ulimit -v`) is not one that is missing."""
+    """Tell whether a library found no room (`ulimit -v`), which is not to be missing."""
     return any(words in str(error) for words in ("failed to map segment", "cannot allocate"))
 
 
 def _is_nowhere(error: OSError) -> bool:
-    """Whether what is missing is the folder that this process was started in."""
+    """Tell whether the folder is gone that this process was started in."""
     if not isinstance(error, FileNotFoundError) or error.filename is not None:
         return False
     try:
@@ -132,7 +132,7 @@ def _is_nowhere(error: OSError) -> bool:
 
 
 def _flushed(code: int) -> int:
-    """All of it is out, or its reader has all it wanted; anything else is an error."""
+    """Flush stdout and return the code; a reader that left early is no error."""
     if sys.stdout is not None:
         try:
             sys.stdout.flush()

@@ -42,11 +42,11 @@ class Misc:
         return self
 
     def fit_predict(self, data: pd.DataFrame) -> pd.Series[Any]:
-        """One label per task."""
+        """Return one label per task."""
         return self.fit(data).labels_
 
     def fit_predict_proba(self, data: pd.DataFrame) -> pd.DataFrame:
-        """The probability of each label, tasks × labels."""
+        """Return the probability of each label, tasks × labels."""
         return self.fit(data).probas_
 
 

@@ -129,7 +129,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
-    """Every pair of a completer and an aggregator that these answers allow."""
+    """Return every pair of a completer and an aggregator that these answers allow."""
     from misc_cli.selection import roster
 
     completers, aggregators = (
@@ -151,7 +151,7 @@ def _steps(methods: Sequence[Method], n_answers: int) -> int:
 
 
 def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None:
-    """A table or a JSON list, to the file or to stdout."""
+    """Write a table or a JSON list, to the file or to stdout."""
     import numpy as np
     import pyarrow as pa
 

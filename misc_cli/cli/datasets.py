@@ -94,7 +94,7 @@ def path(name: str, folder: str | None) -> None:
 
 
 def _found(name: str, folder: str | None) -> Path | None:
-    """For a list it is no error that a folder lacks some of them."""
+    """Return the datasets that are there: a list takes no offence at those that are not."""
     from misc_cli.errors import InputError
     from misc_cli.paper import datasets
 

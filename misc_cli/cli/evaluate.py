@@ -64,7 +64,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
 
 def tables(found: Evaluation) -> list[Table]:
-    """What a person reads: the figures, the classes, the confusions."""
+    """Return the figures, the classes and the confusions as tables."""
     from misc_cli.cli.console import Table
 
     figures = [("items", f"{found.n_items:,}"), ("error", _percent(found.error))]

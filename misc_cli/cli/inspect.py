@@ -82,7 +82,7 @@ def _plain(question: QuestionFacts) -> dict[str, Any]:
 
 
 def _flag(question: QuestionFacts, questions: Sequence[QuestionFacts]) -> str:
-    """What to say to read this question."""
+    """Return the flags that read this question."""
     votable = [one for one in questions if one.kind in ("choice", "choices", "number")]
     words = []
     if len(votable) > 1 and question in votable:
@@ -93,7 +93,7 @@ def _flag(question: QuestionFacts, questions: Sequence[QuestionFacts]) -> str:
 
 
 def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> str | None:
-    """The command we would run; None if something has to be settled first."""
+    """Return the command to run next; None if something must be decided first."""
     readable = [one for one in questions if one.kind in ("choice", "choices", "number")]
     if any(file.refused for file in files) or not readable:
         return None

@@ -93,12 +93,12 @@ class Gate:
         return _OPERATORS[self.symbol](float(figure), self.value)
 
     def told(self, figures: Mapping[str, Figure]) -> str:
-        """The condition and what it met."""
+        """Return the condition and the figure that it met."""
         return f"{self.text} ({self.metric} is {figures[self.metric]})"
 
 
 def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
-    """Those that can be judged, `truth` being the file of true labels."""
+    """Return the gates of --fail-if; `truth` is the file of true labels, which some need."""
     gates = [parse_gate(text) for text in texts]
     if truth is None and any(gate.metric == "error" for gate in gates):
         raise ConfigError("--fail-if error needs --truth: without it there is no error to judge")
@@ -132,7 +132,7 @@ def parse_gate(text: str) -> Gate:
 
 
 def holding(gates: Iterable[Gate], figures: Mapping[str, Figure]) -> list[Gate]:
-    """Those that hold; judge before writing, for one that cannot be judged is an error."""
+    """Return the gates that hold; one that cannot be judged is an error."""
     return [gate for gate in gates if gate.trips(figures)]
 
 
