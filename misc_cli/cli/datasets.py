@@ -94,7 +94,7 @@ def path(name: str, folder: str | None) -> None:
 
 
 def _found(name: str, folder: str | None) -> Path | None:
-    """Return the datasets that are there: a list takes no offence at those that are not."""
+    """Return the folder of a dataset; None if it is not there."""
     from misc_cli.errors import InputError
     from misc_cli.paper import datasets
 

@@ -1,4 +1,4 @@
-"""Whatever a run was told and however it ran, its run.json is enough to show it and to repeat it."""
+"""A run.json is enough to show its run and to repeat it, whatever that was told."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_the_record_holds_the_request_and_repeats_it(
     capfd.readouterr()
     assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 0
     assert "byte for byte" in capfd.readouterr().err
-    for file, data in labels.items():
-        assert Path(file.replace("labels", "again")).read_bytes() == data
+    for path, data in labels.items():
+        assert Path(path.replace("labels", "again")).read_bytes() == data
 
 
 def made_from(words: list[str]) -> AggregateRequest:
