@@ -38,7 +38,8 @@ from misc_cli.run.result import Outcome
 from misc_cli.run.run_record import manifest, write_records
 from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
-from misc_cli.state.store import leave, night_of
+from misc_cli.state.session import python_session
+from misc_cli.state.session import save as save_state
 from misc_cli.writers.output_set import Output
 from misc_cli.writers.render import write_table
 from misc_cli.writers.run_outputs import beside, write_set
@@ -231,9 +232,9 @@ def aggregate(
 def _remembered(request: Request, state: Path) -> Outcome:
     """A run that goes on where the last one ended, and leaves its end to the next."""
     folder = FilePath(state)
-    with night_of(folder) as night:
+    with python_session(folder) as night:
         outcome = pipeline.run(replace(request, fitter=night.fit))
-        leave(folder, night, outcome.aggregation)
+        save_state(folder, night, outcome.aggregation)
     return outcome
 
 

@@ -192,7 +192,7 @@ def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
         yield path
     finally:
         now()
-        if lock >= 0:
+        with suppress(OSError):  # whatever a close says, it has closed
             os.close(lock)
 
 

@@ -37,7 +37,6 @@ WRITING = {
     *("__main__", "cleanup", "writers/run_outputs", "writers/output_set"),
     *(
         "writers/output_paths",
-        "writers/locks",
         "state/store",
         "cli/scaled_target",
         "cli/rerun",

@@ -1,10 +1,9 @@
-"""One run of many over data that grows: what it takes from the state, and what it leaves there.
+"""A run over data that grows: it starts from a saved state and makes the next one.
 
 The choice of methods and the calibration are kept until they are old, until the settings are
-others or until the data has clearly moved (moved.py); methods start where they ended (left.py). A
-new choice takes the place of the old one only if hidden answers say clearly that it is better
-(select/search.py): near a limit methods would come and go with the luck of the draw, and labels
-with them. Where the state lies is no matter of this module.
+others or until the data has drifted; methods start where they ended. A new choice takes the place
+of the old one only if hidden answers say clearly that it is better (selection/search.py): near a
+limit methods would come and go with the luck of the draw, and labels with them.
 """
 
 from __future__ import annotations
@@ -60,25 +59,25 @@ COMMON = 0.1
 
 
 def reselection_reason(
-    left: SavedState, labels: Labels, settings: Settings, now: float, rechoose: float | None
+    saved: SavedState, labels: Labels, settings: Settings, now: float, rechoose: float | None
 ) -> str | None:
-    """Why the methods are to be chosen anew, in words; None to keep them.
+    """Return why the methods are to be chosen anew, in words; None to keep them.
 
     `rechoose` is the age in seconds from which a choice is old; None: never.
     """
-    choice = left.choice
+    choice = saved.choice
     if choice["settings"] != settings_key(settings):
         return "the settings are others"
     if not choice["members"] and not choice["named"]:
         return "there were too few answers to choose by"
-    if labels.classes.to_pylist() != left.about["classes"]:
+    if labels.classes.to_pylist() != saved.about["classes"]:
         return "the classes are others"
     if rechoose is not None and now - choice["at"] >= rechoose:
         return f"the choice is {(now - choice['at']) / 86400:.0f} days old"
     n_answers = labels.votes.n_votes
     if n_answers >= GROWTH * choice["answers"]:
         return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
-    new = pc.invert(pc.is_in(labels.workers, left.at_choice)).to_numpy(zero_copy_only=False)
+    new = pc.invert(pc.is_in(labels.workers, saved.at_choice)).to_numpy(zero_copy_only=False)
     share = _share_by(labels, new)
     if share >= NEW_WORKERS:
         return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
@@ -88,12 +87,12 @@ def reselection_reason(
     return None
 
 
-def of_other_data(left: SavedState, labels: Labels) -> str | None:
-    """Why this is no state of such data; None if it is."""
+def of_other_data(saved: SavedState, labels: Labels) -> str | None:
+    """Return why the state is of other data; None if it is not."""
     classes = labels.classes.to_pylist()
-    if not set(classes) & set(left.about["classes"]):
+    if not set(classes) & set(saved.about["classes"]):
         return "no class of it is among today's"
-    known = pc.is_in(labels.workers, left.workers["worker"].combine_chunks())
+    known = pc.is_in(labels.workers, saved.workers["worker"].combine_chunks())
     share = _share_by(labels, known.to_numpy(zero_copy_only=False))
     if share < COMMON:
         return f"its workers gave only {100 * share:.0f} % of today's answers"
@@ -101,26 +100,26 @@ def of_other_data(left: SavedState, labels: Labels) -> str | None:
 
 
 def settings_key(settings: Settings) -> Any:
-    """The settings that a choice depends on, as JSON has them."""
+    """Return the settings that a choice depends on, as JSON has them."""
     own = asdict(settings)
     return strict({name: own[name] for name in own if name not in ("threads", "time_budget")})
 
 
 def shares(labels: Labels) -> Floats:
-    """The share of each label among the answers, (n_classes,)."""
+    """Return the share of each label among the answers, (n_classes,)."""
     totals = votes_by_worker(labels.votes).sum(axis=0)
     found: Floats = totals / totals.sum()
     return found
 
 
 def _share_by(labels: Labels, workers: npt.NDArray[np.bool_]) -> float:
-    """The share of the answers that these workers gave; `workers` is (n_workers,)."""
+    """Return the share of the answers that these workers gave; `workers` is (n_workers,)."""
     counts = votes_by_worker(labels.votes).sum(axis=1)
     return float(counts[workers].sum() / max(labels.votes.n_votes, 1))
 
 
 def item_table(labels: Labels, posteriors: Floats) -> Any:
-    """What the next night needs to know of items: answers, their fingerprint and posteriors."""
+    """Return the table of items for the next run: answers, their fingerprint and posteriors."""
     return pa.table(
         {
             "item": labels.items,
@@ -134,9 +133,9 @@ def item_table(labels: Labels, posteriors: Floats) -> Any:
 def freeze_items(
     labels: Labels, posteriors: Floats, items: Any, limits: tuple[float, float]
 ) -> tuple[Floats, int]:
-    """The posteriors with those of settled items as they were, and how many those are.
+    """Return the posteriors with those of settled items as they were, and how many those are.
 
-    `items` is the last night's `item_table`; `limits` the confidence and the answers from which an
+    `items` is the last run's `item_table`; `limits` the confidence and the answers from which an
     item is settled.
     """
     earlier = unlisted(items["posteriors"], [labels.n_classes])
@@ -159,14 +158,14 @@ KEPT = ("chosen", "weights", "fallback", "why")
 
 @dataclass
 class IncrementalRun:
-    """The run of tonight.
+    """A run that starts from a saved state, or from nothing.
 
-    left      what the state holds, None for the first night or if it cannot be used
+    saved     the state, None for the first night or if it cannot be used
     rechoose  seconds after which a choice is old; None: never
     settled   confidence and answers from which an item keeps its label until it has new ones
     """
 
-    left: SavedState | None = None
+    saved: SavedState | None = None
     rechoose: float | None = None
     settled: tuple[float, float] | None = None
     now: float = field(default_factory=time.time)
@@ -185,20 +184,20 @@ class IncrementalRun:
         on_iteration: OnIteration,
         lighten: Lighten = without_posteriors,
     ) -> Fit:
-        """As `fitting.fit`, but with what the state knows."""
+        """Fit as `fitting.fit` does, but with what the state knows."""
         self._labels = labels
-        if self.left is not None and (other := of_other_data(self.left, labels)) is not None:
+        if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
             warnings.warn(
                 f"the state is of other data ({other}): it is set aside, this run starts from "
                 "nothing",
                 MiscWarning,
                 stacklevel=2,
             )
-            self.left, self.of_other_data = None, True
+            self.saved, self.of_other_data = None, True
         reason: str | None = "there is no earlier choice"
-        if self.left is not None:
+        if self.saved is not None:
             reason = reselection_reason(
-                self.left, labels, methods.settings, self.now, self.rechoose
+                self.saved, labels, methods.settings, self.now, self.rechoose
             )
         if reason is None:
             found = self._kept(labels, methods, on_iteration)
@@ -207,8 +206,8 @@ class IncrementalRun:
             found = self._chosen(labels, methods, on_iteration, lighten)
         return self._with_settled(labels, found)
 
-    def leave(self, aggregation: Aggregation) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the next night needs: values for JSON, and tables by name."""
+    def save(self, aggregation: Aggregation) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the new state: values for JSON, and tables by name."""
         labels = self._labels
         assert labels is not None  # there was a fit
         members, columns = member_tables(self._members)
@@ -217,7 +216,7 @@ class IncrementalRun:
         if self.settled is not None:
             tables["items"] = item_table(labels, aggregation.posteriors)
         about = {
-            "night": 1 + (self.left.about["night"] if self.left is not None else 0),
+            "night": 1 + (self.saved.about["night"] if self.saved is not None else 0),
             "written": self.now,
             "classes": labels.classes.to_pylist(),
             "answers": labels.votes.n_votes,
@@ -227,12 +226,12 @@ class IncrementalRun:
         return strict(about), tables
 
     def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
-        assert self.left is not None
-        choice = self.left.choice
+        assert self.saved is not None
+        choice = self.saved.choice
         since = time.strftime("%Y-%m-%d", time.gmtime(choice["at"]))
         self.why = f"kept from {since}"
         self._choice = dict(choice)
-        self._at_choice = pc.is_in(labels.workers, self.left.at_choice)
+        self._at_choice = pc.is_in(labels.workers, self.saved.at_choice)
         softened = choice["calibration"]
         calibration = None if softened is None else Calibration(**softened)
         if choice["named"]:
@@ -255,8 +254,8 @@ class IncrementalRun:
         before = self._incumbent(labels)
         found = fitting.fit(labels, methods, on_iteration, lighten, incumbent=before)
         members = [described(member) for member in found.members]
-        changed = self.left is not None and members != self.left.choice["members"]
-        changes = 0 if self.left is None else int(self.left.choice["changes"])
+        changed = self.saved is not None and members != self.saved.choice["members"]
+        changes = 0 if self.saved is None else int(self.saved.choice["changes"])
         if before and not changed:
             self.why += f"; {', '.join(before)} stay: nothing is clearly better"
         self._members = {JOINT: found.aggregation}
@@ -275,41 +274,41 @@ class IncrementalRun:
         return found
 
     def _incumbent(self, labels: Labels) -> dict[str, float] | None:
-        """The weights of the earlier choice, by name, if today's labels have the same classes."""
-        if self.left is None or labels.classes.to_pylist() != self.left.about["classes"]:
+        """Return the earlier choice's weights by name, if today's labels have the same classes."""
+        if self.saved is None or labels.classes.to_pylist() != self.saved.about["classes"]:
             return None
-        selection = self.left.choice["selection"] or {}
+        selection = self.saved.choice["selection"] or {}
         if selection.get("fallback"):  # that was no choice: nothing beat the null
             return None
         return dict(selection.get("weights", {})) or None
 
     def _starts(self, labels: Labels, members: Sequence[Candidate]) -> dict[str, Labels]:
-        """Labels with each member's start; one whose few steps are the point of it gets none."""
+        """Return labels with each member's start; one whose few steps are its point gets none."""
         return {
             member.name: labels if member.method.brief else self._started(labels, member.name)
             for member in members
         }
 
     def _started(self, labels: Labels, member: str) -> Labels:
-        assert self.left is not None
+        assert self.saved is not None
         own = None if labels.start is None else labels.start.pseudo_counts
-        return replace(labels, start=with_prior(self.left.start(labels, member), own))
+        return replace(labels, start=with_prior(self.saved.start(labels, member), own))
 
     def _with_settled(self, labels: Labels, found: Fit) -> Fit:
-        """Items that were settled and have no new answers keep their posteriors."""
-        if self.settled is None or self.left is None or self.left.items is None:
+        """Keep the posteriors of items that were settled and have no new answers."""
+        if self.settled is None or self.saved is None or self.saved.items is None:
             return found
-        if labels.classes.to_pylist() != self.left.about["classes"]:
+        if labels.classes.to_pylist() != self.saved.about["classes"]:
             return found
         aggregation = found.aggregation
         posteriors, self.n_kept_labels = freeze_items(
-            labels, aggregation.posteriors, self.left.items, self.settled
+            labels, aggregation.posteriors, self.saved.items, self.settled
         )
         return replace(found, aggregation=replace(aggregation, posteriors=posteriors))
 
 
 def _light(selection: Values) -> Any:
-    """A choice without its tables: what the next nights say of it; None if none was made."""
+    """Return a choice without its tables, for later runs; None if none was made."""
     if not selection:
         return None
     return {key: selection[key] for key in KEPT if key in selection}

@@ -1,4 +1,4 @@
-"""What one run of many leaves to the next: values for JSON, and tables of workers and items."""
+"""The state that one run saves for the next: values for JSON, and tables of workers and items."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.types import Aggregation, Floats, Labels, Names, Start, aligned
+from misc_cli.run.run_record import rebuilt
+from misc_cli.selection.calibration import Calibration
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -22,7 +24,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def item_fingerprints(labels: Labels) -> Hashes:
-    """(n_items,): the sum over an item's answers of a hash of worker and label."""
+    """Return the sum over each item's answers of a hash of worker and label, (n_items,)."""
     votes = labels.votes
     workers, classes = text_hashes(labels.workers), text_hashes(labels.classes)
     answers = _mixed(workers[:, None] * _GOLDEN + classes[None, :]).reshape(-1)
@@ -35,7 +37,7 @@ def item_fingerprints(labels: Labels) -> Hashes:
 
 
 def text_hashes(names: Names) -> Hashes:
-    """(n_names,): a polynomial in each text's bytes, modulo 2⁶⁴, stirred."""
+    """Return a polynomial in each text's bytes, modulo 2⁶⁴, mixed, (n_names,)."""
     text: Any = pa.concat_arrays([names.cast(pa.large_string())])
     offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[: len(text) + 1]
     data = text.buffers()[2]
@@ -48,7 +50,7 @@ def text_hashes(names: Names) -> Hashes:
 
 
 def _segments(values: Hashes, ends: npt.NDArray[Any]) -> Hashes:
-    """Sums modulo 2⁶⁴ between the places `ends`, (len(ends) - 1,)."""
+    """Return sums modulo 2⁶⁴ between the places `ends`, (len(ends) - 1,)."""
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
     between: Hashes = sums[ends[1:]] - sums[ends[:-1]]
     return between
@@ -60,32 +62,77 @@ def _mixed(values: Hashes) -> Hashes:
     return values ^ (values >> np.uint64(31))
 
 
-# The name under which a choice leaves its joint result, for methods without one of their own.
+# The name of a choice's joint result, for methods without a saved one of their own.
 JOINT = "*"
 
 Values = Mapping[str, Any]
 
+RUN_KEYS = ("misc", "options", "inputs", "outputs", "figures", "method")
+
 
 @dataclass(frozen=True)
 class SavedState:
-    """Plain values, and tables of workers and, where items may settle, of items."""
+    """Plain values, a table of workers and, where items may be frozen, one of items."""
 
     about: Values
     workers: Any
     items: Any = None
 
+    def check(self) -> None:
+        """Decode everything once; content that does not fit together raises some exception."""
+        n_classes = len(self.about["classes"])
+        numbers = [self.about[key] for key in ("night", "written", "answers")]
+        numbers += [self.choice[key] for key in ("at", "answers", "changes")]
+        selection, calibration = self.choice["selection"] or {}, self.choice["calibration"]
+        weights = dict(selection.get("weights", {}))
+        run = {key: {} for key in RUN_KEYS} if self.run is None else self.run
+        fits = [
+            all(isinstance(name, str) for name in [*self.about["classes"], *weights]),
+            all(type(number) in (int, float) and 0 <= number < 1e12 for number in numbers),
+            np.array([*weights.values(), *self.choice["shares"]], dtype=float).ndim == 1,
+            len(self.choice["shares"]) == n_classes,
+            isinstance(self.choice["named"], bool),
+            isinstance(selection.get("why", ""), str),
+            set(run) == set(RUN_KEYS),
+            all("\0" not in path for path in run["outputs"]),
+            all(isinstance(float(figure or 0), float) for figure in run["figures"].values()),
+            len(self.at_choice) <= len(self.workers),
+        ]
+        assert all(fits)
+        if calibration is not None:
+            Calibration(**calibration)
+        for entry in self.choice["members"]:
+            rebuilt(entry)
+        for name, member in self.about["members"].items():
+            assert np.array(member["class_prior"], dtype=float).shape == (n_classes,)
+            assert member["workers"]["confusions"] == [n_classes, n_classes]
+            for array, shape in member["workers"].items():
+                self._array(f"{name}:{array}", shape)
+            for entry in member["shared"].values():
+                np.array(entry["values"], dtype=float).reshape(entry["shape"])
+        if self.items is not None:
+            unlisted(self.items["posteriors"], [n_classes])
+            assert {"item", "answers", "fingerprint"} <= set(self.items.column_names)
+
+    @property
+    def run(self) -> Values | None:
+        """Return what the last run of the command line read and wrote; None if it was Python's."""
+        found: Values | None = self.about["run"]
+        return found
+
     @property
     def choice(self) -> Values:
+        """Return how methods were chosen, and which."""
         found: Values = self.about["choice"]
         return found
 
     @property
     def at_choice(self) -> Any:
-        """The workers that the choice knew."""
+        """Return the workers that the choice knew."""
         return self.workers.filter(self.workers["at_choice"])["worker"].combine_chunks()
 
     def start(self, labels: Labels, member: str) -> Start | None:
-        """Where a member ended, for today's workers; None if the classes are others."""
+        """Return where a member ended, for today's workers; None if the classes are others."""
         if labels.classes.to_pylist() != self.about["classes"]:
             return None
         members = self.about["members"]
@@ -115,7 +162,7 @@ class SavedState:
 
 
 def member_tables(members: Mapping[str, Aggregation]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Where methods ended: values by method, and columns of a table of workers."""
+    """Return where methods ended: values by method, and columns of a table of workers."""
     columns: dict[str, Any] = {}
     values: dict[str, Any] = {}
     for name, fitted in members.items():
@@ -134,14 +181,14 @@ def member_tables(members: Mapping[str, Aggregation]) -> tuple[dict[str, Any], d
 
 
 def listed(values: Floats) -> Any:
-    """(n, ...) as a column of lists of one length."""
+    """Return an array (n, ...) as a column of lists of one length."""
     width = int(np.prod(values.shape[1:], dtype=np.int64))
     flat = pa.array(np.ascontiguousarray(values, dtype=np.float64).reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, width)
 
 
 def unlisted(column: Any, shape: list[int]) -> Floats:
-    """The column of `listed` as (n, ...)."""
+    """Return the column of `listed` as an array (n, ...)."""
     chunks = column.combine_chunks()
     values: Floats = chunks.flatten().to_numpy(zero_copy_only=False).reshape(len(chunks), *shape)
     return values

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from misc_cli import registry
 from misc_cli.data.parameters import AUTO
-from misc_cli.data.types import Floats, Labels, with_prior
+from misc_cli.data.types import Aggregation, Floats, Labels, with_prior
 from misc_cli.errors import ConfigError
 from misc_cli.quality.worker_scores import pseudo_counts
 from misc_cli.run import fitting
@@ -20,13 +21,14 @@ from misc_cli.run.request import AggregateRequest, Fitter
 from misc_cli.run.result import Figure, Outcome
 from misc_cli.state import store
 from misc_cli.state.incremental import IncrementalRun
-from misc_cli.state.store import RECHOOSE, Stored, kept, left_of, opened, state_outputs
+from misc_cli.state.saved_state import SavedState
 from misc_cli.version import __version__
-from misc_cli.writers.output_paths import hold
+from misc_cli.writers.output_paths import hold, locked
 from misc_cli.writers.output_set import Output, content, sha256_of, write_all
 from misc_cli.writers.read_back import read_workers
 
 NEVER = "never"
+RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
 SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
 
@@ -39,7 +41,7 @@ class StateSession:
 
     folder: Path
     night: IncrementalRun
-    stored: Stored | None
+    saved: SavedState | None
     request: AggregateRequest
     before: str | None
     metrics: Path | None = None
@@ -50,7 +52,7 @@ class StateSession:
         night = self.night
         return {
             "folder": str(self.folder),
-            "before": None if night.left is None else self.before,
+            "before": None if night.saved is None else self.before,
             "now": night.now,
             "methods": night.why,
             "settled": night.n_kept_labels,
@@ -85,14 +87,13 @@ class StateSession:
 
     @property
     def _last_run(self) -> Mapping[str, Any] | None:
-        """Return what the last run of the command line read and wrote; None if it was Python's."""
-        return None if self.stored is None else self.stored.about["run"]
+        return None if self.saved is None else self.saved.run
 
     @property
     def last(self) -> str:
         """Return the time of the last run, in words."""
-        assert self.stored is not None
-        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.stored.about["written"]))
+        assert self.saved is not None
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.saved.about["written"]))
 
     def outputs(
         self, outcome: Outcome, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
@@ -113,15 +114,15 @@ class StateSession:
             }
             return {"run": run}
 
-        return state_outputs(self.folder, self.night, outcome.aggregation, more)
+        return _outputs(self.folder, self.night, outcome.aggregation, more)
 
     def written_down(self) -> None:
         """Remove what only older states need: the new one is published."""
-        kept(self.folder, self.night)
+        _prune(self.folder, self.night)
 
     def summary(self) -> tuple[str, str]:
         """Return a row of the summary."""
-        night = 1 if self.night.left is None else self.night.left.about["night"] + 1
+        night = 1 if self.night.saved is None else self.night.saved.about["night"] + 1
         kept = f", {self.night.n_kept_labels:,} settled labels" if self.night.settled else ""
         return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
 
@@ -141,15 +142,15 @@ def open_session(
     _refuse_within_inputs(folder, request.sources)
     store.check_folder(folder)
     hold([folder / store.POINTER])
-    stored = opened(folder)
+    saved = store.open_state(folder)
     night = IncrementalRun(
         now=clock() if now is None else now,
-        left=left_of(stored),
+        saved=saved,
         rechoose=_seconds(request.rechoose),
         settled=(request.settled or SETTLED) if request.keep_settled else None,
     )
     before = store.fingerprint(folder)
-    return StateSession(folder, night, stored, request, before, places.get("metrics"))
+    return StateSession(folder, night, saved, request, before, places.get("metrics"))
 
 
 def _seconds(rechoose: float | str | None) -> float | None:
@@ -193,6 +194,39 @@ def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter
         return fit(replace(labels, start=with_prior(labels.start, counts)), *given)
 
     return with_known_workers
+
+
+@contextmanager
+def python_session(folder: Path) -> Iterator[IncrementalRun]:
+    """Open and lock the state of a run from Python."""
+    store.check_folder(folder)
+    with locked([folder / store.POINTER]):
+        yield IncrementalRun(saved=store.open_state(folder), rechoose=RECHOOSE)
+
+
+def save(folder: Path, night: IncrementalRun, aggregation: Aggregation) -> None:
+    """Save the state of a run from Python."""
+    write_all(_outputs(folder, night, aggregation, lambda: {"run": None}))
+    _prune(folder, night)
+
+
+def _outputs(
+    folder: Path,
+    night: IncrementalRun,
+    aggregation: Aggregation,
+    more: Callable[[], Mapping[str, Any]],
+) -> list[Output]:
+    """Return the files of the new state; `more` gives further values, asked for last."""
+    about, tables = night.save(aggregation)
+    return store.outputs(
+        folder, lambda: {**about, **more()}, tables, keep_aside=night.of_other_data
+    )
+
+
+def _prune(folder: Path, night: IncrementalRun) -> None:
+    store.prune(folder)
+    if night.of_other_data:
+        store.prune(folder / store.ASIDE)
 
 
 def _inputs(files: Sequence[Any]) -> list[list[str]]:

@@ -1,4 +1,10 @@
-"""The folder of a state, from the command line and from Python: opened before a run, left after."""
+"""The folder of a state: state.json, which names its tables and their SHA-256, and the tables.
+
+A table's name has its content's SHA-256, so an old state and a new one share what did not change,
+and state.json alone decides which state there is. The state before stays (previous.json), so that
+the last run can be repeated. Nothing is pickled. Files are opened by names that misc gives, and
+never through a link: a folder may come from a stranger.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,9 @@ import json
 import os
 import re
 import shutil
+import stat
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,46 +23,72 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from misc_cli import cleanup
-from misc_cli.data.types import Aggregation
 from misc_cli.errors import ConfigError, InputError, MiscWarning
-from misc_cli.state.incremental import IncrementalRun
 from misc_cli.state.saved_state import SavedState
-from misc_cli.writers.output_paths import locked
-from misc_cli.writers.output_set import Output, content, write_all
+from misc_cli.writers.output_set import Output, content
 
 FORMAT = 3
 POINTER = "state.json"
-PREVIOUS = "previous.json"  # the state before this one, so that the last run can be repeated
-ASIDE = "set-aside"  # a folder for one that could not be used, the last of them
+PREVIOUS = "previous.json"  # the state before this one
+ASIDE = "set-aside"  # a folder for a state that could not be used, the last of them
 TABLE = ".parquet"
-OURS = re.compile(r"[a-z]+\d*-[0-9a-f]{16}\.parquet")
+OURS = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
 LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.[0-9a-f]{{8}}\.(part|old)")
 
 
-@dataclass(frozen=True)
-class Stored:
-    """Hold the plain values and the tables that a run saved."""
-
-    about: dict[str, Any]
-    tables: dict[str, Any]
-
-
 class UnusableState(Exception):
-    """There is a state, but it cannot be used; says why."""
+    """Raised for a state that is there but cannot be used; says why."""
 
 
 def check_folder(folder: Path) -> None:
-    """Find out before the work whether a state can be kept there; makes the folder."""
+    """Make the folder of a state; refuse one in which a state cannot be kept."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _refuse_odd_files(folder, f"--state {folder}")
     except OSError as error:
         raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"--state {folder}: cannot be written; check the permissions")
 
 
-def load(folder: Path) -> Stored | None:
-    """The state in a folder, every byte checked; None if there is none.
+def _refuse_odd_files(folder: Path, called: str) -> None:
+    """Raise ConfigError if one of our names is a link, a pipe or anything but a plain file."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == ASIDE and entry.is_dir(follow_symlinks=False):
+                _refuse_odd_files(Path(entry.path), f"{called}/{ASIDE}")
+            elif entry.name == ASIDE or (
+                _is_ours(entry.name) and not entry.is_file(follow_symlinks=False)
+            ):
+                raise ConfigError(
+                    f"{called}: {entry.name} is no plain file or folder of misc; remove it, or "
+                    "name another folder"
+                )
+
+
+def _is_ours(name: str) -> bool:
+    return name in (POINTER, PREVIOUS) or OURS.fullmatch(name) is not None
+
+
+def open_state(folder: Path) -> SavedState | None:
+    """Return the state in a folder; one that cannot be used is set aside with a warning."""
+    try:
+        found = load(folder)
+    except UnusableState as why:
+        aside = set_aside(folder)
+        warnings.warn(
+            f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
+            MiscWarning,
+            stacklevel=3,
+        )
+        return None
+    if found is not None:
+        prune(folder)
+    return found
+
+
+def load(folder: Path) -> SavedState | None:
+    """Return the state in a folder, every byte checked; None if there is none.
 
     Only what is damaged is unusable: a disk or a system that fails now may have it tomorrow.
     """
@@ -67,21 +98,31 @@ def load(folder: Path) -> Stored | None:
     try:
         whole = json.loads(text)
         form, digest, about, files = (whole[key] for key in ("format", "sha256", "about", "files"))
-    except (ValueError, TypeError, KeyError):
+        named = {str(name): (str(f["file"]), f["sha256"]) for name, f in files.items()}
+        intact = digest == _digest(_plain([about, files]))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UnusableState("it is damaged (state.json is not whole)") from None
     if form != FORMAT:
         raise UnusableState(f"it is of another version (format {form}, this misc has {FORMAT})")
-    if digest != _digest(_plain([about, files])):
+    if not intact or not all(OURS.fullmatch(file) for file, _ in named.values()):
         raise UnusableState("it is damaged (state.json was changed)")
     tables = {}
-    for name, file in files.items():
-        data = _read(folder / file["file"])
+    for name, (file, digest) in named.items():
+        data = _read(folder / file)
         if data is None:
-            raise UnusableState(f"it is damaged ({file['file']} is gone)")
-        if _digest(data) != file["sha256"]:
-            raise UnusableState(f"it is damaged ({file['file']} was changed)")
-        tables[name] = parquet.read_table(pa.BufferReader(data))
-    return Stored(about, tables)
+            raise UnusableState(f"it is damaged ({file} is gone)")
+        if _digest(data) != digest:
+            raise UnusableState(f"it is damaged ({file} was changed)")
+        try:
+            tables[name] = parquet.read_table(pa.BufferReader(data))
+        except (pa.ArrowException, OSError):
+            raise UnusableState(f"it is damaged ({file} is no table)") from None
+    try:
+        state = SavedState(about, tables["workers"], tables.get("items"))
+        state.check()
+    except Exception:  # whatever a decoder says of content that somebody made up
+        raise UnusableState("it is damaged (its content does not fit together)") from None
+    return state
 
 
 def outputs(
@@ -91,10 +132,10 @@ def outputs(
     *,
     keep_aside: bool = False,
 ) -> list[Output]:
-    """The files of a new state, for `write_all`; state.json is the last.
+    """Return the files of a new state, for `write_all`; state.json is the last.
 
-    `about` is asked when all other
-    files are written. `keep_aside` is for a state that this one does not go on from.
+    `about` is asked when all other files are written. `keep_aside` is for a state that this one
+    does not go on from.
     """
     before = _bytes(folder / POINTER)
     files, found = {}, []
@@ -105,7 +146,9 @@ def outputs(
             if data is not None:
                 found.append(Output(folder / ASIDE / name, content(data)))
     for name, table in tables.items():
-        data = packed(table)
+        sink = pa.BufferOutputStream()
+        parquet.write_table(table, sink, compression="zstd")
+        data = sink.getvalue().to_pybytes()
         digest = _digest(data)
         file = f"{name}-{digest[:16]}{TABLE}"
         files[name] = {"file": file, "sha256": digest}
@@ -123,7 +166,7 @@ def outputs(
     return [*found, Output(folder / POINTER, write_pointer)]
 
 
-def tidy(folder: Path) -> None:
+def prune(folder: Path) -> None:
     """Remove tables that only earlier states named, and what runs that were killed left.
 
     Only for the holder of the folder's lock, and where state.json is whole. What cannot be removed
@@ -135,38 +178,29 @@ def tidy(folder: Path) -> None:
             cleanup.remove(path)
 
 
-def packed(table: Any) -> bytes:
-    """Return a table as the bytes of a Parquet file."""
-    sink = pa.BufferOutputStream()
-    parquet.write_table(table, sink, compression="zstd")
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
 def fingerprint(folder: Path) -> str | None:
-    """What tells the state in a folder from any other; None if there is none."""
+    """Return what tells the state in a folder from any other; None if there is none."""
     pointer = _bytes(folder / POINTER)
     return None if pointer is None else _digest(pointer)
 
 
 def copy(folder: Path, wanted: str, target: Path) -> bool:
-    """Copy the state of this fingerprint, the present or the one before; whether it was there."""
+    """Copy the state of this fingerprint, the present or the one before; return False if gone."""
     for name in (POINTER, PREVIOUS):
         pointer = _bytes(folder / name)
         if pointer is None or _digest(pointer) != wanted:
             continue
-        tables = [folder / table for table in _tables_of(pointer)]
-        if not all(table.is_file() for table in tables):
+        tables = {table: _bytes(folder / table) for table in _tables_of(pointer)}
+        if None in tables.values():
             return False
-        for table in tables:
-            shutil.copyfile(table, target / table.name)
-        (target / POINTER).write_bytes(pointer)
+        for table, data in {**tables, POINTER: pointer}.items():
+            (target / table).write_bytes(data or b"")
         return True
     return False
 
 
 def set_aside(folder: Path) -> Path:
-    """Keep a state that cannot be used, with its tables, in a folder of its own."""
+    """Move a state that cannot be used into a folder of its own, and return that."""
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
@@ -176,20 +210,33 @@ def set_aside(folder: Path) -> Path:
 
 
 def size(folder: Path) -> int:
-    """Bytes of the state itself."""
+    """Return the bytes of the state itself."""
     paths = [*_tables_in(folder), folder / POINTER, folder / PREVIOUS]
     return sum(path.stat().st_size for path in paths if path.exists())
 
 
 def _tables_in(folder: Path) -> list[Path]:
-    """The tables of states. Whatever else lies in the folder is somebody's and is left alone."""
+    """Return the tables of states; other files in the folder are somebody's and stay alone."""
     return [path for path in folder.glob(f"*{TABLE}") if OURS.fullmatch(path.name)]
 
 
-def _read(path: Path) -> bytes | None:
-    """None if it is not there."""
+def _tables_of(pointer: bytes | None) -> list[str]:
+    """Return the files that a pointer names; none if there is no pointer or it is not whole."""
     try:
-        return path.read_bytes()
+        files = [str(file["file"]) for file in json.loads(pointer or b"")["files"].values()]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []
+    return [file for file in files if OURS.fullmatch(file)]
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the content of a plain file; None if it is not there."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(0, "no plain file")
+            return stream.read()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -200,18 +247,11 @@ def _read(path: Path) -> bytes | None:
 
 
 def _bytes(path: Path) -> bytes | None:
+    """Return the content of a plain file; None if it cannot be read."""
     try:
-        return path.read_bytes()
-    except OSError:
+        return _read(path)
+    except InputError:
         return None
-
-
-def _tables_of(pointer: bytes | None) -> list[str]:
-    """The files that a pointer names; none if there is no pointer or it is not whole."""
-    try:
-        return [str(file["file"]) for file in json.loads(pointer or b"")["files"].values()]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []
 
 
 def _plain(value: Any, indent: int | None = None) -> bytes:
@@ -220,62 +260,3 @@ def _plain(value: Any, indent: int | None = None) -> bytes:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
-
-
-def opened(folder: Path) -> Stored | None:
-    """The state, checked; None with a warning if it cannot be used: it is set aside, not lost."""
-    try:
-        found = load(folder)
-    except UnusableState as why:
-        aside = set_aside(folder)
-        warnings.warn(
-            f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
-            MiscWarning,
-            stacklevel=3,
-        )
-        return None
-    if found is not None:
-        tidy(folder)
-    return found
-
-
-def left_of(stored: Stored | None) -> SavedState | None:
-    """What the last run left."""
-    if stored is None:
-        return None
-    return SavedState(stored.about, stored.tables["workers"], stored.tables.get("items"))
-
-
-def state_outputs(
-    folder: Path,
-    night: IncrementalRun,
-    aggregation: Aggregation,
-    more: Callable[[], Mapping[str, Any]],
-) -> list[Output]:
-    """Return the files of the new state; `more` gives the caller's values, asked for last."""
-    about, tables = night.leave(aggregation)
-    return outputs(folder, lambda: {**about, **more()}, tables, keep_aside=night.of_other_data)
-
-
-def leave(folder: Path, night: IncrementalRun, aggregation: Aggregation) -> None:
-    """Keep what the next run needs, after a run from Python."""
-    write_all(state_outputs(folder, night, aggregation, lambda: {"run": None}))
-    kept(folder, night)
-
-
-def kept(folder: Path, night: IncrementalRun) -> None:
-    """The new state is there: what only older ones need can go."""
-    tidy(folder)
-    if night.of_other_data:
-        tidy(folder / ASIDE)
-
-
-@contextmanager
-def night_of(folder: Path) -> Iterator[IncrementalRun]:
-    """A run from Python: the folder is ours meanwhile."""
-    check_folder(folder)
-    with locked([folder / POINTER]):
-        yield IncrementalRun(left=left_of(opened(folder)), rechoose=RECHOOSE)

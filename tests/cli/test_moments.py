@@ -173,10 +173,10 @@ def test_a_full_disk_under_the_state_leaves_the_labels_as_they_were() -> None:
 def test_a_state_that_cannot_be_read_just_now_is_not_set_aside() -> None:
     words = [*WORDS, "--state", "st"]
     assert ran(words, "") == (0, "")
-    broken = "import pathlib; genuine = pathlib.Path.read_bytes\n"
-    broken += "def read(self):\n"
-    broken += "    if self.suffix == '.parquet': raise OSError(5, 'Input/output error')\n"
-    broken += "    return genuine(self)\npathlib.Path.read_bytes = read"
+    broken = "genuine = os.open\n"
+    broken += "def failing(path, *given, **named):\n"
+    broken += "    if str(path).endswith('.parquet'): raise OSError(5, 'Input/output error')\n"
+    broken += "    return genuine(path, *given, **named)\nos.open = failing"
     code, said = ran(words, broken)
     assert (code, said.count("\n")) == (2, 1)
     assert "cannot be read (Input/output error)" in said

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,3 +111,67 @@ def test_two_runs_at_once_on_one_state(tmp_path: Path) -> None:
     stored = store.load(nights.state)
     assert stored is not None
     assert stored.about["night"] == codes.count(0)
+
+
+def _resealed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    whole = json.loads((folder / store.POINTER).read_text())
+    change(whole)
+    whole["sha256"] = store._digest(store._plain([whole["about"], whole["files"]]))
+    (folder / store.POINTER).write_text(json.dumps(whole))
+
+
+# What a stranger may have put into a folder, its sums right.
+MADE_UP: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no choice": lambda whole: whole["about"].pop("choice"),
+    "choice is a number": lambda whole: whole["about"].update(choice=3),
+    "classes": lambda whole: whole["about"].update(classes=["yes", None]),
+    "written long from now": lambda whole: whole["about"].update(written=1e300),
+    "shares": lambda whole: whole["about"]["choice"].update(shares=[1.0]),
+    "members": lambda whole: whole["about"].update(members={"*": []}),
+    "run": lambda whole: whole["about"].update(run=[]),
+    "outputs": lambda whole: whole["about"]["run"].update(outputs={"a\0b": "x"}),
+    "figures": lambda whole: whole["about"]["run"].update(figures={"items": [1]}),
+    "files": lambda whole: whole["files"]["workers"].update(file="../labels.csv"),
+    "file is a number": lambda whole: whole["files"].update(workers=7),
+}
+
+
+@pytest.mark.parametrize("name", [*MADE_UP, "deep"])
+def test_a_state_that_somebody_made_up_is_set_aside(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nights = Nights(tmp_path)
+    assert nights.run(1700) == 0
+    if name == "deep":
+        (nights.state / store.POINTER).write_text("[" * 100_000)
+    else:
+        _resealed(nights.state, MADE_UP[name])
+    capfd.readouterr()
+    assert nights.run(1710) == 0
+    said = capfd.readouterr().err
+    assert "this run starts from nothing" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("file", ["state.json", "previous.json", "workers", "set-aside"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_link_or_a_pipe_in_a_state_is_refused(
+    file: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nights = Nights(tmp_path)
+    assert nights.run(1700) == 0
+    assert nights.run(1705) == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    found = next(iter(nights.state.glob(f"{file}*")), nights.state / file)
+    if found.exists():
+        found.rename(elsewhere / "kept")
+    if kind == "pipe":
+        os.mkfifo(found)
+    else:
+        found.symlink_to(elsewhere if file == "set-aside" else elsewhere / "kept")
+    before = {path.name: path.read_bytes() for path in elsewhere.iterdir()}
+    capfd.readouterr()
+    assert nights.run(1710) == 2
+    assert f"{found.name} is no plain file or folder of misc" in capfd.readouterr().err
+    assert {path.name: path.read_bytes() for path in elsewhere.iterdir()} == before
