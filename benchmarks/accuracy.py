@@ -28,7 +28,7 @@ from misc_cli.data.types import Aggregation, Codes, Floats, Labels, ignore_itera
 from misc_cli.quality.evaluation import calibration_error, expected_error, wrong_among_least_sure
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
-from misc_cli.run.result import Outcome
+from misc_cli.run.result import RunResult
 from misc_cli.selection.calibration import (
     Calibration,
     calibration_of_known,
@@ -100,8 +100,8 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
     auto = misc_cli.aggregate(answers)
     seconds = time.perf_counter() - started
     truth = encode_truth(auto.outcome.labels, known)
-    posteriors = auto.outcome.aggregation.posteriors
-    selection = auto.outcome.selection
+    posteriors = auto.outcome.posteriors
+    selection = auto.outcome.fit.selection
     assert selection is not None
     plain, raw = uncalibrated(auto.outcome)
     row = Row(
@@ -115,7 +115,7 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
     )
     for method in NAMED if named else ():
         found = misc_cli.aggregate(answers, aggregator=method, calibrate=False)
-        row.named[method] = 100.0 * expected_error(found.outcome.aggregation.posteriors, truth)
+        row.named[method] = 100.0 * expected_error(found.outcome.posteriors, truth)
     if gold:
         row.gold_calibration = with_gold(auto.outcome, plain, truth)
     return row
@@ -128,28 +128,30 @@ def of_confidence(posteriors: Floats, truth: Codes) -> float:
     return calibration_error(sure.max(axis=1), sure.argmax(axis=1) == truth[judged])
 
 
-def uncalibrated(outcome: Outcome) -> tuple[list[Aggregation], Floats]:
+def uncalibrated(outcome: RunResult) -> tuple[list[Aggregation], Floats]:
     """The chosen methods' fits and the posteriors that come of them; completed labels, which the
     automatic choice does not calibrate, are not fitted again.
     """
-    if any(member.method.completer is not None for member in outcome.members):
-        return [], outcome.aggregation.posteriors
+    if any(member.method.completer is not None for member in outcome.fit.members):
+        return [], outcome.posteriors
     by_votes, shares = weighing(outcome)
-    plain = [fitted(member, outcome.labels) for member in outcome.members]
+    plain = [fitted(member, outcome.labels) for member in outcome.fit.members]
     return plain, mean_of(outcome.labels, plain, shares, by_votes=by_votes).posteriors
 
 
-def weighing(outcome: Outcome) -> tuple[bool, list[float]]:
+def weighing(outcome: RunResult) -> tuple[bool, list[float]]:
     """Return whether the votes count, and the weights of the methods."""
-    assert outcome.selection is not None
-    return bool(outcome.selection.get("fallback")), list(outcome.selection["weights"].values())
+    assert outcome.fit.selection
+    return bool(outcome.fit.selection.get("fallback")), list(
+        outcome.fit.selection["weights"].values()
+    )
 
 
-def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> float:
-    """Return the mean calibration error of the other items over draws of gold items."""
-    labels, members = outcome.labels, outcome.members
+def with_gold(outcome: RunResult, plain: Sequence[Aggregation], truth: Codes) -> float:
+    """Mean calibration error of the other items over draws of gold items."""
+    labels, members = outcome.labels, outcome.fit.members
     by_votes, shares = weighing(outcome)
-    hidden = None if outcome.calibration is None else Calibration(**outcome.calibration)
+    hidden = outcome.fit.calibration
     totals = vote_totals(labels)
     judged = np.flatnonzero((truth >= 0) & (truth < labels.n_classes))
     errors = []
@@ -159,7 +161,7 @@ def with_gold(outcome: Outcome, plain: Sequence[Aggregation], truth: Codes) -> f
         others = truth.copy()
         others[rows] = -1
         if not plain:
-            errors.append(of_confidence(outcome.aggregation.posteriors, others))
+            errors.append(of_confidence(outcome.posteriors, others))
             continue
         gold = np.full(labels.n_items, -1, dtype=np.int32)
         gold[rows] = truth[rows]

@@ -18,11 +18,11 @@ import scipy.sparse as sp
 from misc_cli import registry
 from misc_cli.data.types import Codes, Labels
 from misc_cli.data.votes import SparseVotes
-from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.agreement import agreement_intervals, krippendorff_alpha, pairwise_agreement
+from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
-from misc_cli.quality.worker_dependence import compare_pairs
 from misc_cli.quality.worker_scores import gather
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 
@@ -131,7 +131,7 @@ def judged(crowd: Crowd) -> Verdicts:
         warnings.simplefilter("ignore")
         fitted = registry.create("aggregator", "ds-em", "robust")(labels)
     engine = LocalEngine.of(labels, {POSTERIORS: fitted.posteriors})
-    return judge(gather(engine), compare_pairs(labels.votes))
+    return judge(gather(engine), compare_workers(MemoryEngine(labels)).pairs)
 
 
 def copies_found(crowd: Crowd, verdicts: Verdicts, enough: npt.NDArray[np.bool_]) -> Counts:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from inspect import signature
 from os import PathLike, fspath
@@ -33,8 +33,8 @@ from misc_cli.readers.read import read_answer_columns
 from misc_cli.report.frames import frames, text_frame
 from misc_cli.run import pipeline
 from misc_cli.run.pipeline import encoded
-from misc_cli.run.request import AggregateRequest, Request, Stopwatch
-from misc_cli.run.result import Outcome
+from misc_cli.run.request import AggregateRequest, Stopwatch
+from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import manifest, write_records
 from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
@@ -57,7 +57,7 @@ class Result:
     diagnostics  one row per iteration
     """
 
-    outcome: Outcome
+    outcome: RunResult
     warnings: tuple[str, ...] = ()
     request: AggregateRequest = field(default_factory=AggregateRequest)
     inputs: tuple[FileInfo, ...] = ()
@@ -71,7 +71,7 @@ class Result:
     def posteriors(self) -> pd.DataFrame:
         labels = self.outcome.labels
         return pd.DataFrame(
-            self.outcome.aggregation.posteriors,
+            self.outcome.posteriors,
             index=pd.Index(labels.items.to_pylist(), name="item"),
             columns=labels.classes.to_pylist(),
         )
@@ -137,11 +137,11 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        return self.outcome.aggregation.converged
+        return self.outcome.fit.converged
 
     @property
     def iterations(self) -> int:
-        return self.outcome.aggregation.iterations
+        return self.outcome.fit.iterations
 
     @property
     def error(self) -> float | None:
@@ -216,25 +216,26 @@ def aggregate(
         read, files = _answers(answers, reading)
         known = {"gold": _known(gold), "truth": _known(truth)}
         labels = {role: one[0] for role, one in known.items() if one is not None}
-        given = Request(
-            methods,
+        run = partial(
+            pipeline.run,
             read,
+            methods,
             gold=labels.get("gold"),
             truth=labels.get("truth"),
             on_iteration=on_iteration,
             watch=watch,
         )
-        outcome = pipeline.run(given) if state is None else _remembered(given, state)
+        outcome = run() if state is None else _remembered(run, state)
     sources = {role: one[1] for role, one in known.items() if one is not None and one[1]}
     return Result(outcome, _repeated(caught), asked, files, sources)
 
 
-def _remembered(request: Request, state: Path) -> Outcome:
+def _remembered(run: Callable[..., RunResult], state: Path) -> RunResult:
     """A run that goes on where the last one ended, and leaves its end to the next."""
     folder = FilePath(state)
     with python_session(folder) as night:
-        outcome = pipeline.run(replace(request, fitter=night.fit))
-        save_state(folder, night, outcome.aggregation)
+        outcome = run(fitter=night.fit)
+        save_state(folder, night, outcome.posteriors)
     return outcome
 
 

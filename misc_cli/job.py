@@ -21,10 +21,10 @@ from misc_cli.readers.known_labels import Known, carried_gold, read_known, read_
 from misc_cli.readers.source import check_stdin_once, refuse_changed, stamps
 from misc_cli.run import pipeline
 from misc_cli.run.fail_if import CHANGES, Gate, holding, parse_gates
-from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf, Request, Stopwatch
+from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf, Stopwatch
 from misc_cli.run.run_record import manifest, several_questions, write_records
 from misc_cli.run.settings import Methods, build
-from misc_cli.run.tables import label_columns, worker_columns
+from misc_cli.run.tables import label_chunks, label_columns, label_maker, worker_columns
 from misc_cli.state.session import StateSession, fitter_of, open_session
 from misc_cli.writers.output_paths import (
     check_new_folder,
@@ -36,15 +36,16 @@ from misc_cli.writers.output_paths import (
 from misc_cli.writers.output_set import Output, new_folder
 from misc_cli.writers.read_back import read_labels, read_workers
 from misc_cli.writers.render import write_pieces, write_table
-from misc_cli.writers.run_outputs import Write, beside, with_question, write_set
+from misc_cli.writers.run_outputs import Write, beside, with_question, write_part, write_set
 
 if TYPE_CHECKING:
-    from misc_cli.data.types import Iteration, LabelTable, WorkerTable
+    from misc_cli.data.types import Answers, Iteration, LabelTable, WorkerTable
+    from misc_cli.engines.protocol import AnswerEngine
     from misc_cli.quality.changes import Changes
+    from misc_cli.quality.figures import Figure
     from misc_cli.readers.answer_table import FileInfo, ReadResult
     from misc_cli.report.frames import Report
-    from misc_cli.run.result import Figure, Outcome
-    from misc_cli.scale.job import SpreadEngine
+    from misc_cli.run.result import RunResult
 
 # Outputs that every question has of its own; run.json is the set's.
 BESIDE_LABELS = ("workers", "diagnostics", "changes", "metrics", "rejects", "report")
@@ -69,7 +70,7 @@ class Inputs:
     question: str
     known: Mapping[str, Known]
     read: ReadResult | None = None
-    engine: SpreadEngine | None = None
+    engine: AnswerEngine | None = None
     read_stamps: Any = None
 
     @property
@@ -85,8 +86,8 @@ class QuestionRun:
 
     request: AggregateRequest
     inputs: Inputs
-    outcome: Outcome
-    engine: SpreadEngine | None = None
+    outcome: RunResult
+    engine: AnswerEngine | None = None
     places: Mapping[str, Path] = field(default_factory=dict)
     changes: Changes | None = None
     tripped: Sequence[Gate] = ()
@@ -211,7 +212,7 @@ def _checked(request: AggregateRequest) -> tuple[Methods, list[Gate]]:
     methods = build(request.settings)
     gates = parse_gates(request.fail_if, request.truth)
     if request.engine != LOCAL:
-        from misc_cli.scale.job import check
+        from misc_cli.run.spread_completion import check
 
         check(request.engine, request.settings, methods)
     return methods, gates
@@ -292,7 +293,6 @@ def _on_engine(
 ) -> Inputs:
     """Read the answers onto an engine, which `stack` closes."""
     from misc_cli.readers.chunks import pieces_of
-    from misc_cli.scale.job import names_of
 
     pieces = pieces_of(request.sources, request.reading)
     if not pieces:
@@ -304,9 +304,9 @@ def _on_engine(
     settings = request.settings
     common: dict[str, Any] = {
         "duplicates": settings.duplicates_rule,
-        "class_order": None if settings.class_order is None else list(settings.class_order),
+        "class_order": settings.class_order_list,
         "gold": known["gold"].labels if "gold" in known else None,
-        "name": names_of(request.sources),
+        "name": _names_of(request.sources),
     }
     opening: Any
     if request.engine == "disk":
@@ -318,7 +318,7 @@ def _on_engine(
 
         opening = dask.opened(pieces, scheduler=request.scheduler, say=observer.note, **common)
     with watch.stage("read"):
-        engine: SpreadEngine = stack.enter_context(opening)
+        engine: AnswerEngine = stack.enter_context(opening)
     refuse_changed(read)
     if not is_folder(request.output):
         engine.refuse_one_file()
@@ -336,28 +336,26 @@ def fitted(
     """Aggregate the answers to one question, on whichever engine they are."""
     labels = {name: found.labels for name, found in inputs.known.items()}
     own = request.of_question(inputs.question) if request.each_question else request
-    holder = None
+    source: Answers | AnswerEngine
     if inputs.engine is not None:
-        from misc_cli.scale import job as on_engine
-
-        given = on_engine.Given(**labels)
-        outcome, holder = on_engine.run(
-            inputs.engine, request.settings, methods, observer.on_iteration, watch, given
-        )
-        refuse_changed(inputs.read_stamps)  # what a cluster's worker lost was read once more
+        source = inputs.engine
     else:
         assert inputs.read is not None
-        outcome = pipeline.run(
-            Request(
-                _without_workers(methods) if inputs.read.anonymous else methods,
-                inputs.read.answers,
-                gold=labels.get("gold"),
-                truth=labels.get("truth"),
-                on_iteration=observer.on_iteration,
-                fitter=fitter,
-                watch=watch,
-            )
-        )
+        source = inputs.read.answers
+        methods = _without_workers(methods) if inputs.read.anonymous else methods
+    outcome = pipeline.run(
+        source,
+        methods,
+        gold=labels.get("gold"),
+        truth=labels.get("truth"),
+        on_iteration=observer.on_iteration,
+        fitter=fitter,
+        watch=watch,
+    )
+    holder = None
+    if inputs.engine is not None:
+        refuse_changed(inputs.read_stamps)  # what a cluster's worker lost was read once more
+        holder = outcome.engine
     observer.clear_line()
     outcome.figures["warnings"] = len(observer.warnings)
     return QuestionRun(own, inputs, outcome, holder)
@@ -400,6 +398,12 @@ def _without_workers(methods: Methods) -> Methods:
     text = "nobody says who answered, so this is a plain majority vote"
     warnings.warn(text, MiscWarning, stacklevel=3)
     return build(replace(settings, aggregator="mv", completer="none"))
+
+
+def _names_of(sources: Sequence[str]) -> str:
+    """Return what errors call the input."""
+    shown = ", ".join(sources[:3])
+    return shown if len(sources) <= 3 else f"{shown} and {len(sources) - 3:,} more"
 
 
 def is_folder(output: str | None) -> bool:
@@ -523,7 +527,7 @@ class PreviousOutputs:
         from misc_cli.data.types import LabelTable, WorkerTable
         from misc_cli.quality.changes import compare
 
-        columns = _all_labels(run)
+        columns = label_columns(run.outcome)
         names = columns["label"].dictionary_decode()
         now = LabelTable(columns["item"], names, columns["confidence"])
         tables = None
@@ -564,15 +568,6 @@ def read_previous(
         read_workers(found["workers"]) if "workers" in found else None,
         has_workers="workers" in places,
     )
-
-
-def _all_labels(run: QuestionRun) -> Mapping[str, Any]:
-    """Return item, label and confidence of every item."""
-    if run.engine is None:
-        return label_columns(run.outcome)
-    from misc_cli.scale.labels import Wanted, joined
-
-    return joined(run.engine.tables(Wanted()))
 
 
 @dataclass(frozen=True)
@@ -667,32 +662,20 @@ class _Writing:
             "probabilities": self.request.probabilities,
             "item_details": self.request.item_details,
         }
-        if run.engine is None:
-            write_table(label_columns(run.outcome, **wanted), stream, name)
-            return
-        from misc_cli.scale.labels import columns_of
-
-        tables = run.engine.tables(self._wanted(run))
-        write_pieces(map(columns_of, tables), stream, name)
-
-    def _wanted(self, run: QuestionRun) -> Any:
-        """Return the columns of labels on an engine, whose rows are made ready for them."""
-        from misc_cli.scale.labels import Wanted, prepare
-
-        assert run.engine is not None
-        own = tuple(run.outcome.aggregation.item_details)
-        wanted = Wanted(self.request.probabilities, self.request.item_details, own)
-        prepare(run.engine, run.engine.vocabulary, wanted)
-        return wanted
+        write_pieces(label_chunks(run.outcome, **wanted), stream, name)
 
     def _publish_folder(self, folder: Path, started: float) -> None:
         """Write labels in parts under a temporary name; the folder appears whole, or not at all."""
         (run,) = self.runs
-        assert run.engine is not None
         suffix = next((s for s in FOLDER_SUFFIXES if folder.name.endswith(s)), ".parquet")
         with new_folder(folder) as staged:
             waiting = staged.waiting
-            parts = run.engine.write_parts(waiting, suffix, self._wanted(run))
+            make = label_maker(
+                run.outcome.fit,
+                probabilities=self.request.probabilities,
+                item_details=self.request.item_details,
+            )
+            parts = run.outcome.engine.write_parts(waiting, suffix, make, write_part)
             missing = [part for part in sorted(parts) if not (waiting / part).exists()]
             if missing:
                 raise InputError(

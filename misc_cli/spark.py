@@ -12,35 +12,46 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.data.types import KnownLabels, Labels, OnIteration, ignore_iteration
+from misc_cli.engines.capabilities import methods_of
 from misc_cli.engines.dask import KernelLineage
 from misc_cli.engines.partitioned import (
-    Counts,
     Part,
-    Vocabulary,
+    PartTable,
+    columns_of,
     encode_part,
     joined,
     part_of,
     translate,
+    vocabulary_of,
 )
-from misc_cli.engines.protocol import Kernel, Sums, add_up
+from misc_cli.engines.protocol import (
+    Columns,
+    Counts,
+    Kernel,
+    MakeColumns,
+    Sums,
+    Vocabulary,
+    WriteChunks,
+    add_up,
+)
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.run.result import Figure, Outcome
+from misc_cli.quality.duplicate_workers import compare_workers
+from misc_cli.quality.figures import Figure, figures
+from misc_cli.run import fitting
+from misc_cli.run.result import RunResult
 from misc_cli.run.settings import Methods, Settings, build
-from misc_cli.run.tables import worker_columns
-from misc_cli.scale import choice, job
-from misc_cli.scale.copies import compare_pairs
-from misc_cli.scale.job import METHODS
-from misc_cli.scale.labels import PartLabels, Wanted, prepare, without_items
+from misc_cli.run.tables import label_maker, worker_columns
+from misc_cli.selection.ensemble import FitResult
 
 Batches = Iterator[Any]
-# mmce's rows follow from those of the round before: each sweep would make all rounds again.
-TOO_LONG = ("mmce-c", "mmce-o")
 # Several answers of a worker to an item: a DataFrame has no order, so there is no last one.
 RULES = ("error", "all")
 BLOB = pa.schema([("blob", pa.binary())])
@@ -87,7 +98,7 @@ def fit(
     DataFrame's]; `gold` has the known labels of some items; `options` are the method's parameters.
     `calibrate` softens confidences by hidden answers, which `seed` draws: one more fit.
     """
-    runs = [name for name in METHODS if name not in TOO_LONG]
+    runs = methods_of("spark")
     if aggregator not in runs:
         raise ConfigError(f"Spark runs {', '.join(runs)}, not {aggregator!r}")
     if duplicates not in RULES:
@@ -99,8 +110,7 @@ def fit(
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     answers = _answers(df, worker, item, label)
     engine = SparkEngine(answers, duplicates, class_order, partitions, known)
-    found = choice.named(engine, engine.vocabulary, methods, on_iteration)
-    return Fit(engine, methods, found)
+    return Fit(engine, methods, fitting.fit(engine, methods, on_iteration))
 
 
 @dataclass(frozen=True)
@@ -109,11 +119,13 @@ class Fit:
 
     engine: SparkEngine
     methods: Methods
-    found: choice.Chosen
+    found: FitResult
 
     def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
         """A DataFrame of item, label, confidence; p_<class>, and what --item-details adds."""
-        return self.engine.labels(Wanted(probabilities, item_details))
+        return self.engine.labels(
+            label_maker(self.found, probabilities=probabilities, item_details=item_details)
+        )
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -131,11 +143,13 @@ class Fit:
         )
 
     @cached_property
-    def _outcome(self) -> Outcome:
-        engine = self.engine
-        encoding = job.counted(engine, engine.vocabulary, Counts())
-        compared = compare_pairs(engine)
-        return job.concluded(engine, encoding, self.methods, self.found, compared)
+    def _outcome(self) -> RunResult:
+        pairs = compare_workers(self.engine).pairs
+        found = self.found
+        numbers = figures(
+            self.engine, pairs, iterations=found.iterations, converged=found.converged
+        )
+        return RunResult(found, self.methods, [], numbers, pairs)
 
 
 def _answers(df: Any, worker: str, item: str, label: str) -> Any:
@@ -172,13 +186,14 @@ class SparkEngine:
         gold: KnownLabels | None = None,
     ) -> None:
         self.gold, self.session = gold, answers.sparkSession
+        self.counts, self.inputs = Counts(), ()
         n_blocks = partitions or answers.rdd.getNumPartitions()
         grouped = answers.repartition(n_blocks, "item")
         encoded = grouped.mapInArrow(_encoder(duplicates), "blob binary").cache()
         found = encoded.mapInArrow(_vocabularies, "workers binary, classes binary").collect()
         if not found:
             raise InputError("no answers are left: every label is empty")
-        self.vocabulary = Vocabulary.of(
+        self.vocabulary = vocabulary_of(
             (pickle.loads(row.workers) for row in found),
             (pickle.loads(row.classes) for row in found),
             class_order,
@@ -215,18 +230,32 @@ class SparkEngine:
         self.log.add(kernel, payload)
         return sums
 
-    def labels(self, wanted: Wanted) -> Any:
-        """Decided where the blocks are, when somebody asks for them."""
-        prepare(self, self.vocabulary, wanted)
-        before, vocabulary, gold = self.log.payloads, self.vocabulary, self.gold
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def refuse_one_file(self) -> None:
+        """Refuse nothing: who asks for chunks asks the driver to hold them."""
+
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+        table = pa.Table.from_pandas(self.labels(make).toPandas(), preserve_index=False)
+        yield columns_of(table.take(pc.sort_indices(table["item"])))
+
+    def write_parts(
+        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
+    ) -> dict[str, str]:
+        raise ConfigError("Spark writes files itself: fit(df).labels().write")
+
+    def labels(self, make: MakeColumns) -> Any:
+        """Return a DataFrame whose rows are made where the blocks are."""
+        before, gold = self.log.payloads, self.gold
 
         def decided(batches: Batches) -> Batches:
             for part in _parts(batches, gold):
                 _replay(part, before)
                 rows = slice(0, len(part.items))
-                yield from _plain(PartLabels(part, vocabulary, wanted).table(rows)).to_batches()
+                yield from _plain(PartTable(part, make).table(rows)).to_batches()
 
-        nothing = _plain(without_items(vocabulary, wanted))
+        nothing = _plain(pa.table(make.of_nothing(self.n_classes)))
         return self.blocks.mapInArrow(decided, _schema(nothing.schema))
 
     def _collect(self, one: Callable[[Part], Any]) -> Any:

@@ -17,7 +17,6 @@ from misc_cli.api import _seconds
 from misc_cli.data.types import Iteration
 from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
 from misc_cli.run import pipeline
-from misc_cli.run.request import Request
 from tests.conftest import REPO
 
 SAMPLE = REPO / "sample_data"
@@ -157,7 +156,7 @@ def test_the_python_functions_start_no_process_unless_asked(
 
     asked = []
     monkeypatch.setattr(
-        pipeline, "run", lambda request: asked.append(parallel.may_start_processes())
+        pipeline, "run", lambda *_, **__: asked.append(parallel.may_start_processes())
     )
     frame = pd.DataFrame({"worker": ["a"], "item": ["1"], "label": ["x"]})
     aggregate(frame, aggregator="mv")
@@ -171,7 +170,7 @@ def test_one_blas_thread_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     seen: list[int] = []
 
-    def look(request: Request) -> None:
+    def look(*_: object, **__: object) -> None:
         pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
         seen.extend(pool["num_threads"] for pool in pools)
 

@@ -2,7 +2,6 @@
 
 warnings   one line each, always, unless --quiet
 summary    on a terminal, or with --verbose
-cost       before an automatic choice that takes a while; on a terminal, or with --verbose
 progress   on a terminal, once a run has lasted long enough to make one wonder; with --verbose
            elsewhere a line every ten seconds
 """
@@ -20,7 +19,6 @@ from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.cli import logs
-from misc_cli.data.iteration import COST
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
@@ -44,35 +42,22 @@ class ProgressEstimate:
         self.since = self.started
         self.latest: Iteration | None = None
         self.heard = self.started
-        self.choice: Iteration | None = None  # how far an automatic choice is
 
     def hear(self, iteration: Iteration) -> bool:
         """Take note of where the run is; return True for a new stage."""
         self.heard = time.monotonic()
-        if iteration.stage == COST:
-            if self.choice is None:
-                self.started = self.heard
-            self.choice = iteration
-            return False
-        self.latest = iteration
+        before, self.latest = self.latest, iteration
         if iteration.stage == self.stage:
+            if before is not None and before.extra.get("of") != iteration.extra.get("of"):
+                self.since = self.heard  # the same stage with other work
             return False
         self.stage, self.since = iteration.stage, self.heard
         return True
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate the seconds that are left; None where nobody can know.
-
-        For an automatic choice: at first as it was announced, and the more of it is done, the more
-        by how long that took. For another stage: by the number of its steps.
-        """
+        """Estimate the seconds left of a stage by the steps that are done; None if unknown."""
         now = time.monotonic()
-        if self.choice is not None:
-            announced, share = (float(self.choice.extra[key] or 0) for key in ("seconds", "share"))
-            spent = self.heard - self.started
-            left = (1.0 - share) * (spent + (1.0 - share) * announced)
-            return max(round(left - (now - self.heard), 1), 0.0)
         if self.latest is None:
             return None
         done, of = self.latest.iteration, self.latest.extra.get("of")
@@ -168,23 +153,10 @@ class Console:
         _rich().print(grid, highlight=False)
 
     def on_iteration(self, iteration: Iteration) -> None:
-        if iteration.stage == COST and self.pace.choice is None:
-            self._announce(iteration)
         if self.pace.hear(iteration):
             logs.event("stage", stage=iteration.stage)
         if self._progress is not None:
             self._progress.show()
-
-    def _announce(self, iteration: Iteration) -> None:
-        """Print how long a choice will take, where that is worth a thought."""
-        seconds, fast, most = (iteration.extra.get(key) for key in ("seconds", "fast", "most"))
-        assert isinstance(seconds, float)
-        if isinstance(most, float | int):
-            seconds = min(seconds, most)
-        if seconds <= WORTH_TELLING_SECONDS:
-            return
-        shorter = isinstance(fast, float) and fast < seconds / 2
-        self.note(f"about {seconds:.0f} s" + (f"; --fast takes {fast:.0f} s" if shorter else ""))
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -223,7 +195,7 @@ class Console:
             of=None if latest is None else latest.extra.get("of"),
             seconds_left=self.pace.seconds_left,
         )
-        if self._tells_progress and (latest is not None or self.pace.choice is not None):
+        if self._tells_progress and latest is not None:
             self._say(f"misc: {describe(self.pace)}", "")
 
     def clear_line(self) -> None:
@@ -393,11 +365,8 @@ class _Progress:
 def describe(pace: ProgressEstimate) -> str:
     """Where a run is, in a line: what is tried, how many of how many, the time spent and left."""
     parts = []
-    iteration, choice = pace.latest, pace.choice
-    trying = None if choice is None else choice.extra["trying"]
-    if choice is not None and trying:
-        parts += [f"tried {choice.iteration} of {choice.extra['of']}", f"now {trying}"]
-    elif iteration is not None:
+    iteration = pace.latest
+    if iteration is not None:
         parts += [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
         of = iteration.extra.get("of")
         if of is None:
@@ -411,8 +380,6 @@ def describe(pace: ProgressEstimate) -> str:
     left = pace.seconds_left
     if left is not None and left >= 1.0:
         parts.append(f"about {left:.0f} s left")
-    elif trying:
-        parts.append("longer than expected" if left == 0.0 else "about 1 s left")
     return printable(" · ".join(parts))
 
 

@@ -171,8 +171,6 @@ def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
             rows.append((name, f"{figures[key]:.3f}"))
     if figures["one_label_workers"]:
         rows.append(("one label", f"only ever: {_few(figures['one_label_workers'])}"))
-    times = ", ".join(f"{name} {seconds:g} s" for name, seconds in figures["seconds"].items())
-    rows.append(("takes about", times))
     if figures["set_aside"]:
         listed = ", ".join(f"{n:,} {reason}" for reason, n in figures["set_aside"].items())
         rows.append(("set aside", f"{sum(figures['set_aside'].values()):,}: {listed}"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
-    from misc_cli.run.result import Outcome
+    from misc_cli.run.result import RunResult
 
 BARS = "▁▂▃▄▅▆▇█"
 UNSURE = 0.6
@@ -17,7 +17,7 @@ LOOK_AT = 3
 
 
 def summary(
-    outcome: Outcome,
+    outcome: RunResult,
     places: Mapping[str, Path],
     read_aside: Mapping[str, int] | None = None,
     *,
@@ -30,30 +30,29 @@ def summary(
     from misc_cli.run.run_record import peak_memory
     from misc_cli.run.tables import method_in_words
 
-    figures, encoding = outcome.figures, outcome.encoding
-    labels = encoding.labels
+    figures, engine = outcome.figures, outcome.engine
     rows = [
         ("method", method_in_words(outcome)),
         (
             "answers",
-            f"{figures['answers']:,} by {_count(labels.n_workers, 'worker')} on "
-            f"{_count(labels.n_items, 'item')} in {_count(labels.n_classes, 'class')}: "
+            f"{figures['answers']:,} by {_count(engine.n_workers, 'worker')} on "
+            f"{_count(engine.n_items, 'item')} in {_count(engine.n_classes, 'class')}: "
             f"{figures['answers-per-item']:.1f} per item, {figures['density']:.2f} % filled",
         ),
     ]
     aside = {
         **(read_aside or {}),
-        "empty": encoding.n_empty,
-        "repeated": encoding.n_repeats,
-        "contradictory": encoding.n_conflicts,
+        "empty": engine.counts.n_empty,
+        "repeated": engine.counts.n_repeats,
+        "contradictory": engine.counts.n_conflicts,
     }
     if any(aside.values()):
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
         rows.append(("set aside", f"{sum(aside.values()):,}: {listing}"))
-    if outcome.selection is not None:
-        rows.append(("because", str(outcome.selection["why"])))
-    if outcome.loop is not None:
-        rows.append(("loop", _count(outcome.loop["passes"], "pass")))
+    if outcome.fit.selection:
+        rows.append(("because", str(outcome.fit.selection["why"])))
+    if outcome.fit.loop is not None:
+        rows.append(("loop", _count(outcome.fit.loop["passes"], "pass")))
     rows.append(
         (
             "result",
@@ -76,7 +75,7 @@ def summary(
     return rows
 
 
-def log_facts(outcome: Outcome, places: Mapping[str, Path]) -> dict[str, Any]:
+def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
     """Return what the log says of a finished run: numbers as numbers."""
     from misc_cli.run.run_record import peak_memory
     from misc_cli.run.tables import method_in_words
@@ -91,7 +90,7 @@ def log_facts(outcome: Outcome, places: Mapping[str, Path]) -> dict[str, Any]:
     }
 
 
-def _agreement(outcome: Outcome) -> str:
+def _agreement(outcome: RunResult) -> str:
     """How far answers agree, and how many independent ones they amount to."""
     figures = outcome.figures
     alpha, agreement = figures.get("alpha"), figures.get("agreement")
@@ -110,7 +109,7 @@ def _agreement(outcome: Outcome) -> str:
     return said
 
 
-def _histogram(outcome: Outcome) -> str:
+def _histogram(outcome: RunResult) -> str:
     """How many items are how sure, ten bars from 0 to 1."""
     from misc_cli.quality.figures import CountSure
 
@@ -118,15 +117,15 @@ def _histogram(outcome: Outcome) -> str:
     # an empty bar is a dot: the lowest of the others still has some items
     heights = [ceil(count / max(counts) * len(BARS)) for count in counts]
     bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)
-    unsure = 100.0 * below / outcome.labels.n_items
+    unsure = 100.0 * below / outcome.engine.n_items
     return f"0 {bars} 1, {unsure:.0f} % of items below {UNSURE:g}"
 
 
-def _look_at(outcome: Outcome) -> str:
+def _look_at(outcome: RunResult) -> str:
     """The three workers whose answers spoil the most, and why in a word."""
     from misc_cli.quality.verdicts import words, worst
 
-    verdicts, labels = outcome.verdicts, outcome.labels
+    verdicts, labels = outcome.verdicts, outcome.engine.vocabulary
     chosen = worst(verdicts)
     if not len(chosen):
         return "no worker stands out"
@@ -138,9 +137,9 @@ def _look_at(outcome: Outcome) -> str:
     return ", ".join(names) + more
 
 
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: RunResult) -> str:
     """Whether the run converged; if not, which loops met their limit or ran as often as was set."""
-    aggregation = outcome.aggregation
+    aggregation = outcome.fit
     if not aggregation.stopped:
         return "nothing to iterate"
     after = f"after {_count(aggregation.iterations, 'iteration')}"

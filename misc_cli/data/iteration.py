@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from misc_cli.data.votes import Floats
 
 
-# Stage of the lines that forecast the cost of an automatic choice and report its progress.
-# They are for the console and never become part of a run's record.
-COST = "cost"
-
-
 @dataclass(frozen=True)
 class Iteration:
     """One line of diagnostics. `posteriors` is for observers and is never written."""

@@ -23,11 +23,18 @@ from misc_cli import cleanup
 from misc_cli.data.types import KnownLabels
 from misc_cli.engines import dask_workers
 from misc_cli.engines.dask_workers import DaskWorkers, Found, Lost, Plan
-from misc_cli.engines.partitioned import Counts, Vocabulary
-from misc_cli.engines.protocol import Kernel, Sums, add_up
+from misc_cli.engines.partitioned import WholeTable, columns_of, merged, vocabulary_of
+from misc_cli.engines.protocol import (
+    Columns,
+    Counts,
+    Kernel,
+    MakeColumns,
+    Sums,
+    WriteChunks,
+    add_up,
+)
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.chunks import Piece
-from misc_cli.scale.labels import TableLabels, Wanted, merged
 
 Say = Callable[[str], None]
 
@@ -245,10 +252,10 @@ class ClusterEngine:
             **asdict(self.wire),
         }
 
-    def tables(self, wanted: Wanted) -> Iterator[Any]:
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         self.refuse_one_file()
-        tables = self._on_owners(dask_workers.collect, wanted)
-        return merged([TableLabels(table) for table in tables if table.num_rows])
+        tables = self._on_owners(dask_workers.collect, make)
+        return map(columns_of, merged([WholeTable(table) for table in tables if table.num_rows]))
 
     def refuse_one_file(self) -> None:
         """Labels that one machine should not be asked to hold go to a folder."""
@@ -258,9 +265,11 @@ class ClusterEngine:
                 f"(at most {ONE_FILE_ITEMS:,}); name a folder, -o labels/, that the workers see"
             )
 
-    def write_parts(self, folder: Path, suffix: str, wanted: Wanted) -> dict[str, str]:
+    def write_parts(
+        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
+    ) -> dict[str, str]:
         per_share = self.plan.parts_per_share
-        written = self._on_owners(dask_workers.write, str(folder), suffix, wanted, per_share)
+        written = self._on_owners(dask_workers.write, str(folder), suffix, make, write, per_share)
         return {name: digests[name] for digests in written for name in digests}
 
     def _build(self, class_order: list[str] | None) -> None:
@@ -304,7 +313,7 @@ class ClusterEngine:
             raise InputError(
                 f"{plan.name}: no answers are left: every label is empty; check --label-col"
             )
-        self.vocabulary = Vocabulary.of(workers, classes, class_order)
+        self.vocabulary = vocabulary_of(workers, classes, class_order)
         sizes = self.crew.wait(
             {
                 share: self.crew.submit(

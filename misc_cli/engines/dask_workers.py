@@ -22,21 +22,26 @@ from misc_cli.data.parallel import thread_limit
 from misc_cli.data.types import Answers, KnownLabels, Names
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
-    Counts,
     EncodedPart,
     PartsEngine,
-    Vocabulary,
+    PartTable,
     encode_part,
     joined,
+    merged,
     part_of,
     split,
     translate,
 )
-from misc_cli.engines.protocol import Kernel, add_up
+from misc_cli.engines.protocol import (
+    Counts,
+    Kernel,
+    MakeColumns,
+    Vocabulary,
+    WriteChunks,
+    add_up,
+)
 from misc_cli.errors import MiscError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
-from misc_cli.scale.here import write_parts
-from misc_cli.scale.labels import PartLabels, Wanted, merged
 
 POLL_SECONDS = 1.0
 # How long a result that is there may take to come before we look who had it.
@@ -275,18 +280,14 @@ def sweep(
 
 
 def collect(
-    run: str, shares: Sequence[int], version: int, threads: int, wanted: Wanted
+    run: str, shares: Sequence[int], version: int, threads: int, make: MakeColumns
 ) -> Any | None:
-    """The labels of these shares as one arrow table, sorted by item."""
+    """Return the columns of these shares as one arrow table, sorted by item."""
     held = _held(run, shares, version)
     if held is None:
         return None
-    labels = [
-        PartLabels(part, engine.vocabulary, wanted)
-        for engine in held_engines(held)
-        for part in engine
-    ]
-    tables = list(merged(labels)) if labels else []
+    parts = [PartTable(part, make) for engine in held_engines(held) for part in engine]
+    tables = list(merged(parts)) if parts else []
     return pa.concat_tables(tables).unify_dictionaries() if tables else pa.table({})
 
 
@@ -297,17 +298,18 @@ def write(
     threads: int,
     folder: str,
     suffix: str,
-    wanted: Wanted,
+    make: MakeColumns,
+    write_chunks: WriteChunks,
     parts_per_share: int,
 ) -> dict[str, str] | None:
-    """Files of the labels of these shares, in a folder that all machines see: their SHA-256."""
+    """Write files of these shares into a folder that all machines see; return their SHA-256."""
     held = _held(run, shares, version)
     if held is None:
         return None
     digests: dict[str, str] = {}
     for number, engine in zip(shares, held_engines(held), strict=True):
         first = number * parts_per_share
-        digests |= write_parts(engine, Path(folder), suffix, wanted, first)
+        digests |= engine.write_parts(Path(folder), suffix, make, write_chunks, first)
     return digests
 
 

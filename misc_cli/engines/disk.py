@@ -22,22 +22,20 @@ from misc_cli.data.types import Answers, Floats, KnownLabels, Labels, Names
 from misc_cli.data.votes import Int32s, Pointers, SparseVotes, block_ranges, totals_by_class
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
-    Counts,
     EncodedPart,
     Part,
     PartsEngine,
-    Vocabulary,
+    Tally,
     encode_part,
     joined,
     part_of,
     split,
     translate,
+    vocabulary_of,
 )
-from misc_cli.engines.protocol import Array
+from misc_cli.engines.protocol import Array, Counts, Vocabulary
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
-from misc_cli.scale.here import LocalPartsEngine
-from misc_cli.scale.job import Tally
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def build(
     class_order: list[str] | None,
     gold: KnownLabels | None,
     name: str,
-) -> tuple[PartsEngine, Counts]:
+) -> PartsEngine:
     """Parts on disk from a stream of answers that have a worker, an item and a label each."""
     stored, counts = [], Counts()
     for number in _spill(batches, folder, n_parts):
@@ -120,10 +118,10 @@ def build(
             stored.append(_Stored.save(folder, number, encoded))
     if not stored:
         raise InputError(f"{name}: no answers are left: every label is empty; check --label-col")
-    vocabulary = Vocabulary.of(
+    vocabulary = vocabulary_of(
         (part.workers for part in stored), (part.classes for part in stored), class_order
     )
-    return PartsEngine([part.opened(vocabulary, gold) for part in stored], vocabulary), counts
+    return PartsEngine([part.opened(vocabulary, gold) for part in stored], vocabulary, counts)
 
 
 def _spill(batches: Iterable[Answers], folder: Path, n_parts: int) -> list[int]:
@@ -222,13 +220,13 @@ def opened(
     class_order: list[str] | None,
     gold: KnownLabels | None,
     name: str,
-) -> Iterator[LocalPartsEngine]:
+) -> Iterator[PartsEngine]:
     """The engine; its files are gone afterwards."""
     n_parts = max(LEAST_PARTS, -(-sum(piece.n_answers for piece in pieces) // PART_ANSWERS))
     with spill_folder(spill) as folder:
         inputs = _Fingerprints([piece.path for piece in pieces])
         tally = Tally(chain.from_iterable(map(batches, pieces)))
-        engine, counts = build(
+        engine = build(
             tally,
             folder,
             n_parts=n_parts,
@@ -237,8 +235,9 @@ def opened(
             gold=gold,
             name=name,
         )
-        facts = {"parts": len(engine.parts)}
-        yield LocalPartsEngine(engine, counts + tally.counts, inputs.result(), facts)
+        engine.counts += tally.counts
+        engine.inputs = inputs.result()
+        yield engine
 
 
 class _Fingerprints:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
@@ -13,7 +14,23 @@ import scipy.sparse as sp
 from misc_cli.data.parallel import map_in_order
 from misc_cli.data.types import Floats, Labels, Names
 from misc_cli.data.votes import Rows, Votes
-from misc_cli.engines.protocol import GOLD, Array, FusedKernels, FusedSums, Kernel, Sums
+from misc_cli.engines.protocol import (
+    GOLD,
+    Array,
+    Columns,
+    Counts,
+    FusedKernels,
+    FusedSums,
+    Kernel,
+    MakeColumns,
+    RowArrays,
+    Sums,
+    Vocabulary,
+    WriteChunks,
+)
+
+# Rows that become columns of a table at a time.
+CHUNK_ROWS = 1 << 20
 
 # (name, shape, dtype) → an array for the rows of that name
 Allocate = Callable[[str, tuple[int, ...], "np.dtype[np.generic]"], Array]
@@ -113,6 +130,17 @@ class LocalEngine:
     def whole(self, name: str) -> Array:
         return self._arrays[name]
 
+    def rows(self, some: slice) -> RowArrays:
+        """Return all arrays of these items."""
+        return {name: array[some] for name, array in self._arrays.items()}
+
+    def has(self, name: str) -> bool:
+        return name in self._arrays
+
+    def put(self, name: str, values: Array) -> None:
+        """Keep an array, (n_items, ...), under a name."""
+        self._arrays[name] = values
+
     def _array(self, name: str, values: Array) -> Array:
         """Where the rows of this name are kept, made for the first block that has some."""
         with self._lock:
@@ -120,3 +148,57 @@ class LocalEngine:
                 shape = (self.n_items, *values.shape[1:])
                 self._arrays[name] = self._allocate(name, shape, values.dtype)
             return self._arrays[name]
+
+
+class MemoryEngine(LocalEngine):
+    """Holds all answers of a run in this process: the engine with one part.
+
+    counts  rows that were read, and those that are no votes
+    inputs, facts  as in `AnswerEngine`, of the engine that these answers were gathered from
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        rows: Mapping[str, Array] | None = None,
+        counts: Counts = Counts(),  # noqa: B008 – frozen
+        inputs: Sequence[Mapping[str, Any]] = (),
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        gold = {} if labels.gold is None else {GOLD: labels.gold}
+        super().__init__(
+            labels.votes, {**(rows or {}), **gold}, items=labels.items, ordered=labels.ordered
+        )
+        self.labels, self.counts, self.inputs = labels, counts, inputs
+        self._facts = dict(facts or {})
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(self.labels.workers, self.labels.classes, self.labels.ordered)
+
+    def facts(self) -> dict[str, Any]:
+        return dict(self._facts)
+
+    def with_labels(self, labels: Labels) -> MemoryEngine:
+        """Return an engine of other labels and no rows, read from the same inputs."""
+        return MemoryEngine(labels, None, self.counts, self.inputs, self._facts)
+
+    def refuse_one_file(self) -> None:
+        """Refuse nothing: chunks are written one at a time."""
+
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+        return column_chunks(self, make)
+
+    def write_parts(
+        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
+    ) -> dict[str, str]:
+        name = f"part-{0:05}{suffix}"
+        return {name: write(self.chunks(make), folder / name)}
+
+
+def column_chunks(engine: LocalEngine, make: MakeColumns) -> Iterator[Columns]:
+    """Yield columns of an engine's items, in their order, some rows at a time."""
+    for start in range(0, engine.n_items, CHUNK_ROWS):
+        some = slice(start, min(start + CHUNK_ROWS, engine.n_items))
+        items = engine.items.slice(some.start, some.stop - some.start)
+        yield make(items, engine.rows(some))

@@ -7,10 +7,12 @@ every part then translates its codes. Items' names never leave their part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,50 +23,33 @@ from misc_cli.data.encode import encode, encode_gold, order_classes
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.data.votes import SparseVotes, Votes
-from misc_cli.engines.local import Allocate, LocalEngine, in_memory
-from misc_cli.engines.protocol import GOLD, Kernel, Sums, add_up
+from misc_cli.engines.local import CHUNK_ROWS, Allocate, LocalEngine, column_chunks, in_memory
+from misc_cli.engines.protocol import (
+    GOLD,
+    Columns,
+    Counts,
+    Kernel,
+    MakeColumns,
+    Sums,
+    Vocabulary,
+    WriteChunks,
+    add_up,
+)
 from misc_cli.errors import InputError
+from misc_cli.readers.chunks import Batch
 
 COLUMNS = ("worker", "item", "label")
 # Answers that are encoded at a time: some 100 bytes each at the peak.
 PART_ANSWERS = 4_000_000
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What was read, and what was set aside on the way; as in `Encoding`."""
-
-    n_rows: int = 0
-    n_empty: int = 0
-    n_repeats: int = 0
-    n_conflicts: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.n_rows + other.n_rows,
-            self.n_empty + other.n_empty,
-            self.n_repeats + other.n_repeats,
-            self.n_conflicts + other.n_conflicts,
-        )
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """All workers, in byte order, and all classes, in class order; both are small."""
-
-    workers: Names
-    classes: Names
-    ordered: bool
-
-    @classmethod
-    def of(
-        cls, workers: Iterable[Names], classes: Iterable[Names], class_order: list[str] | None
-    ) -> Vocabulary:
-        names = _sorted_union(classes)
-        _, in_order, ordered = order_classes(
-            np.arange(len(names), dtype=np.int32), names, class_order
-        )
-        return cls(_sorted_union(workers), in_order, ordered)
+def vocabulary_of(
+    workers: Iterable[Names], classes: Iterable[Names], class_order: list[str] | None
+) -> Vocabulary:
+    """Return the vocabulary that parts share, from those of each."""
+    names = _sorted_union(classes)
+    _, in_order, ordered = order_classes(np.arange(len(names), dtype=np.int32), names, class_order)
+    return Vocabulary(_sorted_union(workers), in_order, ordered)
 
 
 def _sorted_union(vocabularies: Iterable[Names]) -> Names:
@@ -198,11 +183,20 @@ def part_of(
 
 
 class PartsEngine:
-    """Parts of one process, walked one after the other, each by all threads."""
+    """Walks the parts of one process one after the other, each by all threads.
 
-    def __init__(self, parts: Sequence[Part], vocabulary: Vocabulary) -> None:
+    counts, inputs, facts  as in `AnswerEngine`
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        vocabulary: Vocabulary,
+        counts: Counts = Counts(),  # noqa: B008 – frozen
+        inputs: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.parts = list(parts)
-        self.vocabulary = vocabulary
+        self.vocabulary, self.counts, self.inputs = vocabulary, counts, inputs
 
     @property
     def n_items(self) -> int:
@@ -230,5 +224,127 @@ class PartsEngine:
     def whole(self, name: str) -> None:
         return None
 
+    def facts(self) -> dict[str, Any]:
+        return {"parts": len(self.parts)}
+
+    def refuse_one_file(self) -> None:
+        """Refuse nothing: parts are merged a chunk at a time."""
+
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+        return map(columns_of, merged([PartTable(part, make) for part in self]))
+
+    def write_parts(
+        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks, first: int = 0
+    ) -> dict[str, str]:
+        """Write one file per part, numbered from `first` on, each sorted by item."""
+        digests = {}
+        for number, part in enumerate(self, start=first):
+            name = f"part-{number:05}{suffix}"
+            digests[name] = write(column_chunks(part.engine, make), folder / name)
+        return digests
+
     def __iter__(self) -> Iterator[Part]:
         return iter(self.parts)
+
+
+class SortedTable(Protocol):
+    """A table of some items in byte order of their names."""
+
+    @property
+    def items(self) -> Names: ...
+    def table(self, rows: slice) -> Any:
+        """Return these rows as an arrow table."""
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """Columns of a part, made a few rows at a time."""
+
+    part: Part
+    make: MakeColumns
+
+    @property
+    def items(self) -> Names:
+        return self.part.items
+
+    def table(self, rows: slice) -> Any:
+        items = self.items.slice(rows.start, rows.stop - rows.start)
+        return pa.table(dict(self.make(items, self.part.engine.rows(rows))))
+
+
+@dataclass(frozen=True)
+class WholeTable:
+    """A table that is here already."""
+
+    whole: Any
+
+    @property
+    def items(self) -> Names:
+        return self.whole["item"].combine_chunks()
+
+    def table(self, rows: slice) -> Any:
+        return self.whole.slice(rows.start, rows.stop - rows.start)
+
+
+def merged(parts: Sequence[SortedTable], chunk_rows: int = CHUNK_ROWS) -> Iterator[Any]:
+    """Yield arrow tables of all rows in byte order of the items, some `chunk_rows` at a time.
+
+    Items are evenly mixed by the hash, so every part's share of a range of names is about alike.
+    """
+    names = [part.items for part in parts]
+    n_rows = sum(map(len, names))
+    step = max(1, chunk_rows // max(len(parts), 1))
+    sample = pa.concat_arrays([items.take(np.arange(0, len(items), step)) for items in names])
+    sample = sample.take(pc.sort_indices(sample))
+    every = max(1, round(chunk_rows / max(n_rows, 1) * len(sample)))
+    splitters = sample.take(np.arange(every, len(sample), every)).to_pylist()
+    edges = [
+        [0, *(_first_not_below(items, splitter) for splitter in splitters), len(items)]
+        for items in names
+    ]
+    for ranges in zip(*map(pairwise, edges), strict=True):
+        tables = [
+            part.table(slice(first, last))
+            for part, (first, last) in zip(parts, ranges, strict=True)
+            if first < last
+        ]
+        if tables:
+            table = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+            yield table.take(pc.sort_indices(table["item"]))
+
+
+def _first_not_below(items: Names, name: str) -> int:
+    """Return the first position whose name is not below; arrow and Python sort text alike."""
+    return bisect_left(range(len(items)), name, key=lambda at: items[at].as_py())
+
+
+def columns_of(table: Any) -> Columns:
+    """Return an arrow table as columns: numbers as numpy arrays, the rest as arrow arrays."""
+    columns = {name: table[name].combine_chunks() for name in table.column_names}
+    return {name: _as_numbers(column) for name, column in columns.items()}
+
+
+def _as_numbers(column: Any) -> Any:
+    plain = str(column.type) == "double" and not column.null_count
+    return column.to_numpy() if plain else column
+
+
+def joined_columns(chunks: Iterable[Columns]) -> Columns:
+    """Return chunks of columns as one."""
+    found = list(chunks)
+    if len(found) == 1:
+        return found[0]
+    tables = [pa.table(dict(chunk)) for chunk in found]
+    return columns_of(pa.concat_tables(tables).unify_dictionaries())
+
+
+class Tally:
+    """Passes batches of answers on to an engine and counts their rows."""
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self.batches, self.counts = batches, Counts()
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches:
+            self.counts += Counts(batch.n_rows, batch.n_empty)
+            yield batch.answers

@@ -11,10 +11,11 @@ where they are, hands the kernel to every block and adds the partial sums in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import reduce
 from operator import iadd
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -64,6 +65,9 @@ SumsOut = TypeVar("SumsOut", covariant=True)
 POSTERIORS = "posteriors"
 # Known classes of items, (n_block_items,), -1 where unknown; absent where no item's is known.
 GOLD = "gold"
+# Labels that only judge the result, (n_block_items,): -1 where unknown, n_classes where no worker
+# gave the label; absent without --truth.
+TRUTH = "truth"
 # The loop's extra worker, (n_block_items, n_classes): the current estimate, real-valued.
 SLICE = "slice"
 
@@ -159,8 +163,18 @@ class CopyRows:
         return {self.target: rows[self.source]}, 0
 
 
+@dataclass(frozen=True)
+class CountKnown:
+    """Counts the items whose class is known."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {}, int((rows[GOLD] >= 0).sum()) if GOLD in rows else 0
+
+
 class Engine(Protocol):
-    """Blocks of votes, rows beside them, and the hands that walk them."""
+    """Stores votes and per-item arrays in blocks and runs kernels over them."""
 
     @property
     def n_items(self) -> int: ...
@@ -181,8 +195,78 @@ class Engine(Protocol):
         """These rows of all items as one array, if they are in this process's memory."""
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Rows that were read, and those of them that are no votes; as in `Encoding`."""
+
+    n_rows: int = 0
+    n_empty: int = 0
+    n_repeats: int = 0
+    n_conflicts: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.n_rows + other.n_rows,
+            self.n_empty + other.n_empty,
+            self.n_repeats + other.n_repeats,
+            self.n_conflicts + other.n_conflicts,
+        )
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """All workers, in byte order, and all classes, in class order; both are small."""
+
+    workers: Names
+    classes: Names
+    ordered: bool
+
+
+Columns = Mapping[str, Any]  # name → arrow array or numpy array, all of one length
+
+
+class MakeColumns(Protocol):
+    """Turns rows of some items into columns of a table. It can be pickled."""
+
+    def __call__(self, items: Names, rows: RowArrays) -> Columns: ...
+    def of_nothing(self, n_classes: int) -> Columns:
+        """Return the columns without rows, for their names and types."""
+
+
+class WriteChunks(Protocol):
+    """Writes chunks of a table to a file and returns its SHA-256. It can be pickled."""
+
+    def __call__(self, chunks: Iterable[Columns], path: Path) -> str: ...
+
+
+class AnswerEngine(Engine, Protocol):
+    """An engine that holds all answers of a run, and knows what they are called."""
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def counts(self) -> Counts: ...
+    @property
+    def inputs(self) -> Sequence[Mapping[str, Any]]:
+        """Name, size and SHA-256 of every file that the engine itself read."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what run.json says of the engine."""
+
+    def refuse_one_file(self) -> None:
+        """Raise if so many labels cannot become one file."""
+
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+        """Yield the columns of all items, sorted by item from the first row to the last."""
+
+    def write_parts(
+        self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
+    ) -> dict[str, str]:
+        """Write one file per part, where the part is; return SHA-256 by name of file."""
+
+
 def add_up(partials: Iterable[Sums]) -> Sums:
-    """The sum of partial sums in the order they come, in place of the first one."""
+    """Return the sum of partial sums in the order they come, in place of the first one."""
     return reduce(iadd, partials)
 
 

@@ -1,13 +1,13 @@
-"""Answers hidden from a method on any engine, and what then shows how well it does without them.
+"""Engines that leave something out, and engines gathered into memory.
 
-`Hide` marks the items some of whose answers a draw hides; `Kept` is the engine without those
-answers; `Reveal` brings what a fit there says of them. What comes back is of the size of the
-hidden answers and of the workers, never of the items.
+`Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
+those answers; `Reveal` returns the posteriors of a fit there. These are of the size of the hidden
+answers and of the workers, never of the items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.data.holdout import Draw, Hashes, Positions, Triplets, item_keys, without
+from misc_cli.data.memory import require_for
 from misc_cli.data.types import Codes, Floats, Labels, Names
 from misc_cli.data.votes import SparseVotes, totals_by_class
-from misc_cli.engines.partitioned import Vocabulary
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
+    TRUTH,
+    AnswerEngine,
     Array,
     Block,
     Counted,
@@ -35,69 +38,88 @@ from misc_cli.engines.protocol import (
     Sums,
 )
 
-# The items' names, how many votes each has, the votes' columns, known classes (or None).
-Piece = tuple[Names, Array, Array, Array | None]
+# The items' names, how many votes each has, the votes' columns, and the rows asked for.
+Piece = tuple[Names, Array, Array, dict[str, Array]]
 
 
 @dataclass(frozen=True)
 class Gather:
-    """Everything of a block but its rows; `chosen` says by their names which items are wanted."""
+    """Returns the votes of a block and the rows of these names.
+
+    `chosen` says by their names which items are wanted; None: all.
+    """
 
     chosen: Callable[[Names], Array] | None = None
+    names: tuple[str, ...] = ()
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, list[Piece]]:
         matrix = block.matrix
-        gold = np.array(rows[GOLD]) if GOLD in rows else None
-        names = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
+        found = {name: np.array(rows[name]) for name in self.names if name in rows}
+        items = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
         if self.chosen is not None:
-            wanted = self.chosen(names)
-            matrix, names = matrix[wanted], names.filter(pa.array(wanted))
-            gold = None if gold is None else gold[wanted]
-        return {}, [(names, np.diff(matrix.indptr), matrix.indices, gold)]
+            wanted = self.chosen(items)
+            matrix, items = matrix[wanted], items.filter(pa.array(wanted))
+            found = {name: values[wanted] for name, values in found.items()}
+        return {}, [(items, np.diff(matrix.indptr), matrix.indices, found)]
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """Votes as those of a CSR matrix, by item in byte order; known classes (or None)."""
+    """Votes as those of a CSR matrix, by item in byte order, and rows by name."""
 
     names: Names
     pointers: Array
     columns: Array
-    gold: Array | None
+    rows: Mapping[str, Array]
 
 
-def gathered_votes(engine: Engine, chosen: Callable[[Names], Array] | None = None) -> Gathered:
-    """All votes (of the chosen items) in the order that one memory would have them in."""
-    pieces: list[Piece] = engine.sweep(Gather(chosen))
+def gathered_votes(
+    engine: Engine,
+    chosen: Callable[[Names], Array] | None = None,
+    rows: tuple[str, ...] = (),
+) -> Gathered:
+    """Return all votes (of the chosen items) in the order that one memory would have them in."""
+    pieces: list[Piece] = engine.sweep(Gather(chosen, rows))
     names = pa.concat_arrays([piece[0] for piece in pieces])
-    sizes, columns = (np.concatenate([piece[at] for piece in pieces]) for at in (1, 2))
+    sizes = np.concatenate([piece[1] for piece in pieces])
+    columns = np.concatenate([piece[2] for piece in pieces])
     order = pc.sort_indices(names).to_numpy().astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)])[:-1][order]
     pointers = np.concatenate([[0], np.cumsum(sizes[order])])
     within = np.arange(len(columns)) - np.repeat(pointers[:-1], np.diff(pointers))
     in_order = columns[np.repeat(starts, np.diff(pointers)) + within]
-    golds = [piece[3] for piece in pieces]
-    known = [gold for gold in golds if gold is not None]
-    gold = np.concatenate(known)[order] if len(known) == len(golds) else None
-    return Gathered(names.take(pa.array(order)), pointers, in_order, gold)
+    everywhere = [name for name in rows if all(name in piece[3] for piece in pieces)]
+    found = {
+        name: np.concatenate([piece[3][name] for piece in pieces])[order] for name in everywhere
+    }
+    return Gathered(names.take(pa.array(order)), pointers, in_order, found)
 
 
-def gathered_labels(engine: Engine, vocabulary: Vocabulary) -> Labels:
-    """All votes as labels."""
-    found = gathered_votes(engine)
+def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryEngine:
+    """Return an engine in memory with all votes, known classes, truth, and these rows.
+
+    An engine that is in memory already is returned as it is.
+    """
+    if isinstance(engine, MemoryEngine):
+        return engine
+    require_for(engine.n_items, engine.n_workers, engine.n_classes)
+    found = gathered_votes(engine, rows=(GOLD, TRUTH, *rows))
     shape = (len(found.names), engine.n_workers * engine.n_classes)
     columns, pointers = found.columns.astype(np.int32), found.pointers.astype(np.int32)
-    parts = (np.ones(len(columns)), columns, pointers)
-    return Labels(
-        SparseVotes(sp.csr_array(parts, shape=shape), engine.n_workers, engine.n_classes),
+    matrix = sp.csr_array((np.ones(len(columns)), columns, pointers), shape=shape)
+    vocabulary = engine.vocabulary
+    labels = Labels(
+        SparseVotes(matrix, engine.n_workers, engine.n_classes),
         vocabulary.workers,
         found.names,
         vocabulary.classes,
         vocabulary.ordered,
-        found.gold,
+        found.rows.get(GOLD),
     )
+    facts = {**engine.facts(), "gathered": True}
+    return MemoryEngine(labels, found.rows, engine.counts, engine.inputs, facts)
 
 
 # The key of an item some of whose answers are hidden, 0 of all others, (n_block_items,).
@@ -239,7 +261,7 @@ class View:
 
 @dataclass(frozen=True)
 class TrainingView(View):
-    """The engine without the answers that a draw hides; `Hide` went before."""
+    """Shows an engine without the answers that a draw hides; `Hide` went before."""
 
     draw: Draw
     n_hidden: int
@@ -255,7 +277,7 @@ class TrainingView(View):
 
 @dataclass(frozen=True)
 class WithoutGoldView(View):
-    """The engine without its gold."""
+    """Shows an engine without its known classes."""
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         blinded: Kernel[Sums] = WithoutGold(kernel)
@@ -264,7 +286,7 @@ class WithoutGoldView(View):
 
 @dataclass
 class Revealed(Counted):
-    """What a fit without the hidden answers says of them, in the order of no matter which block.
+    """Posteriors for hidden answers, collected per block, unordered.
 
     counts      (n_workers * n_classes observed, n_classes true): expected, of the kept answers
     keys        (n_hidden,) of their items, by which `sorted` puts them into one order for all
@@ -287,7 +309,7 @@ class Revealed(Counted):
 
 @dataclass(frozen=True)
 class Reveal:
-    """After a fit on `Kept`."""
+    """Returns the posteriors of hidden answers' items, after a fit on a `TrainingView`."""
 
     draw: Draw
 

@@ -26,6 +26,8 @@ from misc_cli.completers.completion_loop import run_loop
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode, encode_gold
 from misc_cli.data.types import Aggregation, Codes, Labels, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
 from misc_cli.paper import datasets
 from misc_cli.paper.table import (
@@ -142,8 +144,9 @@ def run_auto(cell: Cell, folder: Path) -> float:
     """Return the error in per cent of a mixed cell whose ranks held-out answers choose."""
     labels, truth = load(folder)
     settings = Settings(PRESET, cell.completer, cell.aggregator, calibrate=False)
-    found = fit(labels, build(settings), ignore_iteration)
-    return 100 * expected_error(found.aggregation.posteriors, truth)
+    engine = MemoryEngine(labels)
+    fit(engine, build(settings), ignore_iteration)
+    return 100 * expected_error(engine.whole(POSTERIORS), truth)
 
 
 def reproduce(

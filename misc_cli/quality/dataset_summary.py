@@ -1,4 +1,4 @@
-"""Answers in numbers before any model: what misc inspect shows of a question."""
+"""Figures of answers before any model: what `misc inspect` shows of a question."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from misc_cli import registry
 from misc_cli.data.encode import encode
-from misc_cli.data.types import Answers, Labels
+from misc_cli.data.types import Answers
 from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.quality.agreement import krippendorff_alpha, pairwise_agreement
-from misc_cli.run.cost import AT_LEAST, counted, seconds_of, size_of
-from misc_cli.run.settings import AUTO_COMPLETER, Settings
-from misc_cli.selection import roster as plan
-from misc_cli.selection.candidates import Method
 
 
 def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
-    """Counts, classes, answers per item and worker, agreement, workers with a single label."""
+    """Return counts, classes, answers per item and worker, agreement, one-label workers."""
     encoding = encode(answers, duplicates=duplicates or "last")
     labels = encoding.labels
     votes = labels.votes
@@ -42,27 +37,7 @@ def overview(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
         "alpha": _finite(krippendorff_alpha(votes)),
         "agreement": _finite(pairwise_agreement(votes)),
         "one_label_workers": [names[at] for at in np.flatnonzero(monotone)] if names else [],
-        "seconds": _seconds(labels),
     }
-
-
-def _seconds(labels: Labels) -> dict[str, float]:
-    """About what each method takes, calibration left out; and the automatic choice."""
-    preset = Settings.preset
-    own = registry.own_names("aggregator")
-    methods = [
-        Method(name, registry.create("aggregator", name, preset))
-        for name in plan.applicable(labels)
-        if name in own
-    ]
-    each = {method.name: AT_LEAST + seconds_of(method, size_of(labels)) for method in methods}
-    roster = plan.roster(labels, preset, {}, 0)
-    completer = registry.create("completer", AUTO_COMPLETER, preset)
-    completed = plan.completions(
-        labels, AUTO_COMPLETER, completer, roster[0].aggregator, {}, preset, plan.MAX_TRIED_CELLS
-    )
-    each["auto"] = counted(labels, roster, completed).seconds
-    return {name: round(seconds, 1) for name, seconds in each.items()}
 
 
 def _spread(counts: Any) -> dict[str, float]:

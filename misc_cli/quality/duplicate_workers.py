@@ -1,7 +1,7 @@
-"""Copies count once: what an automatic run makes of workers who give each other's answers.
+"""Duplicate workers: in an automatic run, workers who give each other's answers count once.
 
 Three accounts of one person outvote two honest workers, and whoever agrees with itself looks like
-an expert. So before anything is fitted, groups of copies (evaluate/alike.py: likeness from 0.9)
+an expert. So before anything is fitted, groups of copies (worker_dependence.py: likeness from 0.9)
 keep one answer per item, that of the member with the most answers, if that is at least one answer
 in twenty of all; afterwards every member is judged by all of its own answers. A method that the
 user names gets all answers as they are.
@@ -10,18 +10,39 @@ user names gets all answers as they are.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
+from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
 from misc_cli.data.holdout import Positions, without
-from misc_cli.data.types import Aggregation, Labels
+from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import (
+    AnswerEngine,
+    Array,
+    Block,
+    Engine,
+    Kernel,
+    RowArrays,
+    Summed,
+    Sums,
+    Vocabulary,
+)
+from misc_cli.engines.views import KeptBlock, MaskedKernel, View
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.worker_dependence import Pairs
+from misc_cli.quality.worker_dependence import (
+    Pairs,
+    active_enough,
+    activity_in,
+    keys_of,
+    pairs_in,
+    pairs_of,
+)
 
 NAMES_SHOWN = 3
 # Of all answers; fewer change no label for the better, and can tip a choice that hangs by a thread
@@ -29,20 +50,63 @@ NAMES_SHOWN = 3
 LEAST_SHARE = 0.05
 
 
-def once_per_copy(labels: Labels, pairs: Pairs) -> Labels:
-    """The labels with one answer per item of every group of copies; themselves without copies."""
-    votes = labels.votes
-    group = groups(pairs)
-    if (group < 0).all() or not isinstance(votes, SparseVotes):
-        return labels
-    worker = votes.matrix.indices // votes.n_classes
-    answers = np.bincount(worker, minlength=votes.n_workers)
-    gone = superfluous(votes.matrix, votes.n_classes, group, answers)
-    if len(gone) < LEAST_SHARE * votes.n_votes:
-        return labels
-    warn(labels, group, answers)
-    fewer = without(votes.matrix, gone)
-    return replace(labels, votes=SparseVotes(fewer, votes.n_workers, votes.n_classes))
+@dataclass(frozen=True)
+class _Activity:
+    """Counts the answers that each worker gave."""
+
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Array]:
+        return {}, activity_in(block.matrix, self.n_classes)
+
+
+@dataclass(frozen=True)
+class _PairsAmong:
+    """Counts the pairs of answers to one item that these workers gave."""
+
+    kept: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, float]:
+        return {}, pairs_in(block.matrix, self.kept, self.n_classes)
+
+
+@dataclass
+class _Keys(Summed):
+    keys: list[Array]
+    counts: Array
+
+
+@dataclass(frozen=True)
+class _PairKeys:
+    """Returns the pairs of answers themselves, and how often each class was said."""
+
+    kept: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Keys]:
+        keys, counts = keys_of(block.matrix, self.kept, self.n_classes)
+        return {}, _Keys([keys], counts)
+
+
+@dataclass(frozen=True)
+class ComparedWorkers:
+    """Every pair of workers that shares enough items; answers (n_workers,) each worker gave."""
+
+    pairs: Pairs
+    answers: Array
+
+
+def compare_workers(engine: Engine) -> ComparedWorkers:
+    """Compare the workers two by two."""
+    n_classes = engine.n_classes
+    activity: Array = engine.sweep(_Activity(n_classes))
+    kept = active_enough(activity, lambda kept: engine.sweep(_PairsAmong(kept, n_classes)))
+    found = engine.sweep(_PairKeys(kept, n_classes))
+    return ComparedWorkers(pairs_of(found.keys, found.counts), activity)
 
 
 def superfluous(
@@ -51,9 +115,9 @@ def superfluous(
     group: npt.NDArray[np.int64],
     answers: npt.NDArray[np.int64],
 ) -> Positions:
-    """Where, among the votes on some items, those of a group's members are but for one's per item.
+    """Return the positions of a group's votes on some items, but for one per item.
 
-    The one is the member's with the most `answers` (n_workers,) in all.
+    The one that stays is of the member with the most `answers` (n_workers,) in all.
     """
     worker = matrix.indices.astype(np.int64) // n_classes
     item = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
@@ -64,17 +128,8 @@ def superfluous(
     return np.sort(order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)])
 
 
-def judged_by_all_answers(aggregation: Aggregation, labels: Labels, pairs: Pairs) -> Aggregation:
-    """Confusions of the copies from all of their answers, which the fit did not see."""
-    members = np.flatnonzero(groups(pairs) >= 0)
-    confusions = aggregation.confusions.copy()
-    own = confusions_of(labels, aggregation.posteriors, PSEUDO_ANSWERS)
-    confusions[members] = own[members]
-    return replace(aggregation, confusions=confusions)
-
-
 def groups(pairs: Pairs) -> npt.NDArray[np.int64]:
-    """The group of each worker that is a copy of another, -1 of all others, (n_workers,)."""
+    """Return the group of each worker that is a copy of another, -1 of others, (n_workers,)."""
     copies = pairs.copies
     group = np.full(pairs.n_workers, -1, dtype=np.int64)
     if copies.any():
@@ -86,14 +141,96 @@ def groups(pairs: Pairs) -> npt.NDArray[np.int64]:
     return group
 
 
-def warn(labels: Labels, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
-    """Say who copies whom."""
+@dataclass(frozen=True)
+class _Superfluous:
+    """Counts the answers of a group's members but for one's per item."""
+
+    group: Array
+    answers: Array
+    n_classes: int
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        gone: Positions = superfluous(block.matrix, self.n_classes, self.group, self.answers)
+        return {}, len(gone)
+
+
+@dataclass(frozen=True)
+class _Once(MaskedKernel):
+    """Shows a kernel one answer per item of every group.
+
+    group   (n_workers,) of copies, -1 of all others
+    answers (n_workers,) how many each gave in all
+    """
+
+    group: Array
+    answers: Array
+    n_classes: int
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
+        gone = superfluous(block.matrix, self.n_classes, self.group, self.answers)
+        return self.kernel(KeptBlock(block, gone, self.n_classes), rows)
+
+
+@dataclass(frozen=True)
+class OncePerCopy(View):
+    """Shows an engine with one answer per item of every group of copies."""
+
+    group: Array
+    answers: Array
+    n_gone: int
+
+    @property
+    def n_votes(self) -> int:
+        return self.engine.n_votes - self.n_gone
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        once: Kernel[Sums] = _Once(kernel, self.group, self.answers, self.n_classes)
+        return self.engine.sweep(once)
+
+
+def once_per_copy(engine: AnswerEngine, compared: ComparedWorkers) -> Engine:
+    """Return the engine with one answer per item of every group of copies.
+
+    The engine itself is returned where there are no copies, or too few to matter.
+    """
+    group, answers = groups(compared.pairs), compared.answers
+    if (group < 0).all():
+        return engine
+    gone = engine.sweep(_Superfluous(group, answers, engine.n_classes))
+    if gone < LEAST_SHARE * engine.n_votes:
+        return engine
+    warn(engine.vocabulary, group, answers)
+    if isinstance(engine, MemoryEngine):  # cut once, not in every sweep
+        votes = engine.labels.votes
+        assert isinstance(votes, SparseVotes)
+        matrix = votes.matrix
+        fewer = without(matrix, superfluous(matrix, votes.n_classes, group, answers))
+        once = SparseVotes(fewer, votes.n_workers, votes.n_classes)
+        return engine.with_labels(replace(engine.labels, votes=once))
+    return OncePerCopy(engine, group, answers, gone)
+
+
+def judged_by_all_answers(confusions: Floats, engine: Engine, compared: ComparedWorkers) -> Floats:
+    """Return confusions in which copies are judged by all of their answers.
+
+    `engine` holds all answers and the posteriors of a fit that did not see the copies' own.
+    """
+    members = np.flatnonzero(groups(compared.pairs) >= 0)
+    own = shrunk_rows(engine.sweep(ExpectedCounts()).by_worker, PSEUDO_ANSWERS)
+    judged = confusions.copy()
+    judged[members] = own[members]
+    return judged
+
+
+def warn(names: Vocabulary, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
+    """Warn of who copies whom."""
     members = np.flatnonzero(group >= 0)
     order = members[np.lexsort((members, -answers[members], group[members]))]
     first = np.diff(group[order], prepend=-1) != 0
     originals = order[np.flatnonzero(first)][group[order[~first]]]
     shown = [
-        f"{labels.workers[int(copy)].as_py()!r} those of {labels.workers[int(original)].as_py()!r}"
+        f"{names.workers[int(copy)].as_py()!r} those of {names.workers[int(original)].as_py()!r}"
         for copy, original in list(zip(order[~first], originals, strict=True))[:NAMES_SHOWN]
     ]
     more = f" and {len(originals) - NAMES_SHOWN:,} more" if len(originals) > NAMES_SHOWN else ""

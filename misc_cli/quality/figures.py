@@ -1,10 +1,10 @@
-"""The run in numbers, by the names that --fail-if knows, and what they should make one wonder at.
+"""Figures of a run, by the names that --fail-if knows, and warnings of what looks wrong.
 
 overruled        % of the items on which all answers agree (a single answer does) and whose label is
                  another; items of --gold are left out: their label is the user's
 classes-lost     classes that lead the vote on some item and that no label is of
 effective-votes  the mean over items of Σ_w 1 / (1 + Σ_v ρ_wv): what its answers amount to when
-                 workers who err together are counted for what they add (misc_cli/evaluate/alike.py)
+                 workers who err together are counted for what they add (worker_dependence.py)
 """
 
 from __future__ import annotations
@@ -16,16 +16,32 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.data.decide import decide
-from misc_cli.data.encode import Encoding
-from misc_cli.data.types import Aggregation, Floats, Labels
-from misc_cli.engines.protocol import GOLD, POSTERIORS, SMALLEST, Block, Engine, RowArrays, Summed
+from misc_cli.data.encode import distinct, trimmed, warn_of_outside
+from misc_cli.data.holdout import Hashes, name_hashes
+from misc_cli.data.types import Codes, Floats, KnownLabels, Names
+from misc_cli.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    SMALLEST,
+    TRUTH,
+    AnswerEngine,
+    Array,
+    Block,
+    Engine,
+    RowArrays,
+    Summed,
+)
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.agreement import agreement_sums, ballots_of, of_sums
+from misc_cli.quality.evaluation import expected_error
 from misc_cli.quality.worker_dependence import Pairs, answer_weights
-from misc_cli.run.result import Figure
+
+Figure = float | int | bool | None
 
 # Above these a run is still done, but says so. Of 19 public sets on which ds-em does its work
 # overruled is at most 4 %, but for `relevance` (21 %); on the two where it fails 36 % and 68 %.
@@ -38,43 +54,109 @@ Counts = npt.NDArray[np.int64]
 
 
 def figures(
-    encoding: Encoding, engine: Engine, aggregation: Aggregation, pairs: Pairs
+    engine: AnswerEngine, pairs: Pairs, *, iterations: int, converged: bool
 ) -> dict[str, Figure]:
-    """Every figure of the posteriors that are on the engine, and of its votes.
+    """Return every figure of the posteriors that are on the engine, and of its votes.
 
     None where there is nothing to judge. Warns of what looks wrong. One sweep, and one more where
     workers err together.
     """
-    labels = encoding.labels
-    n_votes, n_pairs = engine.n_votes, labels.n_items * labels.n_workers
+    counts, n_items = engine.counts, engine.n_items
+    n_votes, n_pairs = engine.n_votes, n_items * engine.n_workers
     seen = engine.sweep(_Judge())
     alpha, agreement = of_sums(seen.agreement)
     return {
         "answers": n_votes,
-        "items": labels.n_items,
-        "workers": labels.n_workers,
-        "classes": labels.n_classes,
-        "answers-per-item": round(n_votes / labels.n_items, 6),
+        "items": n_items,
+        "workers": engine.n_workers,
+        "classes": engine.n_classes,
+        "answers-per-item": round(n_votes / n_items, 6),
         "density": round(100.0 * n_votes / n_pairs, 6),
-        "empty": encoding.n_empty,
-        "repeats": encoding.n_repeats,
-        "conflicts": encoding.n_conflicts,
-        "iterations": aggregation.iterations,
-        "converged": aggregation.converged,
-        "confidence": round(seen.confidence / labels.n_items, 6),
+        "empty": counts.n_empty,
+        "repeats": counts.n_repeats,
+        "conflicts": counts.n_conflicts,
+        "iterations": iterations,
+        "converged": converged,
+        "confidence": round(seen.confidence / n_items, 6),
         "lowest-confidence": round(seen.lowest, 6),
         "ties": seen.ties,
         "alpha": _rounded(alpha),
         "agreement": _rounded(agreement),
         **_overruled(seen),
-        **_lost(labels, seen),
+        **_lost(engine.vocabulary.classes, seen),
         **_effective(engine, pairs),
+        **_error(seen),
     }
 
 
-def error_figures(share: float, n_known: int) -> dict[str, Figure]:
-    """The share of wrong labels among so many items with truth."""
-    return {"error": round(100.0 * share, 6), "items-with-truth": n_known}
+def _error(seen: _Seen) -> dict[str, Figure]:
+    """Return the share of wrong labels among items with truth; nothing where there are none."""
+    if not seen.n_known:
+        return {}
+    share = 100.0 * seen.wrong / seen.n_known
+    return {"error": round(share, 6), "items-with-truth": seen.n_known}
+
+
+def mark_truth(engine: AnswerEngine, truth: KnownLabels) -> None:
+    """Put the truth of items beside them (`TRUTH`), and warn of truth that judges nothing."""
+    which, classes = truth.called("truth"), engine.vocabulary.classes
+    names, first = distinct(truth.items, truth.labels, which)
+    texts = trimmed(truth.labels).take(pa.array(first))
+    codes = pc.fill_null(pc.index_in(texts, classes), len(classes)).to_numpy()
+    hashes = name_hashes(names)
+    order = np.argsort(hashes)
+    found = _Marked(0, [])
+    if len(names):
+        kernel = _MarkTruth(names, codes.astype(np.int32), order, hashes[order], len(classes))
+        found = engine.sweep(kernel)
+    if not found.n_known:
+        _warn("no item with truth is among the answers' items: there is no error to report")
+        return
+    outside = np.concatenate(found.outside)
+    if len(outside):
+        at = int(outside.min())
+        warn_of_outside(which, names[at].as_py(), texts[at].as_py(), len(outside))
+
+
+@dataclass
+class _Marked(Summed):
+    """n_known  items with truth; outside  positions of truth that is no class of the answers."""
+
+    n_known: int
+    outside: list[Array]
+
+
+@dataclass(frozen=True)
+class _MarkTruth:
+    """Looks items up among those with truth, by hash: no block goes through all names.
+
+    names, classes  (n_known,) each; the class is n_classes where no worker gave it
+    order           (n_known,) sorts them by the hashes of the names
+    hashes          (n_known,) in that order
+    """
+
+    names: Names
+    classes: Codes
+    order: Array
+    hashes: Hashes
+    n_classes: int
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (TRUTH,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Marked]:
+        items = block.items
+        sought = name_hashes(items)
+        near = np.minimum(np.searchsorted(self.hashes, sought), len(self.hashes) - 1)
+        here = np.flatnonzero(self.hashes[near] == sought)
+        at = self.order[near[here]]
+        same = pc.equal(self.names.take(pa.array(at)), items.take(pa.array(here)))
+        chosen = same.to_numpy(zero_copy_only=False).astype(bool)
+        here, at = here[chosen], at[chosen]
+        truth = np.full(len(items), -1, dtype=np.int32)
+        truth[here] = self.classes[at]
+        outside = at[self.classes[at] == self.n_classes]
+        return {TRUTH: truth}, _Marked(len(at), [outside])
 
 
 @dataclass
@@ -88,6 +170,7 @@ class _Seen(Summed):
     overruled   those of them that got another label; `several` of these have two answers or more
     examples    the first of the overruled in each block, by name
     led, given  (n_classes,) items on which the class leads the vote, and that got it as their label
+    n_known     items with truth, of which so many labels are expected to be `wrong`
     """
 
     confidence: float
@@ -100,16 +183,23 @@ class _Seen(Summed):
     examples: list[str]
     led: Counts
     given: Counts
+    n_known: int
+    wrong: float
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """Labels beside the votes."""
+    """Compares the labels with the votes."""
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Seen]:
-        decision = decide(np.asarray(rows[POSTERIORS]))
+        posteriors = np.asarray(rows[POSTERIORS])
+        decision = decide(posteriors)
+        known = np.flatnonzero(rows[TRUTH] >= 0) if TRUTH in rows else np.zeros(0, dtype=np.intp)
+        wrong = 0.0
+        if len(known):
+            wrong = len(known) * expected_error(posteriors[known], np.asarray(rows[TRUTH])[known])
         totals = block.class_totals()
         n_classes, ballots = totals.shape[1], ballots_of(totals)
         judged = ballots.unanimous
@@ -127,6 +217,8 @@ class _Judge:
             examples=[block.items[int(at)].as_py() for at in against[:1]],
             led=np.bincount(ballots.leader[ballots.leader >= 0], minlength=n_classes),
             given=np.bincount(decision.label, minlength=n_classes),
+            n_known=len(known),
+            wrong=wrong,
         )
 
 
@@ -142,11 +234,11 @@ def _overruled(seen: _Seen) -> dict[str, Figure]:
     return {"unanimous": seen.unanimous, "overruled": round(share, 6)}
 
 
-def _lost(labels: Labels, seen: _Seen) -> dict[str, Figure]:
+def _lost(classes: Names, seen: _Seen) -> dict[str, Figure]:
     led = seen.led
     lost = np.flatnonzero((led > 0) & (seen.given == 0))
     if len(lost):
-        names = [labels.classes[int(code)].as_py() for code in lost[np.argsort(-led[lost])]]
+        names = [classes[int(code)].as_py() for code in lost[np.argsort(-led[lost])]]
         shown = ", ".join(map(repr, names[:NAMES_SHOWN]))
         more = f" and {len(lost) - NAMES_SHOWN:,} more" if len(lost) > NAMES_SHOWN else ""
         _warn(
@@ -159,7 +251,7 @@ def _lost(labels: Labels, seen: _Seen) -> dict[str, Figure]:
 
 @dataclass(frozen=True)
 class _Weigh:
-    """What the answers amount to beside those of like workers (evaluate/alike.py)."""
+    """Sums the weights of answers beside those of like workers (worker_dependence.py)."""
 
     likeness: sp.csr_array
     n_classes: int

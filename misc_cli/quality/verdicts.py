@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.types import Codes, Floats
+from misc_cli.engines.protocol import Vocabulary
 from misc_cli.quality.worker_dependence import Pairs
 from misc_cli.quality.worker_scores import Evidence
 
@@ -140,24 +141,24 @@ def worst(verdicts: Verdicts) -> Codes:
     return chosen
 
 
-def words(verdicts: Verdicts, at: int, labels: Labels) -> str:
+def words(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
     """The verdict on one worker."""
     kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
     said = {
-        ALWAYS: lambda: labels.classes[int(verdicts.label[at])].as_py(),
-        COPIES: lambda: labels.workers[partner].as_py(),
+        ALWAYS: lambda: names.classes[int(verdicts.label[at])].as_py(),
+        COPIES: lambda: names.workers[partner].as_py(),
     }
     return f"{WORDS[kind]} {said[kind]()}" if kind in said else WORDS[kind]
 
 
-def verdict_texts(verdicts: Verdicts, labels: Labels) -> tuple[list[str], list[str]]:
+def verdict_texts(verdicts: Verdicts, names: Vocabulary) -> tuple[list[str], list[str]]:
     """The verdict and its reason for every worker, in words."""
     everybody = range(len(verdicts.kind))
-    said = [words(verdicts, at, labels) for at in everybody]
-    return said, [_reason(verdicts, at, labels) for at in everybody]
+    said = [words(verdicts, at, names) for at in everybody]
+    return said, [_reason(verdicts, at, names) for at in everybody]
 
 
-def _reason(verdicts: Verdicts, at: int, labels: Labels) -> str:
+def _reason(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
     kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
     below_chance = verdicts.right[at] <= verdicts.chance[at]
     text = _REASONS[kind]
@@ -168,8 +169,8 @@ def _reason(verdicts: Verdicts, at: int, labels: Labels) -> str:
         right=f"{100 * verdicts.right[at]:.0f} %",
         chance=f"{100 * verdicts.chance[at]:.0f} %",
         typical=f"{100 * verdicts.typical:.0f} %",
-        label=labels.classes[int(verdicts.label[at])].as_py(),
-        partner=labels.workers[partner].as_py() if partner >= 0 else "",
+        label=names.classes[int(verdicts.label[at])].as_py(),
+        partner=names.workers[partner].as_py() if partner >= 0 else "",
         likeness=f"{verdicts.likeness[at]:.2f}",
     )
 

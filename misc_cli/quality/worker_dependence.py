@@ -30,7 +30,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.types import Codes, Floats
-from misc_cli.data.votes import Votes
 
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
 # Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
@@ -39,19 +38,6 @@ PAIRS_AT_ONCE = 200_000
 
 Keys = npt.NDArray[np.int64]
 Chosen = npt.NDArray[np.bool_]
-
-
-def active_in(votes: Votes) -> Chosen:
-    """Workers whose pairs are looked at, (n_workers,)."""
-    blocks = [votes.block(rows) for rows in votes.blocks]
-    activity = np.zeros(votes.n_workers, dtype=np.int64)
-    for block in blocks:
-        activity += activity_in(block, votes.n_classes)
-
-    def pairs_among(kept: Chosen) -> float:
-        return sum(pairs_in(block, kept, votes.n_classes) for block in blocks)
-
-    return active_enough(activity, pairs_among)
 
 
 def activity_in(block: sp.csr_array, n_classes: int) -> Keys:
@@ -260,14 +246,6 @@ class Pairs:
         ends = self.first[chosen], self.second[chosen]
         half = sp.csr_array((self.likeness[chosen], ends), shape=(self.n_workers, self.n_workers))
         return sp.csr_array(half + half.T)
-
-
-def compare_pairs(votes: Votes) -> Pairs:
-    """Every pair of workers that shares enough items."""
-    kept = active_in(votes)
-    found = [keys_of(votes.block(rows), kept, votes.n_classes) for rows in votes.blocks]
-    keys, counts = (list(part) for part in zip(*found, strict=True))
-    return pairs_of(keys, np.sum(counts, axis=0))
 
 
 def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:

@@ -19,7 +19,7 @@ from misc_cli.data.types import Answers, Codes, Floats, Labels, Names
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
-from misc_cli.run.result import Outcome
+from misc_cli.run.result import RunResult
 from misc_cli.run.tables import worker_columns
 
 Frames = dict[str, pd.DataFrame]
@@ -69,7 +69,7 @@ def anonymous(names: Iterable[str]) -> dict[str, str]:
     return {name: f"worker {at:0{width}}" for at, name in enumerate(listed, 1)}
 
 
-def progress_frame(answers: Answers, times: Any, outcome: Outcome) -> pd.DataFrame:
+def progress_frame(answers: Answers, times: Any, outcome: RunResult) -> pd.DataFrame:
     """Return from, answers, workers, agreement (with the final labels) per step of time.
 
     `times` says when each answer was given, in seconds since 1970, NaN where unknown. The frame is
@@ -118,9 +118,9 @@ def _codes(column: Any, names: Names) -> Any:
     return pc.fill_null(pc.index_in(trimmed(column), names), -1).to_numpy()
 
 
-def completion_frames(outcome: Outcome) -> dict[str, pd.DataFrame]:
+def completion_frames(outcome: RunResult) -> dict[str, pd.DataFrame]:
     """Return the frames changed, worker_map and item_map; none for a run without completion."""
-    mixture = outcome.mixture
+    mixture = outcome.fit.completion
     if mixture is None or mixture.completion is None:
         return {}
     labels, decision = outcome.labels, outcome.decision
@@ -144,7 +144,7 @@ def completion_frames(outcome: Outcome) -> dict[str, pd.DataFrame]:
     if directions is not None:
         rows = directions[:-1]  # without the slice's
         x, y = plane(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300))
-        own = outcome.aggregation
+        own = outcome.fit
         accuracy = np.einsum("c,wcc->w", own.class_prior, own.confusions)
         found["worker_map"] = pd.DataFrame(
             {"worker": labels.workers.to_pandas(), "x": x, "y": y, "accuracy": accuracy}
@@ -166,9 +166,9 @@ def plane(rows: Floats) -> tuple[Floats, Floats]:
     return flat[:, 0], flat[:, 1] if flat.shape[1] > 1 else np.zeros(len(flat))
 
 
-def frames(outcome: Outcome) -> Frames:
+def frames(outcome: RunResult) -> Frames:
     """Return the frames of a run that are not empty, by name."""
-    crowd = crowd_rows(expected_counts(outcome.labels, outcome.aggregation.posteriors))
+    crowd = crowd_rows(expected_counts(outcome.labels, outcome.posteriors))
     classes = outcome.labels.classes.to_pylist()
     found: Frames = {
         "figures": figures_frame(outcome.figures),
@@ -179,7 +179,7 @@ def frames(outcome: Outcome) -> Frames:
         "workers": worst_first(text_frame(worker_columns(outcome))),
         "items": _items(outcome),
         "convergence": convergence_frame(outcome.records),
-        "tried": tried_frame(outcome.selection),
+        "tried": tried_frame(outcome.fit.selection),
         **completion_frames(outcome),
     }
     return {name: frame for name, frame in found.items() if len(frame)}
@@ -189,7 +189,7 @@ def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({"name": list(figures), "value": list(figures.values())}, dtype=object)
 
 
-def agreement_frame(outcome: Outcome) -> pd.DataFrame:
+def agreement_frame(outcome: RunResult) -> pd.DataFrame:
     """Return the agreement of the answers; alpha also for ordered classes if they have an order."""
     labels = outcome.labels
     nominal = agreement_intervals(labels.votes)
@@ -252,7 +252,7 @@ def _series(column: Any) -> Any:
     return plain.to_pandas()
 
 
-def _confidence(outcome: Outcome) -> pd.DataFrame:
+def _confidence(outcome: RunResult) -> pd.DataFrame:
     """Count the items of the run by confidence and, with truth, those that are right."""
     truth, decision = outcome.truth, outcome.decision
     known = np.zeros(len(decision.label), dtype=bool) if truth is None else truth >= 0
@@ -302,7 +302,7 @@ def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _classes(outcome: Outcome) -> pd.DataFrame:
+def _classes(outcome: RunResult) -> pd.DataFrame:
     """Return the votes and the labels of each class."""
     labels, decision = outcome.labels, outcome.decision
     votes = labels.votes
@@ -334,7 +334,7 @@ def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[
     }
 
 
-def _items(outcome: Outcome) -> pd.DataFrame:
+def _items(outcome: RunResult) -> pd.DataFrame:
     """Return a row per item: its label, confidence, runner-up and how its answers voted.
 
     Outvoted: the label is not the most frequent answer. Overruled: all answers agree on another.
@@ -361,7 +361,7 @@ def _items(outcome: Outcome) -> pd.DataFrame:
         columns["right"] = np.where(known, decision.label == outcome.truth, None)
     if labels.gold is not None:
         columns["gold"] = labels.gold >= 0
-    columns.update(outcome.aggregation.item_details)
+    columns.update(outcome.item_details)
     order = np.lexsort((np.arange(len(answers)), decision.confidence))
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
@@ -418,7 +418,7 @@ class Report:
 
 
 def build(
-    outcome: Outcome, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
+    outcome: RunResult, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
 ) -> Report:
     """Make the report of a run; `times` says when each of these answers was given, if known."""
     found = frames(outcome)

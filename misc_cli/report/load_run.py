@@ -20,17 +20,22 @@ import pandas as pd
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.decide import Decision, tied_classes
 from misc_cli.data.encode import Encoding, encode, encode_truth
-from misc_cli.data.types import Aggregation, Codes, Floats, LabelTable
+from misc_cli.data.types import Codes, Floats, LabelTable
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
+from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.readers.answer_table import ReadResult
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.report import frames as statistics
 from misc_cli.report.frames import Report, build
-from misc_cli.run.result import Outcome
+from misc_cli.run.pipeline import counts_of
+from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
+from misc_cli.selection.ensemble import FitResult
 from misc_cli.writers.read_back import read_labels
 
 
@@ -149,21 +154,23 @@ def _from_answers(
             "Ties and the next best class are not shown: the labels' file has no probabilities. "
             "Run again with --probabilities to have them."
         )
-    outcome = Outcome(
-        encoding=encoding,
-        aggregation=Aggregation(
-            posteriors=posteriors,
+    truth = _truth(facts, folder, encoding)
+    rows = {POSTERIORS: posteriors, **({} if truth is None else {TRUTH: truth})}
+    engine = MemoryEngine(labels, rows, counts_of(encoding))
+    outcome = RunResult(
+        FitResult(
+            engine,
             confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
             class_prior=np.array(facts["class_prior"], dtype=np.float64),
             iterations=facts["figures"]["iterations"],
             stopped=facts.get("stopped", {}),
+            selection=facts.get("selection") or {},
         ),
-        decision=Decision(label, confidence, tied, runner_up),
-        methods=Methods({}, None, None, {}, facts.get("methods", {})),
-        records=records,
-        figures=facts["figures"],
-        truth=_truth(facts, folder, encoding),
-        selection=facts.get("selection"),
+        Methods({}, None, None, {}, facts.get("methods", {})),
+        records,
+        facts["figures"],
+        compare_workers(engine).pairs,
+        decided=Decision(label, confidence, tied, runner_up),
     )
     report = build(outcome, facts, read.answers, read.times)
     frames = report.frames

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from misc_cli.data.iteration import COST
 from misc_cli.data.types import Codes, Iteration, OnIteration, ignore_iteration
 from misc_cli.quality.evaluation import expected_error
 
@@ -30,9 +29,6 @@ class Recorder:
         return replace(iteration, posteriors=None, extra=extra)
 
     def __call__(self, iteration: Iteration) -> None:
-        if iteration.stage == COST:
-            self.forward(iteration)
-            return
         self.records.append(
             {
                 "stage": iteration.stage,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from misc_cli.errors import ConfigError, GateTripped, InputError
 
 if TYPE_CHECKING:
-    from misc_cli.run.result import Figure
+    from misc_cli.quality.figures import Figure
 
 # What a run can be judged by, in the words of --fail-if and of run.json's "figures".
 METRICS: dict[str, str] = {

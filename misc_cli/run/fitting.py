@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from misc_cli import registry
 from misc_cli.completers.parameters import FINALS, LOOP_OPTIONS, Loop
+from misc_cli.data import holdout
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import (
     Aggregation,
@@ -18,9 +19,12 @@ from misc_cli.data.types import (
     OnIteration,
     without_posteriors,
 )
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import AnswerEngine, Engine
+from misc_cli.engines.views import View, gathered_engine
 from misc_cli.errors import MiscWarning
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, RANK_OPTIONS, Methods
-from misc_cli.selection.ensemble import Fit
+from misc_cli.selection.ensemble import Fit, FitResult
 
 if TYPE_CHECKING:
     from misc_cli.selection.calibration import Calibration
@@ -28,25 +32,75 @@ if TYPE_CHECKING:
 
 
 def fit(
-    labels: Labels,
+    engine: Engine,
     methods: Methods,
     on_iteration: OnIteration,
     lighten: Lighten = without_posteriors,
     incumbent: Mapping[str, float] | None = None,
-) -> Fit:
-    """Everything between encoding and deciding.
+) -> FitResult:
+    """Fit the methods as they are asked for on any engine; choose and calibrate if need be.
 
     `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in;
     `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
     """
+    if not isinstance(engine, MemoryEngine):
+        return _fit_spread(engine, methods, on_iteration)
+    return _fit_in_memory(engine.labels, engine, methods, on_iteration, lighten, incumbent)
+
+
+def few(engine: Engine) -> bool:
+    """Tell if the answers are few enough to be judged in this process's memory."""
+    return engine.n_votes < holdout.DRAWN_BY_NAME
+
+
+def in_memory(engine: Engine) -> MemoryEngine:
+    """Return the engine with all answers in memory."""
+    return gathered_engine(_whole(engine))
+
+
+def _whole(engine: Engine) -> AnswerEngine:
+    """Return the engine with all answers behind a view."""
+    return cast(AnswerEngine, engine.engine if isinstance(engine, View) else engine)
+
+
+def _fit_spread(engine: Engine, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    from misc_cli.run import spread_choice as choice
+
+    whole = _whole(engine)
+    if methods.automatic:
+        found = choice.automatic(engine, methods, on_iteration)
+    else:
+        found = choice.named(whole, methods, on_iteration)
+    return FitResult.of(
+        whole,
+        found.fitted,
+        members=found.members,
+        selection=found.selection or {},
+        calibration=found.calibration,
+        loop=found.loop,
+    )
+
+
+def _fit_in_memory(
+    labels: Labels,
+    engine: MemoryEngine,
+    methods: Methods,
+    on_iteration: OnIteration,
+    lighten: Lighten,
+    incumbent: Mapping[str, float] | None,
+) -> FitResult:
     if methods.automatic:
         rank = _rank_of_named(methods)
         completed = [] if rank is None else _ranks_to_try(labels, methods)
         if rank is None or completed:
-            return _searched(labels, methods, completed, on_iteration, lighten, incumbent)
+            return _searched(engine, methods, completed, on_iteration, lighten, incumbent).on(
+                engine
+            )
         methods = _by_rule_of_thumb(labels, methods, rank)
     found = fit_named(labels, methods, on_iteration)
-    return _calibrated(found, labels, methods) if methods.settings.calibrate else found
+    if methods.settings.calibrate:
+        found = _calibrated(found, labels, methods)
+    return found.on(engine)
 
 
 def _rank_of_named(methods: Methods) -> str | None:
@@ -145,9 +199,14 @@ def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
     selection = {key: facts["selection"][key] for key in kept if key in facts["selection"]}
     selection["why"] = f"{where} says so: {facts['selection']['why']}"
 
-    def fit(labels: Labels, methods: Methods, on_iteration: OnIteration, lighten: Lighten) -> Fit:
+    def fit(
+        engine: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
+    ) -> FitResult:
+        here = in_memory(engine)
+        labels = here.labels
         fitted = fit_members(members, {member.name: labels for member in members}, on_iteration)
-        return replace(mean_of_members(labels, fitted, calibration, selection), members=members)
+        found = mean_of_members(labels, fitted, calibration, selection)
+        return replace(found, members=members).on(here)
 
     return fit
 
@@ -227,7 +286,7 @@ def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -
 
 
 def _searched(
-    labels: Labels,
+    engine: MemoryEngine,
     methods: Methods,
     completed: list[Method],
     on_iteration: OnIteration,
@@ -235,16 +294,15 @@ def _searched(
     incumbent: Mapping[str, float] | None,
 ) -> Fit:
     """The automatic choice; `completed` are the candidates of a completer that was asked for."""
-    from misc_cli.run import cost
     from misc_cli.selection import roster
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.search import search
 
-    settings = methods.settings
+    labels, settings = engine.labels, methods.settings
     seed, preset = settings.seed, settings.preset
     few: list[Method] = []
     if methods.aggregator is None:
-        pure = roster.roster(labels, preset, methods.roster_options, seed)
+        pure = roster.roster(engine, preset, methods.roster_options, seed)
         few = [method for method in pure if method.name in roster.FEW]
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
@@ -260,10 +318,6 @@ def _searched(
             roster.MAX_TRIED_CELLS,
             tries=methods.tries,
         )
-    fast = None
-    if methods.aggregator is None:
-        fast = cost.fast_seconds(labels, Method(BASELINE, _builds_on(methods)))
-    expected = cost.counted(labels, pure, completed, insist=insist)
     found = search(
         labels,
         pure,
@@ -275,7 +329,7 @@ def _searched(
         calibrate=settings.calibrate,
         seed=seed,
         time_budget=settings.time_budget,
-        on_iteration=cost.Counting(expected, on_iteration, fast=fast, most=settings.time_budget),
+        on_iteration=on_iteration,
         lighten=lighten,
     )
     if insist:

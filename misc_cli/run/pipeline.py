@@ -1,4 +1,4 @@
-"""The one way through: encode → [complete ⇄ slice] → aggregate → decide.
+"""The one way through, on every engine: encode → [complete ⇄ slice] → aggregate → decide.
 
 The command line and the Python API both call `run`; what they do before (reading) and after
 (writing) is theirs.
@@ -8,95 +8,132 @@ from __future__ import annotations
 
 import logging
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from misc_cli.data.decide import decide
-from misc_cli.data.encode import Encoding, distinct, encode, encode_gold, encode_truth
+from misc_cli.data.encode import Encoding, distinct, encode, encode_gold
 from misc_cli.data.memory import require_for
 from misc_cli.data.parallel import thread_limit
-from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, OnIteration, ignore_iteration
-from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import POSTERIORS
+from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, CountKnown, Counts, Engine
+from misc_cli.engines.views import gathered_engine
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
-from misc_cli.quality.evaluation import expected_error
-from misc_cli.quality.figures import error_figures, figures
-from misc_cli.quality.worker_dependence import compare_pairs
+from misc_cli.quality.duplicate_workers import (
+    compare_workers,
+    judged_by_all_answers,
+    once_per_copy,
+)
+from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.run.diagnostics import Recorder
-from misc_cli.run.fitting import fit
-from misc_cli.run.request import Fitter, Request, Stopwatch
-from misc_cli.run.result import Outcome
+from misc_cli.run.fitting import few, fit
+from misc_cli.run.request import Fitter, Stopwatch
+from misc_cli.run.result import RunResult
 from misc_cli.run.settings import Methods, Settings
+from misc_cli.selection.ensemble import FitResult
 
 _LOGGER = logging.getLogger("misc_cli")
 
 
-def run(request: Request) -> Outcome:
-    """Aggregate answers."""
-    with request.watch.stage("encode"):
-        encoding = _with_gold(encoded(request.answers, request.methods.settings), request.gold)
-        known = known_classes(encoding.labels, request.truth)
-    return aggregated(
-        encoding,
-        request.methods,
-        known,
-        on_iteration=request.on_iteration,
-        fitter=request.fitter,
-        watch=request.watch,
-    )
-
-
-def aggregated(
-    encoding: Encoding,
+def run(
+    source: Answers | AnswerEngine,
     methods: Methods,
-    known: Codes | None = None,
     *,
+    gold: KnownLabels | None = None,
+    truth: KnownLabels | None = None,
     on_iteration: OnIteration = ignore_iteration,
     fitter: Fitter | None = None,
-    watch: Stopwatch,
-) -> Outcome:
-    """What comes after encoding; `known` (n_items,) is truth, -1 where there is none."""
-    labels, settings = encoding.labels, methods.settings
-    require_for(labels.n_items, labels.n_workers, labels.n_classes)
+    watch: Stopwatch | None = None,
+) -> RunResult:
+    """Aggregate answers: columns that are encoded here, or those that an engine holds.
+
+    Parameters
+    ----------
+    gold
+        Labels of known items: they are kept, and teach the rest. An engine has encoded them
+        already; they are given once more to tell which of them do nothing.
+    truth
+        Labels that only judge the result and never steer it.
+    fitter
+        A function in place of `fitting.fit`: an incremental run with a saved state.
+    watch
+        Counts the seconds of each stage, those of reading too.
+    """
+    watch, settings = watch or Stopwatch(), methods.settings
+    with watch.stage("encode"):
+        engine = memory_engine(source, settings, gold) if isinstance(source, Answers) else source
+        _warn_of_answers(engine, settings, gold)
+        if truth is not None:
+            mark_truth(engine, truth)
+        if fitter is not None or (methods.automatic and few(engine)):
+            engine = gathered_engine(engine)
+    known = engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and engine.has(TRUTH) else None
     recorder = Recorder(known, on_iteration)
-    with watch.stage("compare"):
-        pairs = compare_pairs(labels.votes)
-        counted = once_per_copy(labels, pairs) if methods.automatic else labels
-    with watch.stage("fit"), thread_limit(settings.threads):
-        in_time = _less(methods, watch.elapsed)
-        found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
-    aggregation = found.aggregation
-    if counted is not labels:
-        aggregation = judged_by_all_answers(aggregation, labels, pairs)
-    with watch.stage("decide"):
-        decision = decide(aggregation.posteriors)
-        engine = LocalEngine.of(labels, {POSTERIORS: aggregation.posteriors})
-        numbers = figures(encoding, engine, aggregation, pairs)
-        if known is not None and (known >= 0).any():
-            share = expected_error(aggregation.posteriors, known)
-            numbers.update(error_figures(share, int((known >= 0).sum())))
-        numbers["cut-short"] = bool(found.selection.get("cut_short"))
+    with thread_limit(settings.threads):
+        with watch.stage("compare"):
+            compared = compare_workers(engine)
+            counted = once_per_copy(engine, compared) if methods.automatic else engine
+        with watch.stage("fit"):
+            in_time = _with_time_left(methods, watch.elapsed)
+            found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
+            found = _brought_back(found, engine)
+            if counted is not engine:
+                judged = judged_by_all_answers(found.confusions, engine, compared)
+                found = replace(found, confusions=judged)
+        with watch.stage("decide"):
+            numbers = figures(
+                found.engine,
+                compared.pairs,
+                iterations=found.iterations,
+                converged=found.converged,
+            )
+            numbers["cut-short"] = bool(found.selection.get("cut_short"))
     _LOGGER.info("aggregated", extra={"fields": {"figures": numbers, "timings": watch.seconds}})
-    return Outcome(
-        encoding=encoding,
-        aggregation=aggregation,
-        decision=decision,
-        methods=methods,
-        records=recorder.records,
-        figures=numbers,
-        truth=known,
-        loop=found.loop,
-        selection=found.selection or None,
-        calibration=None if found.calibration is None else asdict(found.calibration),
-        members=found.members,
-        mixture=found.mixture,
-        compared=pairs,
-        timings=watch.seconds,
+    return RunResult(
+        found, methods, recorder.records, numbers, compared.pairs, timings=watch.seconds
     )
 
 
-def _less(methods: Methods, seconds: float) -> Methods:
-    """The same methods with a time budget, if there is one, that is so many seconds shorter."""
+def _brought_back(found: FitResult, engine: AnswerEngine) -> FitResult:
+    """Return a fit whose posteriors are on this engine, which holds all answers."""
+    if found.engine is engine:
+        return found
+    assert isinstance(engine, MemoryEngine)
+    assert isinstance(found.engine, MemoryEngine)
+    for name in (POSTERIORS, *found.item_details):
+        engine.put(name, found.engine.whole(name))
+    return replace(found, engine=engine)
+
+
+def memory_engine(
+    answers: Answers, settings: Settings, gold: KnownLabels | None = None
+) -> MemoryEngine:
+    """Encode answers and known labels into an engine in memory."""
+    encoding = encode(
+        answers, duplicates=settings.duplicates_rule, class_order=settings.class_order_list
+    )
+    labels = encoding.labels
+    require_for(labels.n_items, labels.n_workers, labels.n_classes)
+    if gold is not None:
+        codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
+        labels = replace(labels, gold=codes)
+    return MemoryEngine(labels, counts=counts_of(encoding))
+
+
+def counts_of(encoding: Encoding) -> Counts:
+    return Counts(encoding.n_rows, encoding.n_empty, encoding.n_repeats, encoding.n_conflicts)
+
+
+def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels | None) -> None:
+    """Warn of what a user hardly means."""
+    warn_of_little(engine)
+    if settings.duplicates is None:
+        warn_of_conflicts(engine.counts.n_conflicts)
+    if gold is not None:
+        warn_of_gold(gold, engine.sweep(CountKnown()))
+
+
+def _with_time_left(methods: Methods, seconds: float) -> Methods:
+    """Return the methods with a time budget, if there is one, that is so many seconds shorter."""
     settings = methods.settings
     if settings.time_budget is None:
         return methods
@@ -112,26 +149,18 @@ def _less(methods: Methods, seconds: float) -> Methods:
 
 
 def encoded(answers: Answers, settings: Settings) -> Encoding:
-    """The answers as codes; warns of what a user hardly means."""
-    order = list(settings.class_order) if settings.class_order is not None else None
-    encoding = encode(answers, duplicates=settings.duplicates_rule, class_order=order)
-    warn_of_little(encoding)
+    """Return the answers as codes; warn of what a user hardly means."""
+    encoding = encode(
+        answers, duplicates=settings.duplicates_rule, class_order=settings.class_order_list
+    )
+    warn_of_little(MemoryEngine(encoding.labels))
     if settings.duplicates is None:
         warn_of_conflicts(encoding.n_conflicts)
     return encoding
 
 
-def _with_gold(encoding: Encoding, gold: KnownLabels | None) -> Encoding:
-    if gold is None:
-        return encoding
-    which = gold.called("gold")
-    codes = encode_gold(encoding.labels, gold.items, gold.labels, which=which)
-    warn_of_gold(gold, int((codes >= 0).sum()))
-    return replace(encoding, labels=replace(encoding.labels, gold=codes))
-
-
 def warn_of_gold(gold: KnownLabels, n_used: int) -> None:
-    """Some of it is of items that nobody answered, if only so many items of it were found."""
+    """Warn of gold for items without answers; `n_used` items of it were found."""
     which = gold.called("gold")
     n_named = len(distinct(gold.items, gold.labels, which)[0])
     if not n_used:
@@ -146,27 +175,8 @@ def warn_of_gold(gold: KnownLabels, n_used: int) -> None:
         )
 
 
-def known_classes(labels: Labels, truth: KnownLabels | None) -> Codes | None:
-    """Truth by item, (n_items,), -1 where there is none."""
-    if truth is None:
-        return None
-    codes = encode_truth(labels, truth)
-    if not (codes >= 0).any():
-        warn_of_no_truth()
-    return codes
-
-
-def warn_of_no_truth() -> None:
-    warnings.warn(
-        "no item with truth is among the answers' items: there is no error to report",
-        MiscWarning,
-        stacklevel=3,
-    )
-
-
-def warn_of_little(encoding: Encoding) -> None:
-    """A single class, worker, item or answer per item is no error, but hardly what was meant."""
-    labels = encoding.labels
+def warn_of_little(labels: Engine) -> None:
+    """Warn of a single class, worker, item or answer per item: no error, but hardly meant."""
     meaning = {
         "class": (labels.n_classes, "every label is the same"),
         "worker": (labels.n_workers, "there is nobody to compare it with"),
@@ -175,7 +185,7 @@ def warn_of_little(encoding: Encoding) -> None:
     for what, (count, consequence) in meaning.items():
         if count == 1:
             warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
-    if labels.n_workers > 1 and 1 < labels.votes.n_votes <= labels.n_items:
+    if labels.n_workers > 1 and 1 < labels.n_votes <= labels.n_items:
         warnings.warn(
             "only one answer per item: nothing tells a good worker from a bad one, and confidences "
             "mean nothing",
@@ -185,7 +195,7 @@ def warn_of_little(encoding: Encoding) -> None:
 
 
 def warn_of_conflicts(n_conflicts: int) -> None:
-    """For those who did not choose a rule: who did knows."""
+    """Warn of workers who gave an item several labels, where no rule was chosen."""
     if n_conflicts:
         times = "once" if n_conflicts == 1 else f"{n_conflicts:,} times"
         warnings.warn(

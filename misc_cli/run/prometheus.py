@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from misc_cli.run.result import Figure, Outcome
+from misc_cli.quality.figures import Figure
+from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import peak_memory
 from misc_cli.version import __version__
 
 
-def method_of(outcome: Outcome) -> str:
+def method_of(outcome: RunResult) -> str:
     """Return the names of the methods that made the labels."""
-    if outcome.selection is not None:
-        return ", ".join(map(str, outcome.selection["chosen"]))
+    if outcome.fit.selection:
+        return ", ".join(map(str, outcome.fit.selection["chosen"]))
     return " + ".join(outcome.methods.names[kind] for kind in sorted(outcome.methods.names))
 
 

@@ -10,14 +10,15 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from misc_cli.data.parameters import AUTO, flag
-from misc_cli.data.types import Answers, KnownLabels, Labels, Lighten, OnIteration, ignore_iteration
+from misc_cli.data.types import Lighten, OnIteration
+from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.remote import redact
 from misc_cli.run.settings import Methods, Settings
-from misc_cli.selection.ensemble import Fit
+from misc_cli.selection.ensemble import FitResult
 
-Fitter = Callable[[Labels, Methods, OnIteration, Lighten], Fit]
+Fitter = Callable[[Engine, Methods, OnIteration, Lighten], FitResult]
 # The fitter of a question, where methods are not chosen anew; None: by the request alone.
 FitterOf = Callable[[str], Fitter | None]
 
@@ -213,23 +214,3 @@ class Stopwatch:
         finally:
             spent = time.perf_counter() - started
             self.seconds[name] = round(self.seconds.get(name, 0.0) + spent, 6)
-
-
-@dataclass(frozen=True)
-class Request:
-    """Everything that the pipeline is given: answers as read, methods as built.
-
-    methods   the settings, resolved
-    gold      labels of known items: they are kept, and teach the rest
-    truth     labels that only judge the result and never steer it
-    fitter    replaces `fitting.fit`: with a state, or with an earlier choice
-    watch     counts the seconds of each stage, those of reading too
-    """
-
-    methods: Methods
-    answers: Answers
-    gold: KnownLabels | None = None
-    truth: KnownLabels | None = None
-    on_iteration: OnIteration = ignore_iteration
-    fitter: Fitter | None = None
-    watch: Stopwatch = field(default_factory=Stopwatch)

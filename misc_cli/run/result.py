@@ -2,77 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from misc_cli.data.decide import Decision
-from misc_cli.data.encode import Encoding
-from misc_cli.data.types import Aggregation, Codes, Labels
-from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import POSTERIORS, Engine
+from misc_cli.data.decide import Decision, decide
+from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine
+from misc_cli.engines.views import gathered_engine
+from misc_cli.quality.figures import Figure
 from misc_cli.run.diagnostics import Record
 from misc_cli.run.settings import Methods
+from misc_cli.selection.ensemble import FitResult
 
 if TYPE_CHECKING:
-    from misc_cli.completers.completion_loop import LoopResult
     from misc_cli.quality.verdicts import Verdicts
     from misc_cli.quality.worker_dependence import Pairs
-    from misc_cli.selection.candidates import Candidate
-
-Figure = float | int | bool | None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """Everything a run found out.
 
-    `truth` (n_items,) holds known classes for judging, -1 where unknown; `loop` how the
-    complete ⇄ slice loop ended; `selection` what an automatic choice looked at and took;
-    `calibration` what posteriors were softened by; `mixture` the loop's own result;
-    `members` the methods that a choice took; `figures` the numbers --fail-if can judge;
-    `compared` the workers two by two; `spread` the engine that holds votes and posteriors if they
-    are not here.
+    fit      confusions, members, calibration and reasons; its engine holds votes and posteriors
+    methods  the methods as they were asked for
+    records  one for each iteration
+    figures  the numbers that --fail-if can judge
+    pairs    the workers two by two
+    timings  seconds by stage
+    decided  the labels of a run that is read back; None: they follow from the posteriors
     """
 
-    encoding: Encoding
-    aggregation: Aggregation
-    decision: Decision
+    fit: FitResult
     methods: Methods
     records: list[Record]
     figures: dict[str, Figure]
-    truth: Codes | None = None
-    loop: Mapping[str, Any] | None = None
-    selection: Mapping[str, Any] | None = None
-    calibration: Mapping[str, Any] | None = None
-    mixture: LoopResult | None = None
-    compared: Pairs | None = None
-    spread: Engine | None = None
-    members: Sequence[Candidate] = ()
+    pairs: Pairs
     timings: dict[str, float] = field(default_factory=dict)
+    decided: Decision | None = None
+
+    @property
+    def engine(self) -> AnswerEngine:
+        """The engine that holds the votes and the posteriors that are written."""
+        return self.fit.engine
+
+    @cached_property
+    def memory(self) -> MemoryEngine:
+        """The engine, gathered into memory where it is not there already."""
+        return gathered_engine(self.engine, (POSTERIORS, *self.fit.item_details))
 
     @property
     def labels(self) -> Labels:
-        return self.encoding.labels
+        return self.memory.labels
+
+    @property
+    def posteriors(self) -> Floats:
+        """(n_items, n_classes), in memory."""
+        return self.memory.whole(POSTERIORS)
+
+    @property
+    def item_details(self) -> dict[str, Floats]:
+        """What the method knows of items, (n_items,) by name."""
+        return {name: self.memory.whole(name) for name in self.fit.item_details}
+
+    @property
+    def truth(self) -> Codes | None:
+        """Known classes for judging, (n_items,), -1 where unknown; None without truth."""
+        return self.memory.whole(TRUTH) if self.memory.has(TRUTH) else None
 
     @cached_property
-    def engine(self) -> Engine:
-        """Where votes and posteriors can be walked."""
-        if self.spread is not None:
-            return self.spread
-        return LocalEngine.of(self.labels, {POSTERIORS: self.aggregation.posteriors})
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """Which workers err together."""
-        from misc_cli.quality.worker_dependence import compare_pairs
-
-        return compare_pairs(self.labels.votes) if self.compared is None else self.compared
+    def decision(self) -> Decision:
+        return decide(self.posteriors) if self.decided is None else self.decided
 
     @cached_property
     def verdicts(self) -> Verdicts:
-        """What to think of each worker."""
+        """A verdict on each worker."""
         from misc_cli.quality.verdicts import judge
         from misc_cli.quality.worker_scores import gather
 

@@ -28,8 +28,8 @@ from misc_cli.selection.candidates import Candidate, Method, fits
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
-    from misc_cli.data.encode import Encoding
-    from misc_cli.run.result import Outcome
+    from misc_cli.engines.protocol import AnswerEngine
+    from misc_cli.run.result import RunResult
     from misc_cli.run.settings import Settings
 
 
@@ -113,7 +113,7 @@ ESCAPED = "backslashreplace"
 
 
 def manifest(
-    outcome: Outcome,
+    outcome: RunResult,
     request: AggregateRequest,
     *,
     command: Iterable[str],
@@ -129,6 +129,7 @@ def manifest(
 
     `question` names the one that the record is about, where a run is of several.
     """
+    softened = outcome.fit.calibration
     return {
         "schema": SCHEMA,
         "misc": __version__,
@@ -138,21 +139,21 @@ def manifest(
         "options": _options(outcome.methods.settings),
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
-        "members": [described(member) for member in outcome.members],
+        "members": [described(member) for member in outcome.fit.members],
         "inputs": [dict(source) for source in inputs],
         "known": {name: asdict(source) for name, source in known.items()},
         "engine": {"name": request.engine, **(engine or {})},
         "state": state,
-        "counts": _counts(outcome.encoding),
-        "classes": outcome.labels.classes.to_pylist(),
-        "class_prior": outcome.aggregation.class_prior,
-        "selection": outcome.selection,
-        "calibration": outcome.calibration,
-        "loop": outcome.loop,
+        "counts": _counts(outcome.engine),
+        "classes": outcome.engine.vocabulary.classes.to_pylist(),
+        "class_prior": outcome.fit.class_prior,
+        "selection": outcome.fit.selection or None,
+        "calibration": None if softened is None else asdict(softened),
+        "loop": outcome.fit.loop,
         "iterations": iterations_by_stage(outcome.records),
-        "converged": outcome.aggregation.converged,
-        "stopped": outcome.aggregation.stopped,
-        "objective": outcome.aggregation.objective,
+        "converged": outcome.fit.converged,
+        "stopped": outcome.fit.stopped,
+        "objective": outcome.fit.objective,
         "figures": outcome.figures,
         "warnings": list(warnings),
         "seconds": outcome.timings,
@@ -230,17 +231,17 @@ def _options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _counts(encoding: Encoding) -> dict[str, int]:
-    labels = encoding.labels
+def _counts(engine: AnswerEngine) -> dict[str, int]:
+    counts = engine.counts
     return {
-        "rows": encoding.n_rows,
-        "empty": encoding.n_empty,
-        "repeats": encoding.n_repeats,
-        "conflicts": encoding.n_conflicts,
-        "answers": labels.votes.n_votes,
-        "workers": labels.n_workers,
-        "items": labels.n_items,
-        "classes": labels.n_classes,
+        "rows": counts.n_rows,
+        "empty": counts.n_empty,
+        "repeats": counts.n_repeats,
+        "conflicts": counts.n_conflicts,
+        "answers": engine.n_votes,
+        "workers": engine.n_workers,
+        "items": engine.n_items,
+        "classes": engine.n_classes,
     }
 
 

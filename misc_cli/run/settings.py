@@ -73,6 +73,10 @@ class Settings:
         return AUTO if self.aggregator == AUTO else NO_COMPLETER
 
     @property
+    def class_order_list(self) -> list[str] | None:
+        return None if self.class_order is None else list(self.class_order)
+
+    @property
     def duplicates_rule(self) -> str:
         """The rule meant: the first that there is unless one was chosen."""
         return DUPLICATES[0] if self.duplicates is None else self.duplicates

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
-from misc_cli.data.decide import Decision, entropy
-from misc_cli.data.types import Codes, Floats, Names
+from misc_cli.data.decide import decide, entropy
+from misc_cli.data.types import Codes, Names
 from misc_cli.data.votes import votes_per_item
-from misc_cli.quality.agreement import count_ballots
+from misc_cli.engines.partitioned import joined_columns
+from misc_cli.engines.protocol import POSTERIORS, Block, Columns, RowArrays
+from misc_cli.quality.agreement import ballots_of
 from misc_cli.quality.relabel_priority import gain_per_answer
 from misc_cli.quality.verdicts import verdict_texts
 from misc_cli.quality.worker_scores import report_workers
-from misc_cli.run.result import Outcome
+from misc_cli.run.result import RunResult
 from misc_cli.run.settings import BASELINE
 
 if TYPE_CHECKING:
     from misc_cli.selection.candidates import Candidate
+    from misc_cli.selection.ensemble import FitResult
 
 
 # More members than this are counted, not listed.
 LISTED = 6
 
 
-def method_in_words(outcome: Outcome) -> str:
+def method_in_words(result: RunResult) -> str:
     """The methods by name, each with the preset that it really ran under."""
-    names, members = outcome.methods.names, outcome.members
-    preset = outcome.methods.settings.preset
+    names, members = result.methods.names, result.fit.members
+    preset = result.methods.settings.preset
     if members and members[0].passes:
         starter = names.get("aggregator", BASELINE)
         lasts = sorted({member.method.loop.final for member in members})
@@ -41,15 +44,15 @@ def method_in_words(outcome: Outcome) -> str:
             f"{names['completer']} started by {starter}, last step: {' and '.join(lasts)} "
             f"({_listed([member.name for member in members])}), preset {preset}"
         )
-    if outcome.selection is not None:
+    if result.fit.selection:
         if not members:
-            return _listed(outcome.selection["chosen"])
+            return _listed(result.fit.selection["chosen"])
         return _mean(members)
     if "completer" not in names:
         return f"{names['aggregator']}, preset {preset}"
-    loop = (outcome.loop or {}).get("settings", {})
+    loop = (result.fit.loop or {}).get("settings", {})
     aggregator = names.get("aggregator", BASELINE)
-    starter = outcome.methods.resolved.get("start", {}).get("aggregator", aggregator)
+    starter = result.methods.resolved.get("start", {}).get("aggregator", aggregator)
     last = str(loop.get("final", ""))
     own = f", judged by {aggregator}" if last == "completed" else ""
     return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
@@ -78,82 +81,107 @@ MOST_CONFUSED = 50
 LEAST_GAIN = 5e-7
 
 
-@dataclass(frozen=True)
-class ItemDetails:
-    """What a table may tell of items besides their labels, (n_items,) each.
+# Rows for the details: how many answers an item has and the share of their pairs that agree, (…, 2)
+BALLOTS = "ballots"
+# and how many of each class, (…, n_classes), unless there are so many that no table has them.
+TOTALS = "class totals"
 
-    answers    how many
-    agreement  the share of their pairs that agree; NaN below two answers
-    totals     (n_items, n_classes) of each class; None where there are too many classes
-    own        what the method knows of them, by name
+
+@dataclass(frozen=True)
+class CountVotes:
+    """Counts the answers of items, for `LabelColumns` with details."""
+
+    by_class: bool
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        totals = block.class_totals()
+        ballots = ballots_of(totals)
+        made = {BALLOTS: np.column_stack([ballots.answers, ballots.agreement])}
+        return {**made, TOTALS: totals} if self.by_class else made, 0
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Makes the columns item, label and confidence of some items, and what else was asked for.
+
+    details  names of the rows that tell more of items; None: only the first columns
     """
 
-    answers: Floats
-    agreement: Floats
-    totals: Floats | None
-    own: Mapping[str, Floats]
+    classes: Names
+    probabilities: bool = False
+    details: tuple[str, ...] | None = None
 
-    @classmethod
-    def of(cls, outcome: Outcome) -> ItemDetails:
-        votes, totals = outcome.labels.votes, None
-        ballots = count_ballots(votes)
-        if votes.n_classes <= MOST_CONFUSED:
-            totals = np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
-        return cls(ballots.answers, ballots.agreement, totals, outcome.aggregation.item_details)
+    def __call__(self, items: Names, rows: RowArrays) -> dict[str, Any]:
+        posteriors = np.array(rows[POSTERIORS])
+        decision = decide(posteriors)
+        columns = {
+            "item": items,
+            "label": _named(decision.label, self.classes),
+            "confidence": decision.confidence,
+        }
+        if self.details is not None:
+            answers, agreement = np.array(rows[BALLOTS]).T
+            columns["answers"] = answers.astype(np.int32)
+            columns["tie"] = decision.tied.astype(np.int8)
+            columns["runner_up"] = _named(decision.runner_up, self.classes)
+            columns["entropy"] = entropy(posteriors)
+            columns["agreement"] = pa.array(agreement, mask=np.isnan(agreement))
+            columns.update({name: np.array(rows[name]) for name in self.details})
+            if len(self.classes) <= MOST_CONFUSED:
+                for code, name in enumerate(self.classes.to_pylist()):
+                    votes = np.array(rows[TOTALS][:, code]).astype(np.int64)
+                    columns[unused(f"votes_{name}", columns)] = votes
+        if self.probabilities:
+            names = self.classes.to_pylist()
+            columns.update({f"p_{name}": posteriors[:, c] for c, name in enumerate(names)})
+        return columns
+
+    def of_nothing(self, n_classes: int) -> dict[str, Any]:
+        """Return the columns without rows, for their names and types."""
+        by_class = np.zeros((0, n_classes))
+        rows = {POSTERIORS: by_class, TOTALS: by_class, BALLOTS: np.zeros((0, 2))}
+        own = dict.fromkeys(self.details or (), np.zeros(0))
+        return self(pa.array([], pa.string()), {**rows, **own})
+
+
+def label_maker(
+    fit: FitResult, *, probabilities: bool = False, item_details: bool = False
+) -> LabelColumns:
+    """Return what makes label columns of the engine's rows; count votes there if need be."""
+    engine = fit.engine
+    classes = engine.vocabulary.classes
+    if item_details:
+        engine.sweep(CountVotes(len(classes) <= MOST_CONFUSED))
+    return LabelColumns(classes, probabilities, fit.item_details if item_details else None)
+
+
+def label_chunks(
+    result: RunResult, *, probabilities: bool = False, item_details: bool = False
+) -> Iterator[Columns]:
+    """Yield item, label, confidence, in item order, some items at a time; then what was asked."""
+    make = label_maker(result.fit, probabilities=probabilities, item_details=item_details)
+    return result.engine.chunks(make)
 
 
 def label_columns(
-    outcome: Outcome, *, probabilities: bool = False, item_details: bool = False
-) -> dict[str, Any]:
-    """item, label, confidence, in item order; then what was asked for."""
-    return columns_of_labels(
-        outcome.labels.items,
-        outcome.labels.classes,
-        outcome.aggregation.posteriors,
-        outcome.decision,
-        details=ItemDetails.of(outcome) if item_details else None,
-        probabilities=probabilities,
-    )
+    result: RunResult, *, probabilities: bool = False, item_details: bool = False
+) -> Columns:
+    """Return the columns of `label_chunks` as one table."""
+    chunks = label_chunks(result, probabilities=probabilities, item_details=item_details)
+    return joined_columns(chunks)
 
 
-def columns_of_labels(
-    items: Names,
-    classes: Names,
-    posteriors: Floats,
-    decision: Decision,
-    *,
-    details: ItemDetails | None,
-    probabilities: bool,
-) -> dict[str, Any]:
-    """The same of some items."""
-    columns = {
-        "item": items,
-        "label": _named(decision.label, classes),
-        "confidence": decision.confidence,
-    }
-    if details is not None:
-        columns["answers"] = details.answers.astype(np.int32)
-        columns["tie"] = decision.tied.astype(np.int8)
-        columns["runner_up"] = _named(decision.runner_up, classes)
-        columns["entropy"] = entropy(posteriors)
-        columns["agreement"] = pa.array(details.agreement, mask=np.isnan(details.agreement))
-        columns.update(details.own)
-        if details.totals is not None:
-            for code, name in enumerate(classes.to_pylist()):
-                votes = details.totals[:, code].astype(np.int64)
-                columns[unused(f"votes_{name}", columns)] = votes
-    if probabilities:
-        columns.update(
-            {f"p_{name}": posteriors[:, c] for c, name in enumerate(classes.to_pylist())}
-        )
-    return columns
-
-
-def worker_columns(outcome: Outcome) -> dict[str, Any]:
+def worker_columns(result: RunResult) -> dict[str, Any]:
     """One row per worker: how much, how well, a verdict, and its confusion matrix as columns."""
-    labels, aggregation = outcome.labels, outcome.aggregation
-    report = report_workers(outcome.engine, aggregation.confusions, aggregation.class_prior)
-    verdicts = outcome.verdicts
+    labels, fit = result.engine.vocabulary, result.fit
+    report = report_workers(result.engine, fit.confusions, fit.class_prior)
+    verdicts = result.verdicts
     words, reasons = verdict_texts(verdicts, labels)
     partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)
     columns: dict[str, Any] = {
@@ -169,7 +197,7 @@ def worker_columns(outcome: Outcome) -> dict[str, Any]:
         "alike": pc.fill_null(labels.workers.take(partners), ""),
         "likeness": verdicts.likeness,
     }
-    if labels.n_classes <= MOST_CONFUSED:
+    if len(labels.classes) <= MOST_CONFUSED:
         names = labels.classes.to_pylist()
         for true, true_name in enumerate(names):
             for said, said_name in enumerate(names):
@@ -184,10 +212,10 @@ def unused(name: str, taken: Collection[str]) -> str:
     return next(name for name in tries if name not in taken)
 
 
-def queue_columns(outcome: Outcome, budget: int | None) -> dict[str, Any]:
+def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
     """Items worth another answer, most gain first; then the least sure; then by name."""
-    labels, decision = outcome.labels, outcome.decision
-    posteriors = outcome.aggregation.posteriors
+    labels, decision = result.labels, result.decision
+    posteriors = result.posteriors
     gain = gain_per_answer(posteriors, crowd_rows(expected_counts(labels, posteriors)))
     order = np.lexsort((np.arange(len(gain)), decision.confidence, -gain))
     chosen = order[gain[order] > LEAST_GAIN][:budget]
@@ -197,7 +225,7 @@ def queue_columns(outcome: Outcome, budget: int | None) -> dict[str, Any]:
         "label": _named(decision.label[chosen], labels.classes),
         "confidence": decision.confidence[chosen],
         "runner_up": _named(decision.runner_up[chosen], labels.classes),
-        "answers": votes_per_item(outcome.labels.votes)[chosen],
+        "answers": votes_per_item(result.labels.votes)[chosen],
     }
 
 

@@ -13,6 +13,8 @@ from misc_cli.aggregators.confusion_kernels import confusions_of
 from misc_cli.data.logdomain import clamp
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, Fitted
 from misc_cli.errors import MiscWarning
 from misc_cli.selection.calibration import Calibration, pool, vote_totals, voted
 from misc_cli.selection.candidates import Candidate, Method
@@ -33,16 +35,71 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """The final aggregation and what led to it.
+class FitResult:
+    """The result of a fit; the posteriors are rows of the engine.
 
-    members      those that a choice took
-    selection    what an automatic choice looked at and took; goes into run.json as it is;
-                 empty if nothing was to choose
-    calibration  what the posteriors were softened by; None: they are raw
-    loop         how the complete ⇄ slice loop ended
-    mixture      what that loop returned
+    engine        holds the votes and the posteriors (`POSTERIORS`)
+    confusions    (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
+    class_prior   (n_classes,)
+    stopped       stage → what ended its loop, as `data.solver` names it
+    item_details  names of the engine's rows that tell more of items, (n_items,) each
+    own_workers, own_shared  parameters that a later fit of the same method starts from
+    members       the methods that a choice took
+    selection     what an automatic choice looked at and took, with its weights; goes into run.json
+                  as it is; empty if nothing was to choose
+    calibration   what the posteriors were softened by; None: they are raw
+    loop          how the complete ⇄ slice loop ended
+    completion    what that loop returned, if it ran in memory
     """
+
+    engine: AnswerEngine
+    confusions: Floats
+    class_prior: Floats
+    iterations: int
+    stopped: Mapping[str, str] = field(default_factory=dict)
+    objective: float | None = None
+    item_details: tuple[str, ...] = ()
+    own_workers: Mapping[str, Floats] = field(default_factory=dict)
+    own_shared: Mapping[str, Floats] = field(default_factory=dict)
+    members: Sequence[Candidate] = ()
+    selection: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    loop: Mapping[str, Any] | None = None
+    completion: LoopResult | None = None
+
+    @classmethod
+    def of(cls, engine: AnswerEngine, found: Fitted | Aggregation, **more: Any) -> FitResult:
+        """Return the result of a method; one that ran in memory leaves its rows on the engine."""
+        if isinstance(found, Aggregation):
+            assert isinstance(engine, MemoryEngine)
+            engine.put(POSTERIORS, found.posteriors)
+            for name, values in found.item_details.items():
+                engine.put(name, values)
+            details = tuple(found.item_details)
+        else:
+            details = () if found.item_details is None else found.item_details.writes
+        return cls(
+            engine,
+            found.confusions,
+            found.class_prior,
+            found.iterations,
+            found.stopped,
+            found.objective,
+            details,
+            found.own_workers,
+            found.own_shared,
+            **more,
+        )
+
+    @property
+    def converged(self) -> bool:
+        """True if every loop that ran stopped because it moved less than its tolerance."""
+        return all(reason == "tolerance" for reason in self.stopped.values())
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The final aggregation and what led to it; see `FitResult`."""
 
     aggregation: Aggregation
     members: Sequence[Candidate] = ()
@@ -50,6 +107,17 @@ class Fit:
     calibration: Calibration | None = None
     loop: Mapping[str, Any] | None = None
     mixture: LoopResult | None = None
+
+    def on(self, engine: AnswerEngine) -> FitResult:
+        return FitResult.of(
+            engine,
+            self.aggregation,
+            members=self.members,
+            selection=self.selection,
+            calibration=self.calibration,
+            loop=self.loop,
+            completion=self.mixture,
+        )
 
 
 def mean_of(

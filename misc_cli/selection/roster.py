@@ -15,6 +15,7 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker.method import check_ranks
 from misc_cli.data.parameters import flag
 from misc_cli.data.types import Aggregator, Labels
+from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.run.settings import RANK_OPTIONS, Settings, build
 from misc_cli.selection.candidates import Method
@@ -63,9 +64,9 @@ PASSES = (4, 6)
 FINAL = "completed"
 
 
-def roster(labels: Labels, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
+def roster(engine: Engine, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
     """The pure methods worth trying on these answers; options go to those that have them."""
-    names = [name for name, entry in ROSTER.items() if _worth_trying(entry.aggregator, labels)]
+    names = [name for name, entry in ROSTER.items() if _worth_trying(entry.aggregator, engine)]
     methods = []
     used: set[str] = set()
     for name in names:
@@ -97,9 +98,9 @@ def _made(
     return Method(name, made, preset=under, brief=bool(entry.differs)), set(given)
 
 
-def _worth_trying(name: str, labels: Labels) -> bool:
+def _worth_trying(name: str, engine: Engine) -> bool:
     """Whether it is cheap enough here, and its model can be told from the answers at all."""
-    n_answers, n_workers, n_classes = labels.votes.n_votes, labels.n_workers, labels.n_classes
+    n_answers, n_workers, n_classes = engine.n_votes, engine.n_workers, engine.n_classes
     if name == "mmce-c":
         # a Newton step solves for K² numbers of every worker and item
         return (n_answers + n_workers * n_classes) * n_classes**2 <= MOST_WORK[name]

@@ -30,6 +30,8 @@ from misc_cli.data.types import (
     without_posteriors,
 )
 from misc_cli.data.votes import votes_by_worker, votes_per_item
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import MiscWarning
 from misc_cli.run import fitting
 from misc_cli.run.diagnostics import strict
@@ -37,7 +39,7 @@ from misc_cli.run.run_record import described, fit_members, rebuilt
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.ensemble import Fit
+from misc_cli.selection.ensemble import Fit, FitResult
 from misc_cli.state.saved_state import (
     JOINT,
     Hashes,
@@ -174,18 +176,19 @@ class IncrementalRun:
     of_other_data: bool = False
     _labels: Labels | None = None
     _choice: dict[str, Any] = field(default_factory=dict)
-    _members: dict[str, Aggregation] = field(default_factory=dict)
+    _members: dict[str, Aggregation | FitResult] = field(default_factory=dict)
     _at_choice: Any = None
 
     def fit(
         self,
-        labels: Labels,
+        answers: Engine,
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten = without_posteriors,
-    ) -> Fit:
+    ) -> FitResult:
         """Fit as `fitting.fit` does, but with what the state knows."""
-        self._labels = labels
+        engine = fitting.in_memory(answers)
+        labels = self._labels = engine.labels
         if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
             warnings.warn(
                 f"the state is of other data ({other}): it is set aside, this run starts from "
@@ -200,13 +203,14 @@ class IncrementalRun:
                 self.saved, labels, methods.settings, self.now, self.rechoose
             )
         if reason is None:
-            found = self._kept(labels, methods, on_iteration)
+            found = self._kept(labels, methods, on_iteration).on(engine)
         else:
             self.why = f"chosen: {reason}"
-            found = self._chosen(labels, methods, on_iteration, lighten)
-        return self._with_settled(labels, found)
+            found = self._chosen(engine, methods, on_iteration, lighten)
+        self._freeze(engine)
+        return found
 
-    def save(self, aggregation: Aggregation) -> tuple[dict[str, Any], dict[str, Any]]:
+    def save(self, posteriors: Floats) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the new state: values for JSON, and tables by name."""
         labels = self._labels
         assert labels is not None  # there was a fit
@@ -214,7 +218,7 @@ class IncrementalRun:
         workers = {"worker": labels.workers, "at_choice": self._at_choice, **columns}
         tables = {"workers": pa.table(workers)}
         if self.settled is not None:
-            tables["items"] = item_table(labels, aggregation.posteriors)
+            tables["items"] = item_table(labels, posteriors)
         about = {
             "night": 1 + (self.saved.about["night"] if self.saved is not None else 0),
             "written": self.now,
@@ -240,25 +244,27 @@ class IncrementalRun:
             self._members = {name: found.aggregation}
             return fitting.calibrated_by(found, labels, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
-        self._members = fit_members(members, self._starts(labels, members), on_iteration)
+        fitted = fit_members(members, self._starts(labels, members), on_iteration)
+        self._members = dict(fitted)
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
-        return fitting.mean_of_members(labels, self._members, calibration, selection)
+        return fitting.mean_of_members(labels, fitted, calibration, selection)
 
     def _chosen(
         self,
-        labels: Labels,
+        engine: MemoryEngine,
         methods: Methods,
         on_iteration: OnIteration,
         lighten: Lighten,
-    ) -> Fit:
+    ) -> FitResult:
+        labels = engine.labels
         before = self._incumbent(labels)
-        found = fitting.fit(labels, methods, on_iteration, lighten, incumbent=before)
+        found = fitting.fit(engine, methods, on_iteration, lighten, incumbent=before)
         members = [described(member) for member in found.members]
         changed = self.saved is not None and members != self.saved.choice["members"]
         changes = 0 if self.saved is None else int(self.saved.choice["changes"])
         if before and not changed:
             self.why += f"; {', '.join(before)} stay: nothing is clearly better"
-        self._members = {JOINT: found.aggregation}
+        self._members = {JOINT: found}
         self._at_choice = pa.array(np.ones(labels.n_workers, dtype=bool))
         self._choice = {
             "settings": settings_key(methods.settings),
@@ -294,17 +300,16 @@ class IncrementalRun:
         own = None if labels.start is None else labels.start.pseudo_counts
         return replace(labels, start=with_prior(self.saved.start(labels, member), own))
 
-    def _with_settled(self, labels: Labels, found: Fit) -> Fit:
+    def _freeze(self, engine: MemoryEngine) -> None:
         """Keep the posteriors of items that were settled and have no new answers."""
         if self.settled is None or self.saved is None or self.saved.items is None:
-            return found
-        if labels.classes.to_pylist() != self.saved.about["classes"]:
-            return found
-        aggregation = found.aggregation
+            return
+        if engine.labels.classes.to_pylist() != self.saved.about["classes"]:
+            return
         posteriors, self.n_kept_labels = freeze_items(
-            labels, aggregation.posteriors, self.saved.items, self.settled
+            engine.labels, engine.whole(POSTERIORS), self.saved.items, self.settled
         )
-        return replace(found, aggregation=replace(aggregation, posteriors=posteriors))
+        engine.put(POSTERIORS, posteriors)
 
 
 def _light(selection: Values) -> Any:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from misc_cli.data.types import Aggregation, Floats, Labels, Names, Start, aligned
 from misc_cli.run.run_record import rebuilt
 from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.ensemble import FitResult
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -161,7 +162,9 @@ class SavedState:
         return unlisted(self.workers[column], shape)
 
 
-def member_tables(members: Mapping[str, Aggregation]) -> tuple[dict[str, Any], dict[str, Any]]:
+def member_tables(
+    members: Mapping[str, Aggregation | FitResult],
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return where methods ended: values by method, and columns of a table of workers."""
     columns: dict[str, Any] = {}
     values: dict[str, Any] = {}

@@ -12,13 +12,15 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.data.parameters import AUTO
-from misc_cli.data.types import Aggregation, Floats, Labels, with_prior
+from misc_cli.data.types import Floats, with_prior
+from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
+from misc_cli.quality.figures import Figure
 from misc_cli.quality.worker_scores import pseudo_counts
 from misc_cli.run import fitting
 from misc_cli.run.prometheus import gauges, method_of
 from misc_cli.run.request import AggregateRequest, Fitter
-from misc_cli.run.result import Figure, Outcome
+from misc_cli.run.result import RunResult
 from misc_cli.state import store
 from misc_cli.state.incremental import IncrementalRun
 from misc_cli.state.saved_state import SavedState
@@ -96,7 +98,7 @@ class StateSession:
         return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.saved.about["written"]))
 
     def outputs(
-        self, outcome: Outcome, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
+        self, outcome: RunResult, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
     ) -> list[Output]:
         """Return the files of the new state, to be published with the run's own.
 
@@ -114,7 +116,7 @@ class StateSession:
             }
             return {"run": run}
 
-        return _outputs(self.folder, self.night, outcome.aggregation, more)
+        return _outputs(self.folder, self.night, outcome.posteriors, more)
 
     def written_down(self) -> None:
         """Remove what only older states need: the new one is published."""
@@ -170,8 +172,10 @@ def _refuse_within_inputs(folder: Path, sources: Sequence[str]) -> None:
             )
 
 
-def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter:
-    """Return the function that fits: cold, from a state, or with known workers."""
+def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter | None:
+    """Return a function that fits from a state or with known workers; None without either."""
+    if session is None and request.workers_prior is None:
+        return None
     fit: Any = fitting.fit if session is None else session.night.fit
     if request.workers_prior is None:
         return fit  # type: ignore[no-any-return]
@@ -189,9 +193,11 @@ def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter
     table = read_workers(request.workers_prior)
     weight = request.prior_weight or PRIOR_WEIGHT
 
-    def with_known_workers(labels: Labels, *given: Any) -> Any:
-        counts: Floats = pseudo_counts(labels, table, weight)
-        return fit(replace(labels, start=with_prior(labels.start, counts)), *given)
+    def with_known_workers(answers: Engine, *given: Any) -> Any:
+        engine = fitting.in_memory(answers)
+        counts: Floats = pseudo_counts(engine.labels, table, weight)
+        start = with_prior(engine.labels.start, counts)
+        return fit(engine.with_labels(replace(engine.labels, start=start)), *given)
 
     return with_known_workers
 
@@ -204,20 +210,20 @@ def python_session(folder: Path) -> Iterator[IncrementalRun]:
         yield IncrementalRun(saved=store.open_state(folder), rechoose=RECHOOSE)
 
 
-def save(folder: Path, night: IncrementalRun, aggregation: Aggregation) -> None:
+def save(folder: Path, night: IncrementalRun, posteriors: Floats) -> None:
     """Save the state of a run from Python."""
-    write_all(_outputs(folder, night, aggregation, lambda: {"run": None}))
+    write_all(_outputs(folder, night, posteriors, lambda: {"run": None}))
     _prune(folder, night)
 
 
 def _outputs(
     folder: Path,
     night: IncrementalRun,
-    aggregation: Aggregation,
+    posteriors: Floats,
     more: Callable[[], Mapping[str, Any]],
 ) -> list[Output]:
     """Return the files of the new state; `more` gives further values, asked for last."""
-    about, tables = night.save(aggregation)
+    about, tables = night.save(posteriors)
     return store.outputs(
         folder, lambda: {**about, **more()}, tables, keep_aside=night.of_other_data
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from misc_cli.engines.protocol import Columns
 from misc_cli.run.run_record import members, write_manifest
-from misc_cli.writers.output_set import Output, Staged, write_all
+from misc_cli.writers.output_set import Output, Staged, flush_and_sync, sha256_of, write_all
+from misc_cli.writers.render import write_pieces
 
 Write = Callable[[BinaryIO], None]
 After = Callable[[Callable[[], Mapping[Path, str]]], Sequence[Output]]
@@ -25,6 +27,15 @@ def beside(labels: Path) -> dict[str, Path]:
         "diagnostics": labels.with_name(f"{stem}.diagnostics.jsonl"),
         "run": labels.with_name(f"{stem}.run.json"),
     }
+
+
+def write_part(chunks: Iterable[Columns], path: Path) -> str:
+    """Write chunks of a table to a file, as its name says; return its SHA-256."""
+    with path.open("w+b") as stream:
+        write_pieces(iter(chunks), stream, path.name)
+        flush_and_sync(stream, path)
+        stream.seek(0)
+        return sha256_of(stream)
 
 
 def with_question(path: Path, question: str) -> Path:

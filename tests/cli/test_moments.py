@@ -125,8 +125,9 @@ def test_what_a_killed_run_left_of_a_folder_goes_with_the_next(tmp_path: Path) -
 def test_two_runs_on_one_folder() -> None:
     """The second says that the first is at work; the lock is that of the folder."""
     words = [word for word in FOLDER if word not in ("--workers", "w.csv")]
-    slow = "import misc_cli.scale.job as job, time, pathlib\n"
-    slow += "def late(*given):\n    pathlib.Path('started').touch(); time.sleep(30)\njob.run = late"
+    slow = "import misc_cli.run.pipeline as job, time, pathlib\n"
+    slow += "def late(*given, **more):\n    pathlib.Path('started').touch(); time.sleep(30)\n"
+    slow += "job.run = late"
     program = [sys.executable, "-c", PROGRAM.replace("{before}", slow), *words]
     with subprocess.Popen(program, stderr=subprocess.DEVNULL) as first:
         while not Path("started").exists() and first.poll() is None:

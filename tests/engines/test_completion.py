@@ -20,8 +20,8 @@ from misc_cli.data.types import Floats, ignore_iteration
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines import disk
 from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.partitioned import Part, PartsEngine, Vocabulary
-from misc_cli.engines.protocol import SLICE
+from misc_cli.engines.partitioned import Part, PartsEngine
+from misc_cli.engines.protocol import SLICE, Vocabulary
 from tests.completers.test_tucker import reference
 from tests.engines.crowds import crowd, write_csv
 from tests.engines.test_choice import simulated

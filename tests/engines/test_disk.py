@@ -19,14 +19,12 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.data.holdout import name_hashes
-from misc_cli.data.types import Answers, Iteration
+from misc_cli.data.types import Answers
 from misc_cli.engines import disk
-from misc_cli.engines.partitioned import split
+from misc_cli.engines.partitioned import WholeTable, merged, split
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers import chunks as stream
 from misc_cli.readers.options import ReadOptions
-from misc_cli.scale.labels import TableLabels, merged
-from misc_cli.scale.pace import Expecting
 from tests.engines.crowds import (
     METHODS,
     ORDER,
@@ -198,16 +196,6 @@ def test_a_bad_row_of_a_later_piece_is_found_where_it_is(
     assert rows[int(said[1]) - 1] == b",i2,no"
 
 
-def test_time_left_follows_from_how_fast_changes_shrink() -> None:
-    heard: list[Iteration] = []
-    pace = Expecting(heard.append, tol=1e-3, max_iter=100)
-    for number in range(1, 21):
-        pace(Iteration("ds-em", number, change=0.8**number))
-    # 0.8 ** 31 < 0.001 for the first time
-    assert [line.extra["of"] for line in heard[:4]] == [100] * 4
-    assert {line.extra["of"] for line in heard[5:]} == {31}
-
-
 def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
     names = [f"item {number}" for number in range(5000)]
     table = pa.table({"item": names, "label": pa.array(names).dictionary_encode()})
@@ -217,7 +205,7 @@ def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
         pa.table({"item": part["item"].cast(pa.string()).combine_chunks(), "label": part["label"]})
         for part in parts
     ]
-    parts = [TableLabels(part.take(pc.sort_indices(part["item"]))) for part in parts]
+    parts = [WholeTable(part.take(pc.sort_indices(part["item"]))) for part in parts]
     chunks = list(merged(parts, chunk_rows=300))
     assert len(chunks) > 5
     assert [name for chunk in chunks for name in chunk["item"].to_pylist()] == sorted(names)

@@ -12,14 +12,12 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.encode import encode
-from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.partitioned import PartsEngine, Vocabulary, encode_part, part_of, split
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.partitioned import PartsEngine, encode_part, part_of, split, vocabulary_of
 from misc_cli.engines.partitioned import translate as in_codes_of_all
-from misc_cli.engines.protocol import gathered
-from misc_cli.quality import worker_dependence
+from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.figures import figures
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.scale.copies import compare_pairs
 from tests.conftest import dataset_folder
 from tests.engines.crowds import crowd, write_csv
 from tests.engines.test_choice import many, simulated
@@ -99,18 +97,17 @@ def test_whatever_the_parts(n_parts: int) -> None:
     answers = read_answer_columns(["answers.csv"]).answers
     method = registry.create("aggregator", "ds-em", "robust")
     whole = encode(answers)
-    here = LocalEngine.of(whole.labels)
-    aggregation = gathered(here, method.solve(here, lambda _: None))
-    of_memory = figures(
-        whole, here, aggregation, worker_dependence.compare_pairs(whole.labels.votes)
-    )
+    here = MemoryEngine(whole.labels)
+    method.solve(here, lambda _: None)
+    ended: dict[str, Any] = {"iterations": 1, "converged": True}
+    of_memory = figures(here, compare_workers(here).pairs, **ended)
     encoded = [encode_part(table, "last", "answers.csv") for table in split(answers, n_parts)]
     labels = [part.labels for part in encoded if part is not None]
-    vocabulary = Vocabulary.of((x.workers for x in labels), (x.classes for x in labels), None)
+    vocabulary = vocabulary_of((x.workers for x in labels), (x.classes for x in labels), None)
     own = [in_codes_of_all(part, vocabulary) for part in labels]
     there = PartsEngine([part_of(part, None, part.votes) for part in own], vocabulary)
     method.solve(there, lambda _: None)
-    of_parts = figures(whole, there, aggregation, compare_pairs(there).pairs)
+    of_parts = figures(there, compare_workers(there).pairs, **ended)
     assert of_parts == pytest.approx(of_memory, abs=2e-6)
     assert of_parts["alike-pairs"] == 2
 

@@ -43,7 +43,7 @@ def gold_of(labels: Labels) -> KnownLabels:
 
 
 def on_disk(method: Any, folder: Path, n_parts: int, gold: KnownLabels) -> tuple[Any, ...]:
-    engine, _ = disk.build(
+    engine = disk.build(
         [answers()],
         folder,
         n_parts=n_parts,

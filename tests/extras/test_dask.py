@@ -28,11 +28,12 @@ from misc_cli.completers.tucker.method import Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration
 from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.partitioned import joined_columns
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
-from misc_cli.scale.labels import Wanted
+from misc_cli.run.tables import LabelColumns
 from misc_cli.selection import roster
 from tests.engines.crowds import (
     METHODS,
@@ -285,12 +286,13 @@ def test_a_killed_worker_changes_no_posterior(
             method.solve(engine, watch)
             if moment == "before the labels":
                 made.workers[1].kill()
-            found = pa.concat_tables(list(engine.tables(Wanted(probabilities=True))))
+            make = LabelColumns(engine.vocabulary.classes, probabilities=True)
+            found = joined_columns(engine.chunks(make))
             assert engine.facts()["losses"] == 1
     finally:
         made.stop()
     assert found["item"].to_pylist() == expected["items"]
-    columns = [found[name].to_numpy() for name in found.column_names if name.startswith("p_")]
+    columns = [found[name] for name in found if name.startswith("p_")]
     np.testing.assert_allclose(np.column_stack(columns), expected[POSTERIORS], atol=1e-8)
     np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
 

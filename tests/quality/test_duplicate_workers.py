@@ -11,9 +11,14 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.decide import decide
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
-from misc_cli.quality.worker_dependence import compare_pairs
+from misc_cli.quality.duplicate_workers import (
+    compare_workers,
+    judged_by_all_answers,
+    once_per_copy,
+)
 from misc_cli.simulate import Simulation, simulate
 from tests.crowds import labels_of, with_copies
 
@@ -24,12 +29,14 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
     crowd = simulate(CROWD)
     original = int(np.bincount(crowd.worker).argmax())
     labels = with_copies(crowd, original, 3)
-    pairs = compare_pairs(labels.votes)
+    engine = MemoryEngine(labels)
+    compared = compare_workers(engine)
     with pytest.warns(MiscWarning, match=rf"3 workers give .* those of 'w{original:05d}'"):
-        counted = once_per_copy(labels, pairs)
-    assert counted.votes.n_votes == len(crowd.worker)
+        counted = once_per_copy(engine, compared)
+    assert isinstance(counted, MemoryEngine)
+    assert counted.n_votes == len(crowd.worker)
     method = registry.create("aggregator", "ds-em", "robust")
-    crowds = {"all": labels, "once": counted, "alone": labels_of(crowd)}
+    crowds = {"all": labels, "once": counted.labels, "alone": labels_of(crowd)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fits = {name: method(given) for name, given in crowds.items()}
@@ -37,13 +44,14 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
     errors = {name: float(items.mean()) for name, items in wrong.items()}
     assert errors["once"] == errors["alone"] < 0.12
     assert errors["all"] > 0.25
-    judged = judged_by_all_answers(fits["once"], labels, pairs)
-    assert np.allclose(judged.confusions[40:], judged.confusions[original])
+    engine.put(POSTERIORS, fits["once"].posteriors)
+    judged = judged_by_all_answers(fits["once"].confusions, engine, compared)
+    assert np.allclose(judged[40:], judged[original])
 
 
 def test_without_copies_nothing_changes() -> None:
-    labels = labels_of(simulate(CROWD))
-    assert once_per_copy(labels, compare_pairs(labels.votes)) is labels
+    engine = MemoryEngine(labels_of(simulate(CROWD)))
+    assert once_per_copy(engine, compare_workers(engine)) is engine
 
 
 def test_the_command_line_counts_them_once_too(

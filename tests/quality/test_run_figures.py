@@ -10,27 +10,21 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.data.decide import decide
-from misc_cli.data.encode import Encoding, encode
-from misc_cli.data.types import Aggregation, Answers, Labels
-from misc_cli.engines.local import LocalEngine
+from misc_cli.data.encode import encode
+from misc_cli.data.types import Answers, Labels
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.figures import figures
-from misc_cli.quality.worker_dependence import compare_pairs
-from misc_cli.run.result import Figure
+from misc_cli.quality.duplicate_workers import compare_workers
+from misc_cli.quality.figures import Figure, figures
 from tests.conftest import Load
 
 
 def judged(labels: Labels, label: list[int]) -> dict[str, Figure]:
     """Figures of a run that came to these labels."""
     posteriors = np.eye(labels.n_classes)[label]
-    confusions = np.full((labels.n_workers, labels.n_classes, labels.n_classes), 0.5)
-    prior = np.full(labels.n_classes, 1 / labels.n_classes)
-    aggregation = Aggregation(posteriors, confusions, prior, iterations=1)
-    encoding = Encoding(labels, labels.votes.n_votes, 0, 0, 0)
-    pairs = compare_pairs(labels.votes)
-    engine = LocalEngine.of(labels, {POSTERIORS: posteriors})
-    return figures(encoding, engine, aggregation, pairs)
+    engine = MemoryEngine(labels, {POSTERIORS: posteriors})
+    return figures(engine, compare_workers(engine).pairs, iterations=1, converged=True)
 
 
 def encoded(*answers: str) -> Labels:

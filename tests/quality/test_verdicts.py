@@ -12,9 +12,10 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality import worker_scores
+from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.verdicts import (
     ALWAYS,
     CHECK,
@@ -25,7 +26,7 @@ from misc_cli.quality.verdicts import (
     judge,
     verdict_texts,
 )
-from misc_cli.quality.worker_dependence import Pairs, compare_pairs
+from misc_cli.quality.worker_dependence import Pairs
 from misc_cli.quality.worker_scores import Evidence, gather, report_workers
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 from tests.crowds import labels_from, labels_of
@@ -48,7 +49,9 @@ def judged(crowd: Crowd) -> tuple[Codes, npt.NDArray[np.bool_]]:
     """The verdict on each worker, and whether it gave at least 30 answers."""
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
+    verdicts = judge(
+        gather(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels)).pairs
+    )
     return verdicts.kind, np.bincount(crowd.worker, minlength=len(crowd.kinds)) >= 30
 
 
@@ -208,8 +211,10 @@ def test_verdicts_are_said_in_words() -> None:
     crowd = simulate(Simulation(workers=60, items=1_500, mix=MIX, seed=1))
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    verdicts = judge(gather(engine_of(labels, fitted.posteriors)), compare_pairs(labels.votes))
-    words, reasons = verdict_texts(verdicts, labels)
+    verdicts = judge(
+        gather(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels)).pairs
+    )
+    words, reasons = verdict_texts(verdicts, MemoryEngine(labels).vocabulary)
     for worker, word in enumerate(words):
         if crowd.kinds[worker] == KINDS.index("constants"):
             said = int(crowd.label[crowd.worker == worker][0])

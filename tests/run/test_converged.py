@@ -51,7 +51,7 @@ def test_what_stopped_each_loop(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = aggregate(answers, calibrate=False, **options)
-    assert result.outcome.aggregation.stopped == stopped
+    assert result.outcome.fit.stopped == stopped
     assert result.converged == all(reason == "tolerance" for reason in stopped.values())
     assert result.figures["converged"] == result.converged
 
@@ -80,11 +80,11 @@ def test_of_several_loops_of_a_stage_the_worst_counts() -> None:
 def test_a_mean_of_methods_has_not_converged_if_one_of_them_has_not(answers: pd.DataFrame) -> None:
     """So few answers get a mean of two iterations of ds-em, one-coin and mv: one has a limit."""
     result = aggregate(answers, tol=1e-9)
-    assert len(result.outcome.members) == 3
+    assert len(result.outcome.fit.members) == 3
     assert result.converged
     with pytest.warns(ConvergenceWarning, match="one-coin did not converge"):
         result = aggregate(answers, max_iter=1)
-    assert result.outcome.aggregation.stopped == {"one-coin": "limit"}
+    assert result.outcome.fit.stopped == {"one-coin": "limit"}
     assert not result.converged
 
 

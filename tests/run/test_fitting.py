@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +14,7 @@ from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 from misc_cli.run.diagnostics import strict
 from misc_cli.run.pipeline import run
-from misc_cli.run.request import Request
-from misc_cli.run.result import Outcome
+from misc_cli.run.result import RunResult
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection.candidates import Method
 from misc_cli.selection.cross_validation import calibration_of
@@ -24,12 +23,12 @@ from misc_cli.simulate import Simulation, answer_columns, simulate, truth_column
 CROWD = Simulation(workers=30, items=300, classes=3, answers_per_item=4, seed=1)
 
 
-def fitted(crowd: Simulation = CROWD, /, **given: object) -> Outcome:
+def fitted(crowd: Simulation = CROWD, /, **given: object) -> RunResult:
     """A run on a simulated crowd: fields of Settings, and options of methods."""
     own = {name: given.pop(name) for name in ("aggregator", "completer") if name in given}
     settings = Settings(**own, options=given)  # type: ignore[arg-type]
     answers = Answers(**answer_columns(simulate(crowd), ["a", "b", "c"]))
-    return run(Request(build(settings), answers, truth=truth_of(crowd)))
+    return run(answers, build(settings), truth=truth_of(crowd))
 
 
 def truth_of(crowd: Simulation) -> KnownLabels:
@@ -37,7 +36,7 @@ def truth_of(crowd: Simulation) -> KnownLabels:
     return KnownLabels(known["item"], known["label"])
 
 
-def few(**given: object) -> Outcome:
+def few(**given: object) -> RunResult:
     return fitted(replace(CROWD, items=50), **given)
 
 
@@ -50,47 +49,47 @@ def test_a_completer_that_is_settled_leaves_nothing_to_choose(given: dict[str, o
     """The automatic aggregator is then the baseline, and all else as if that were named."""
     found = fitted(**given)
     named = fitted(**{"completer": "tucker", **given}, aggregator="ds-em")
-    assert found.selection is None
-    assert found.loop is not None
-    assert found.loop["settings"] == named.loop["settings"]  # type: ignore[index]
-    assert found.loop["settings"]["final"] == "answers"
+    assert found.fit.selection == {}
+    assert found.fit.loop is not None
+    assert found.fit.loop["settings"] == named.fit.loop["settings"]  # type: ignore[index]
+    assert found.fit.loop["settings"]["final"] == "answers"
     assert found.methods.names["aggregator"] == "ds-em"
-    assert found.calibration == named.calibration
-    assert found.aggregation.posteriors.tobytes() == named.aggregation.posteriors.tobytes()
+    assert found.fit.calibration == named.fit.calibration
+    assert found.posteriors.tobytes() == named.posteriors.tobytes()
 
 
 def test_majority_vote_stays_raw_and_completed_labels_rest_on_given_answers() -> None:
     alone = fitted(aggregator="mv")
     declined = fitted(aggregator="mv", completer="auto", passes=1)
-    assert declined.selection is not None
-    assert declined.selection["chosen"] == ["mv"]
-    np.testing.assert_array_equal(declined.aggregation.posteriors, alone.aggregation.posteriors)
+    assert declined.fit.selection
+    assert declined.fit.selection["chosen"] == ["mv"]
+    np.testing.assert_array_equal(declined.posteriors, alone.posteriors)
     settled = {"aggregator": "ds-em", "completer": "tucker", "ranks": (3, 6, 3), "passes": 1}
     completed = fitted(**settled, final="completed")
     with pytest.warns(MiscWarning, match="only one answer per item"):
         single = fitted(replace(CROWD, items=1_200, answers_per_item=1))
-    assert [outcome.calibration for outcome in (alone, declined, single)] == [None] * 3
+    assert [outcome.fit.calibration for outcome in (alone, declined, single)] == [None] * 3
     for outcome, rests in ((completed, True), (fitted(**settled), False)):
-        assert outcome.calibration is not None
-        assert outcome.calibration["evidence"] == rests
+        assert outcome.fit.calibration is not None
+        assert outcome.fit.calibration.evidence == rests
 
 
 def test_a_completed_run_is_calibrated_after_the_passes_that_it_made() -> None:
     """Not after those it was allowed: it stopped when its slice did."""
     found = fitted(aggregator="ds-em", completer="tucker", ranks=(2, 3, 3), passes=60)
-    assert found.loop is not None
-    assert 3 < found.loop["passes"] < 60
+    assert found.fit.loop is not None
+    assert 3 < found.fit.loop["passes"] < 60
     aggregator, completer = found.methods.aggregator, found.methods.completer
-    method = Method("ds-em", aggregator, completer, Loop(passes=found.loop["passes"]))
+    method = Method("ds-em", aggregator, completer, Loop(passes=found.fit.loop["passes"]))
     expected = calibration_of(method, found.labels)
     assert expected is not None
-    assert found.calibration == asdict(expected)
+    assert found.fit.calibration == expected
     assert calibration_of(replace(method, loop=Loop(passes=60)), found.labels) != expected
 
 
 def test_few_answers_take_the_options_that_many_take() -> None:
-    assert few(restarts=3).selection is not None
-    one_coin = few(max_iter=3, tol=0.0).selection["methods"]["one-coin"]["aggregator"]  # type: ignore[index]
+    assert few(restarts=3).fit.selection
+    one_coin = few(max_iter=3, tol=0.0).fit.selection["methods"]["one-coin"]["aggregator"]
     assert (one_coin["max_iter"], one_coin["tol"]) == (3, 0.0)
     with pytest.raises(ConfigError, match="--rho applies to none of ds-em"):
         few(rho=2.0)
@@ -98,22 +97,22 @@ def test_few_answers_take_the_options_that_many_take() -> None:
 
 def test_a_completer_that_is_named_is_used_whatever_is_said_of_it() -> None:
     """With few answers the rule of thumb sets its rank; only an automatic one is declined."""
-    assert few(completer="auto").selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]  # type: ignore[index]
+    assert few(completer="auto").fit.selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]
     with pytest.warns(MiscWarning, match="cannot choose --cp-rank: the rule of thumb does"):
         by_rule = few(completer="tenals", passes=1)
-    assert by_rule.loop is not None
-    assert by_rule.loop["passes"] == 1
+    assert by_rule.fit.loop is not None
+    assert by_rule.fit.loop["passes"] == 1
     outcome = fitted(completer="tucker", passes=1)
-    assert outcome.selection is not None
-    assert all(" × 1" in name for name in outcome.selection["chosen"])
-    assert {member.method.loop.final for member in outcome.members} <= {"answers", "completed"}
+    assert outcome.fit.selection
+    assert all(" × 1" in name for name in outcome.fit.selection["chosen"])
+    assert {member.method.loop.final for member in outcome.fit.members} <= {"answers", "completed"}
 
 
-def tried(outcome: Outcome) -> set[tuple[object, int]]:
+def tried(outcome: RunResult) -> set[tuple[object, int]]:
     """Ranks and passes that were put before the hidden answers."""
-    assert outcome.selection is not None
-    methods = outcome.selection["methods"]
-    rows = [row["candidate"].rpartition(" × ") for row in outcome.selection["completed"]]
+    assert outcome.fit.selection
+    methods = outcome.fit.selection["methods"]
+    rows = [row["candidate"].rpartition(" × ") for row in outcome.fit.selection["completed"]]
     return {(methods[name]["completer"]["ranks"], int(passes)) for name, _, passes in rows}
 
 
@@ -121,7 +120,7 @@ def test_hidden_answers_choose_from_several_ranks_and_passes() -> None:
     named = {"completer": "tucker", "aggregator": "mv"}
     several = fitted(**named, ranks=[(2, 4, 3), [3, 6, 3]], passes=[1, 3])
     assert tried(several) == {((2, 4, 3), 1), ((2, 4, 3), 3), ((3, 6, 3), 1), ((3, 6, 3), 3)}
-    taken = {(member.method.completer.ranks, member.passes) for member in several.members}  # type: ignore[union-attr]
+    taken = {(member.method.completer.ranks, member.passes) for member in several.fit.members}  # type: ignore[union-attr]
     assert taken
     assert taken <= tried(several)
     assert several.methods.resolved["completer"]["ranks"] == ((2, 4, 3), (3, 6, 3))
@@ -134,15 +133,15 @@ def test_hidden_answers_choose_from_several_ranks_and_passes() -> None:
 def test_one_value_in_a_list_is_that_value() -> None:
     listed = fitted(completer="tucker", ranks=[(3, 6, 3)], passes=[1])
     plain = fitted(completer="tucker", ranks=(3, 6, 3), passes=1)
-    assert listed.selection is None
-    assert listed.aggregation.posteriors.tobytes() == plain.aggregation.posteriors.tobytes()
+    assert listed.fit.selection == {}
+    assert listed.posteriors.tobytes() == plain.posteriors.tobytes()
 
 
 def test_of_several_values_the_first_counts_where_there_are_few_answers() -> None:
     with pytest.warns(MiscWarning, match="cannot choose from several --passes or --ranks: the fir"):
         found = few(completer="tucker", passes=[2, 4], ranks=[(2, 4, 3), (3, 6, 3)])
-    assert found.loop is not None
-    assert (found.loop["ranks"], found.loop["settings"]["passes"]) == ((2, 4, 3), 2)
+    assert found.fit.loop is not None
+    assert (found.fit.loop["ranks"], found.fit.loop["settings"]["passes"]) == ((2, 4, 3), 2)
 
 
 def test_one_rank_of_several_that_cannot_be_is_refused() -> None:
@@ -186,8 +185,8 @@ def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
     named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1}
     with pytest.warns(MiscWarning, match="31 workers were grouped into"):
         outcome = fitted(**named, max_cells=300 * 20)
-    assert outcome.calibration is not None
-    assert outcome.calibration["evidence"]
+    assert outcome.fit.calibration is not None
+    assert outcome.fit.calibration.evidence
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match="GiB are free"):
         fitted(**named)
@@ -195,16 +194,16 @@ def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
 
 def test_an_automatic_run_records_its_methods_and_its_error() -> None:
     outcome = fitted(tol=0.01)
-    assert outcome.selection is not None
-    methods = outcome.selection["methods"]
-    assert set(outcome.selection["chosen"]) <= set(methods)
+    assert outcome.fit.selection
+    methods = outcome.fit.selection["methods"]
+    assert set(outcome.fit.selection["chosen"]) <= set(methods)
     assert (methods["ds-em"]["preset"], methods["ds-mf"]["preset"]) == ("robust", "paper")
     assert methods["ebcc"]["aggregator"]["restarts"] == 8
     assert methods["mmce-c"]["aggregator"]["tol"] == 0.01
     assert methods["tucker(2,4,3)"]["completer"]["ranks"] == (2, 4, 3)
     assert methods["tucker(2,4,3)"]["loop"]["final"] == "completed"
     last = {str(record["candidate"]): record for record in outcome.records if record["change"]}
-    assert list(last) == outcome.selection["chosen"]
+    assert list(last) == outcome.fit.selection["chosen"]
     assert all(0.0 <= record["error"] < 40.0 for record in last.values())
-    json.dumps(strict(outcome.selection), allow_nan=False)
-    assert few().selection["methods"]["ds-em(2)"]["preset"] == "robust"  # type: ignore[index]
+    json.dumps(strict(outcome.fit.selection), allow_nan=False)
+    assert few().fit.selection["methods"]["ds-em(2)"]["preset"] == "robust"

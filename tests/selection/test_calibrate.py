@@ -13,7 +13,6 @@ from misc_cli.data.holdout import folds, log_score
 from misc_cli.data.types import Answers
 from misc_cli.quality.evaluation import calibration_error
 from misc_cli.run.pipeline import run
-from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection.calibration import (
     MODEL_SHRINKAGE,
@@ -55,7 +54,7 @@ def test_five_to_none_is_surer_than_three_to_two() -> None:
     rows += [(f"w{w}", "none", "a") for w in range(5)]
     rows += [(f"w{w}", "two", "a" if w < 3 else "b") for w in range(5)]
     columns = [pa.array(column).dictionary_encode() for column in zip(*rows, strict=True)]
-    outcome = run(Request(build(Settings()), Answers(*columns)))
+    outcome = run(Answers(*columns), build(Settings()))
     sure = dict(
         zip(outcome.labels.items.to_pylist(), outcome.decision.confidence.tolist(), strict=True)
     )

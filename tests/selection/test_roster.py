@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from misc_cli import registry
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.selection import roster
 from tests.selection.crowds import simulated
 
@@ -27,7 +28,8 @@ def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.Mon
 
 def test_methods_that_would_take_minutes_are_not_tried() -> None:
     def tried(**settings: float) -> set[str]:
-        return {method.name for method in roster.roster(simulated(**settings)[0], "robust", {}, 0)}
+        engine = MemoryEngine(simulated(**settings)[0])
+        return {method.name for method in roster.roster(engine, "robust", {}, 0)}
 
     everything = set(roster.ROSTER)
     assert tried() == everything

@@ -16,7 +16,6 @@ from misc_cli.data.types import Answers
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.run.pipeline import run
-from misc_cli.run.request import Request
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection import roster
 from misc_cli.selection.calibration import vote_totals
@@ -175,7 +174,7 @@ def test_automatic_ranks_halve_the_error_on_web(
 def test_too_few_answers_get_the_mean_of_what_has_little_to_get_wrong() -> None:
     crowd = simulate(Simulation(workers=5, items=20, classes=3, answers_per_item=3, seed=0))
     answers = Answers(**answer_columns(crowd, ["a", "b", "c"]))
-    outcome = run(Request(build(Settings()), answers))
-    assert outcome.selection is not None
-    assert outcome.selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]
-    assert "fewer than 1,000 answers" in outcome.selection["why"]
+    outcome = run(answers, build(Settings()))
+    assert outcome.fit.selection
+    assert outcome.fit.selection["chosen"] == ["ds-em(2)", "one-coin", "mv"]
+    assert "fewer than 1,000 answers" in outcome.fit.selection["why"]

@@ -11,17 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli.aggregators.confusion_kernels import shrunk_rows
-from misc_cli.data import holdout
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Iteration, Labels, OnIteration
-from misc_cli.engines.partitioned import Vocabulary
-from misc_cli.engines.protocol import Engine, Fitted
-from misc_cli.engines.views import gathered_labels
-from misc_cli.run import cost
+from misc_cli.engines.protocol import AnswerEngine, Engine, Fitted
+from misc_cli.engines.views import gathered_engine
+from misc_cli.run import spread_completion as completion
+from misc_cli.run.fitting import few
 from misc_cli.run.settings import Methods
-from misc_cli.scale import completion, copies
-from misc_cli.scale.judging import CrossValidation
-from misc_cli.scale.settle import AddMember, Settle
+from misc_cli.run.spread_judging import CrossValidation
+from misc_cli.run.spread_settle import AddMember, Settle
 from misc_cli.selection import roster as plan
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method
@@ -43,22 +41,15 @@ class Chosen:
     loop: dict[str, Any] | None = None
 
 
-def few(engine: Engine) -> bool:
-    """Whether the answers are few enough to be judged in this process's memory."""
-    return engine.n_votes < holdout.DRAWN_BY_NAME
-
-
-def named(
-    engine: Engine, vocabulary: Vocabulary, methods: Methods, on_iteration: OnIteration
-) -> Chosen:
+def named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> Chosen:
     """The method that is named, calibrated if that is asked for and can be."""
     if methods.completer is not None:
-        return _completed(engine, vocabulary, methods, on_iteration)
+        return _completed(engine, methods, on_iteration)
     method = Method(methods.names["aggregator"], methods.aggregator)
     calibrate = methods.settings.calibrate and method.calibratable
     # where folds begin where the whole fit ended, they come after it
     after = calibrate and hasattr(method.aggregator, "solve_again") and not few(engine)
-    calibration, given = None, (engine, vocabulary, methods, method, method, on_iteration)
+    calibration, given = None, (engine, methods, method, method, on_iteration)
     if calibrate and not after:
         calibration = _calibration(*given)
     fitted: Fitted = methods.aggregator.solve(engine, on_iteration)
@@ -73,16 +64,14 @@ def named(
     return Chosen(fitted, calibration=calibration)
 
 
-def _completed(
-    engine: Engine, vocabulary: Vocabulary, methods: Methods, on_iteration: OnIteration
-) -> Chosen:
+def _completed(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> Chosen:
     """The loop; it says after how many passes its trials stop, so it goes first."""
     fitted, loop = completion.fit(engine, methods, on_iteration)
     if not methods.settings.calibrate:
         return Chosen(fitted, loop=loop)
     completion.keep(engine)
     here, there = completion.trials(methods, loop["passes"])
-    calibration = _calibration(engine, vocabulary, methods, here, there, on_iteration)
+    calibration = _calibration(engine, methods, here, there, on_iteration)
     completion.bring_back(engine)
     if calibration is not None:
         engine.sweep(Settle(mean=False, by_votes=False, calibration=calibration))
@@ -90,8 +79,7 @@ def _completed(
 
 
 def _calibration(
-    engine: Engine,
-    vocabulary: Vocabulary,
+    engine: AnswerEngine,
     methods: Methods,
     here: Method,
     there: Method,
@@ -104,7 +92,7 @@ def _calibration(
     """
     seed = methods.settings.seed
     if few(engine):
-        return _calibration_here(gathered_labels(engine, vocabulary), here, seed)
+        return _calibration_here(gathered_engine(engine).labels, here, seed)
     most_folds = 1 if getattr(here.aggregator, "slow", False) else None
     work = CrossValidation(engine, [there], seed, on_iteration, whole, most_folds)
     return work.calibration([0], [there], [1.0]) if work.n_folds else None
@@ -117,26 +105,15 @@ def _calibration_here(labels: Labels, method: Method, seed: int) -> Calibration 
     return calibration_of(method, labels, seed, whole)
 
 
-def automatic(
-    engine: Engine,
-    counted: Labels,
-    compared: copies.Compared,
-    methods: Methods,
-    on_iteration: OnIteration,
-) -> Chosen:
-    """The choice among pure methods by many hidden answers, as `select.search` makes it.
-
-    `counted` has the engine's numbers and names, but no votes.
-    """
+def automatic(engine: Engine, methods: Methods, on_iteration: OnIteration) -> Chosen:
+    """Choose among pure methods by many hidden answers, as `selection.search` does in memory."""
     settings = methods.settings
-    engine = copies.once_per_copy(engine, counted, compared)
     if methods.aggregator is not None:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=settings.preset)]
     else:
-        roster = plan.roster(counted, settings.preset, methods.roster_options, settings.seed)
+        roster = plan.roster(engine, settings.preset, methods.roster_options, settings.seed)
         pure = [method for method in roster if not getattr(method.aggregator, "slow", False)]
     fallback = plan.fallback(settings.preset, settings.seed)
-    on_iteration = cost.Counting(cost.counted(counted, pure, ()), on_iteration, fast=None)
     work = CrossValidation(engine, pure, settings.seed, on_iteration)
     if work.n_folds == 0:
         return _unjudged(engine, [m for m in pure if m.name in plan.FEW] or pure[:1], on_iteration)
@@ -157,7 +134,6 @@ def automatic(
             places = [pure.index(method) for method in chosen]
             calibration = work.calibration(places, chosen, shares)
     fitted = _fit(engine, members, shares, by_votes, calibration, on_iteration)
-    fitted = copies.judged_by_all_answers(fitted, engine)
     finish_record(reasons, members, shares)
     reasons["methods"] = parameters([*pure, fallback])
     return Chosen(fitted, members, calibration, reasons)
@@ -168,7 +144,6 @@ def _unjudged(engine: Engine, methods: Sequence[Method], on_iteration: OnIterati
     members = [Candidate(method) for method in methods]
     shares = [1.0 / len(members)] * len(members)
     fitted = _fit(engine, members, shares, False, None, on_iteration)
-    fitted = copies.judged_by_all_answers(fitted, engine)
     selection = {
         "chosen": [member.name for member in members],
         "weights": {member.name: share for member, share in zip(members, shares, strict=True)},

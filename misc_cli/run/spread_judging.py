@@ -19,9 +19,9 @@ import numpy.typing as npt
 from misc_cli.aggregators.confusion_kernels import shrunk_rows
 from misc_cli.data.holdout import Draw, Triplets, fold_draws, fold_plan, log_score
 from misc_cli.data.types import Codes, Floats, Iteration, Names, OnIteration, ignore_iteration
-from misc_cli.engines.protocol import Engine, Fitted
+from misc_cli.engines.protocol import CountKnown, Engine, Fitted
 from misc_cli.engines.views import Hide, Reveal, TrainingView, WithoutGoldView, gathered_votes
-from misc_cli.scale.settle import AddMember, CountKnown, KnownItems
+from misc_cli.run.spread_settle import AddMember, KnownItems
 from misc_cli.selection.calibration import (
     MANY_SHRINKAGE,
     Calibration,

@@ -73,16 +73,6 @@ class Settle:
 
 
 @dataclass(frozen=True)
-class CountKnown:
-    """How many items' classes are known."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {}, int((rows[GOLD] >= 0).sum()) if GOLD in rows else 0
-
-
-@dataclass(frozen=True)
 class KnownItems:
     """Of items whose class is known: the mean's posteriors, those of logarithms, the vote shares,
     the classes.

@@ -7,16 +7,25 @@ from dataclasses import replace
 from typing import Any
 
 from misc_cli.completers.parameters import Loop
+from misc_cli.data.parameters import AUTO
 from misc_cli.data.types import OnIteration
+from misc_cli.engines.capabilities import check_aggregator, methods_of
 from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted
 from misc_cli.errors import ConfigError
 from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.run.fitting import loop_record
-from misc_cli.run.settings import Methods
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.selection.candidates import Method
 
 # Where the posteriors wait while trials calibrate them.
 FOUND = "found"
+
+
+def check(engine: str, settings: Settings, methods: Methods) -> None:
+    """Refuse what only one machine's memory can do, and say what to do instead."""
+    if settings.completer not in (None, NO_COMPLETER, AUTO):
+        refuse(f"--engine {engine}", methods, methods_of(engine))
+    check_aggregator(engine, methods.names.get("aggregator", BASELINE))
 
 
 def refuse(where: str, methods: Methods, runs: Sequence[str]) -> None:
