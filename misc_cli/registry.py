@@ -1,4 +1,4 @@
-"""Names → classes, as strings, so that listing the methods imports none of them.
+"""Registry of methods: names → classes as strings, so that listing them imports none.
 
 Adding an algorithm is one new file and one line here. Other packages add theirs with the entry
 point groups `misc_cli.aggregators` and `misc_cli.completers`.
@@ -35,23 +35,23 @@ KINDS = ("aggregator", "completer")
 
 
 def names(kind: str) -> list[str]:
-    """Every name of a kind ("aggregator" or "completer"), ours first, then other packages'."""
+    """Return the names of a kind ("aggregator" or "completer"), ours first, then plugins."""
     return [*own_names(kind), *plugin_names(kind)]
 
 
 def own_names(kind: str) -> list[str]:
-    """The names of a kind that this package has."""
+    """Return the names of a kind that this package has."""
     return list(_table(kind))
 
 
 def plugin_names(kind: str) -> list[str]:
-    """The names of a kind that other packages add; looking them up loads none of them."""
+    """Return the names of a kind that other packages add, without loading them."""
     ours = _table(kind)
     return [name for name in _plugins(kind) if name not in ours]
 
 
 def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
-    """The class behind a name; `also` are words that an error should offer besides the names."""
+    """Return the class of a name; an error offers the words of `also` besides the names."""
     ours = _table(kind)
     if name in ours:
         module, _, attribute = ours[name].partition(":")
@@ -65,7 +65,7 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
 
 
 def _load_plugin(kind: str, point: Any) -> type[Any]:
-    """Another package's class; what is wrong with it is said with the package's name."""
+    """Return the class of another package; errors name the package."""
     package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
     try:
         plugin: Any = point.load()
@@ -84,12 +84,12 @@ def _load_plugin(kind: str, point: Any) -> type[Any]:
 
 
 def parameters(kind: str, name: str) -> dict[str, Parameter]:
-    """What a method declares of its parameters, by field name."""
+    """Return the declared parameters of a method, by field name."""
     return parameters_of(load(kind, name))
 
 
 def name_of(kind: str, method: Any) -> str:
-    """The name of a method's class."""
+    """Return the name of a method's class."""
     here = f"{type(method).__module__}:{type(method).__qualname__}"
     ours = _table(kind)
     for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
@@ -99,7 +99,7 @@ def name_of(kind: str, method: Any) -> str:
 
 
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
-    """The parameters of a method under a preset; `robust` is the class's own defaults."""
+    """Return the parameters of a method under a preset; `robust` is the class's defaults."""
     method = load(kind, name)
     defaults = {field.name: _default(field) for field in dataclasses.fields(method)}
     presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
@@ -107,7 +107,7 @@ def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
 
 
 def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> Any:
-    """An instance; an override that is None counts as not given, an unknown one is an error."""
+    """Create a method; an override of None counts as not given, an unknown one is an error."""
     resolved = settings(kind, name, preset)
     given = {key: value for key, value in overrides.items() if value is not None}
     for key in given:

@@ -1,4 +1,4 @@
-"""Where a command's results go: a file that was named, or stdout."""
+"""Write the results of a command to a file or to stdout."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:
-    """To the file, whole or not at all, or to stdout: as it is, whatever the terminal's locale."""
+    """Write bytes to the file, whole or not at all, or unchanged to stdout."""
     from misc_cli.writers.output_set import content
 
     _write(content(data), place)
 
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
-    """A table, in the format that the file's name says; CSV on stdout."""
+    """Write a table in the format of the file's name; CSV on stdout."""
     from misc_cli.writers.render import write_table
 
     name = "" if place is None else place.name
@@ -31,7 +31,7 @@ def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
 
 
 def show(tables: Sequence[Table]) -> None:
-    """What a person reads, on stdout; before the files, which a full stdout must not cost."""
+    """Print tables on stdout; before files are written, so that a failing stdout keeps them."""
     from misc_cli.cli.console import print_tables
     from misc_cli.writers.output_set import to_stdout
 
@@ -49,6 +49,6 @@ def _write(write: Callable[[BinaryIO], None], place: Path | None) -> None:
 
 
 def json_bytes(**value: Any) -> bytes:
-    """What every --json prints and every .json file holds: one object, with a schema version."""
+    """Return one JSON object with the schema version, for --json and .json files."""
     text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False, default=str)
     return f"{text}\n".encode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""What a process of our own does first."""
+"""Prepare the process: standard streams, threads of arrow, lazy pandas."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _loaded = time.monotonic()
 
 
 def since() -> float | None:
-    """When this process began, by the monotonic clock; None if it is not our own."""
+    """Return the start of this process on the monotonic clock; None if it is not our own."""
     return _loaded if own_process else None
 
 
 class _NoPandas:
-    """An import finder for which there is no pandas."""
+    """Import finder that does not find pandas."""
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
@@ -30,7 +30,7 @@ class _NoPandas:
 
 
 class _Forgiving(io.TextIOWrapper):
-    """Stderr never decides the outcome: what it cannot take is lost, and nobody is told."""
+    """Wrapper of stderr that ignores write errors: they must not decide the outcome."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -43,10 +43,10 @@ class _Forgiving(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Streams that are closed, full, broken or not UTF-8 do no harm they need not do.
+    """Make standard streams safe that are closed, full, broken or not UTF-8.
 
-    Help and tables on a stdout that is not UTF-8: what it cannot spell becomes a question mark.
-    Data (labels, JSON) goes out as bytes of UTF-8 and is not touched by this.
+    In help and tables on a stdout that is not UTF-8, a character that it cannot encode becomes a
+    question mark. Data (labels, JSON) is written as UTF-8 bytes and not affected.
     """
     for number in range(3):  # a file that we open must never get the number of a closed stream
         try:
@@ -67,7 +67,7 @@ def prepare_streams() -> None:
 
 
 def _is_real(stream: io.TextIOWrapper) -> bool:
-    """Whether there is a descriptor below; a program that calls us may have put itself there."""
+    """Return True if the stream has a file descriptor; a calling program may have replaced it."""
     try:
         return stream.fileno() >= 0
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def _is_real(stream: io.TextIOWrapper) -> bool:
 
 
 def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
-    """The same stream with a buffer of its own."""
+    """Return the stream with a new buffer."""
     binary = io.BufferedWriter(io.FileIO(stream.fileno(), "wb", closefd=False))
     again = kind(binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
     again.mode = stream.mode  # type: ignore[misc]
@@ -83,7 +83,7 @@ def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextI
 
 
 def limit_arrow(threads: int) -> None:
-    """Let arrow parse on so many threads; only here, for it is the whole process's affair."""
+    """Set the number of threads of arrow, for the whole process."""
     if own_process:
         import pyarrow as pa
 
@@ -91,10 +91,10 @@ def limit_arrow(threads: int) -> None:
 
 
 def load_arrow() -> None:
-    """Import pyarrow and let it look for pandas in vain; whoever asks later still finds it.
+    """Import pyarrow without pandas; later imports of pandas still work.
 
     pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
-    command line hands it none, so in a process of our own those 0.3 s are spared.
+    command line gives it none, so a process of our own saves these 0.3 s.
     """
     if not own_process or "pandas" in sys.modules:
         return

@@ -1,1 +1,1 @@
-"""Where votes and rows of items live, and who walks them: memory, disk, Dask."""
+"""Engines that store votes and rows of items and run kernels over them: memory, disk, Dask."""

@@ -30,7 +30,7 @@ COLUMNS = {"answers.csv": ("worker", "item", "label"), "truth.csv": ("item", "la
 
 
 @dataclass(frozen=True)
-class Source:
+class PublishedFile:
     """One published file; `delimiter` None means any run of white space."""
 
     path: str
@@ -53,7 +53,7 @@ class Dataset:
     items_with_truth: int
     repository: str
     commit: str
-    files: Mapping[str, Source]
+    files: Mapping[str, PublishedFile]
 
     def url(self, file: str, base_url: str) -> str:
         path = self.files[file].path
@@ -67,7 +67,7 @@ def registry() -> dict[str, Dataset]:
     found = {}
     for entry in json.loads(text):
         files = {
-            name: Source(**{**source, "columns": tuple(source["columns"])})
+            name: PublishedFile(**{**source, "columns": tuple(source["columns"])})
             for name, source in entry.pop("files").items()
         }
         found[entry["name"]] = Dataset(**entry, files=files)
@@ -217,7 +217,7 @@ def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> byt
     return convert(published, source, COLUMNS[file])
 
 
-def convert(published: bytes, source: Source, columns: tuple[str, ...]) -> bytes:
+def convert(published: bytes, source: PublishedFile, columns: tuple[str, ...]) -> bytes:
     """Convert a published file to our CSV: our order of columns, their order of rows.
 
     A truth file may repeat an item once per answer, as dog's does: each distinct row is kept once.

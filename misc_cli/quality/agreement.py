@@ -29,7 +29,7 @@ from misc_cli.data.votes import Votes
 
 @dataclass(frozen=True)
 class Ballots:
-    """How the answers to each item voted, (n_items,) each.
+    """Counts of the answers to each item, (n_items,) each.
 
     answers    number of answers
     leader     the class with the most votes, -1 where several classes have most

@@ -1,20 +1,20 @@
-"""Confidences that mean something: fitted on answers that were hidden, where they are needed.
+"""Calibrate confidences by held-out answers or by gold, where workers err together.
 
     written = (1 − w) · mean of the methods' posteriors + w · softened
     softened = (1 − v) · p^(1/T) / Σ p^(1/T) + v · (n_c + 1/K) / (n + 1)
 
 p is the methods' logarithmic pool (the normalised product of their posteriors, each to the power
-of its weight): a mean of logarithms keeps apart what is sure and what is surer, where a mean of
-probabilities near 1 does not. T, the temperature, softens all items alike (Guo et al. 2017 fit it
+of its weight): a mean of logarithms tells 0.99 from 0.999, which a mean of probabilities hardly
+does. T, the temperature, softens all items alike (Guo et al. 2017 fit it
 on truth; we have none). v is the weight of the votes themselves, n_c of an item's n, with one vote
 spread evenly over the K classes. T and v maximise the log-likelihood of hidden answers, which see
 only a part of the overconfidence: workers who err together confirm each other. Over the sets of
 `make accuracy` the truth asks for about `SHARED_ERRORS` times the temperature.
 
-w says whether there is anything to correct: `select.together` tells crowds that the model describes
-(w = 0, the posteriors are right as they are) from those whose workers err together (w = 1).
-Items whose class is known (gold) show all of it: they choose T and v where there are any.
-All parts rise with the evidence, so their mean does; none changes a label.
+w says whether there is anything to correct: `dependence_check` tells crowds that the model
+describes (w = 0, the posteriors are right) from those whose workers err together (w = 1).
+Gold items show all of the overconfidence: where there are any, they choose T and v. All parts rise
+with the evidence, so their mean does, too; none changes a label.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ JUST_AHEAD = 1e-6
 
 @dataclass(frozen=True)
 class Calibration:
-    """What posteriors are softened by; the defaults leave a single method's as they are.
+    """Parameters of the calibration; the defaults do not change the posteriors of one method.
 
-    `evidence` says that they rest on answers that were never given (a completed matrix): they
-    choose the labels, and the answers that were given say how sure each is.
+    `evidence` is for posteriors of a completed matrix, which rest on answers that were never given:
+    they choose the labels, and the given answers say how sure each label is.
     """
 
     temperature: float = 1.0
@@ -66,7 +66,7 @@ class Calibration:
     evidence: bool = False
 
     def __call__(self, posteriors: Floats, labels: Labels, pooled: Floats | None = None) -> Floats:
-        """Calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
+        """Return calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
 
         `pooled` is the members' logarithmic pool, for a single method its posteriors again.
         """
@@ -83,7 +83,7 @@ class Calibration:
         gold: Codes | None,
         pooled: Floats | None = None,
     ) -> Floats:
-        """The same of some items, given their vote shares (None: they have no weight)."""
+        """Calibrate the posteriors of some items, given their vote shares (None: no weight)."""
         softened = temper(posteriors if pooled is None else pooled, self.temperature)
         if shares is not None:
             softened = _mixed(softened, shares, self.votes)
@@ -94,7 +94,7 @@ class Calibration:
 
 
 def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
-    """The normalised product of posteriors, each to the power of its share, (n, n_classes)."""
+    """Return the normalised product of posteriors to the power of their shares, (n, n_classes)."""
     if len(posteriors) == 1:
         return posteriors[0]
     logs: Floats = np.average([logs_of(of_one) for of_one in posteriors], axis=0, weights=shares)
@@ -102,51 +102,54 @@ def pool(posteriors: Sequence[Floats], shares: Sequence[float]) -> Floats:
 
 
 def logs_of(posteriors: Floats) -> Floats:
-    """Their logarithms; what is ruled out is all but ruled out, (n, n_classes)."""
+    """Return the logarithms of posteriors, bounded below, (n, n_classes)."""
     logs: Floats = np.log(np.maximum(posteriors, 1e-300))
     return logs
 
 
 def normalised(logs: Floats) -> Floats:
-    """Posteriors of logarithms, (n, n_classes)."""
+    """Return the posteriors of logarithms, (n, n_classes)."""
     chances = np.exp(logs - logs.max(axis=1, keepdims=True))
     posteriors: Floats = chances / chances.sum(axis=1, keepdims=True)
     return posteriors
 
 
 def temper(posteriors: Floats, temperature: float) -> Floats:
-    """posteriors^(1/T), (n, n_classes), rows normalised, in logs."""
+    """Return posteriors^(1/T), (n, n_classes), rows normalised; computed in logs."""
     return normalised(logs_of(posteriors) / temperature)
 
 
 def voted(totals: Floats, posteriors: Floats) -> Floats:
-    """The votes that each class has on an item decide, (n, n_classes): posteriors count as half a
-    vote, which breaks a tie and overrules nobody.
+    """Return posteriors that follow the votes of each class, (n, n_classes).
+
+    The given posteriors count as half a vote: they break ties and overrule no majority.
     """
     return temper(shares_of(totals + 0.5 * posteriors), VOTE_SHARPNESS)
 
 
 def vote_totals(labels: Labels) -> Floats:
-    """The votes that each class has on an item, (n_items, n_classes)."""
+    """Count the votes of each class on each item, (n_items, n_classes)."""
     votes = labels.votes
     return np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
 
 
 def vote_shares(labels: Labels) -> Floats:
-    """Each class's share of an item's votes with one more vote for all alike, (n_items, K)."""
+    """Return the vote shares of items, with one more vote spread evenly, (n_items, n_classes)."""
     return shares_of(vote_totals(labels))
 
 
 def shares_of(totals: Floats) -> Floats:
-    """Vote shares from the votes that each class has on an item, (n, n_classes) both."""
+    """Return vote shares from the votes of each class on each item, (n, n_classes) both."""
     shares = totals + 1.0 / totals.shape[1]
     normalised: Floats = shares / shares.sum(axis=1, keepdims=True)
     return normalised
 
 
 def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
-    """The mean of two posteriors, (n, n_classes), `weight` that of the second. It weighs less where
-    it would change the first's label: then it only makes it as doubtful as can be.
+    """Return the mean of two posteriors, (n, n_classes), with `weight` for the second.
+
+    The second weighs less where it would change the label of the first: it then only makes that
+    label as doubtful as possible.
     """
     rows = np.arange(len(first))
     label = first.argmax(axis=1)
@@ -169,7 +172,7 @@ def calibration_surface(
     *,
     many: bool = False,
 ) -> Floats:
-    """Summed log score of hidden answers at every (TEMPERATURES, VOTE_WEIGHTS).
+    """Return the summed log score of held-out answers at each (TEMPERATURES, VOTE_WEIGHTS).
 
     labels, posteriors and their `pooled` counterparts (the same for a single method) are of what
     was kept. Mixing posteriors mixes their forecasts. Of `many` answers the votes have no weight:
@@ -191,8 +194,10 @@ def calibration_surface(
 
 
 def surface_of_many(of_items: Floats, said: Floats) -> Floats:
-    """The same, given the hidden answers' items' posteriors and how likely each class makes them,
-    (n_hidden, n_classes) both: the votes have no weight.
+    """Return the `calibration_surface` without vote weights, for many answers.
+
+    Arguments are the posteriors of the held-out answers' items and the likelihood of the answers
+    given each class, (n_hidden, n_classes) both.
     """
     column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
     alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
@@ -202,14 +207,14 @@ def surface_of_many(of_items: Floats, said: Floats) -> Floats:
 def _forecast(
     labels: Labels, posteriors: Floats, shrinkage: float, hidden: Triplets
 ) -> tuple[Floats, Floats]:
-    """How likely the hidden answers are, (n,), and given each class, (n, n_classes)."""
+    """Return the likelihood of the held-out answers, (n,), and given each class, (n, n_classes)."""
     confusions = confusions_of(labels, posteriors, shrinkage)
     said: Floats = confusions[hidden.workers, :, hidden.classes]
     return np.einsum("pc,pc->p", posteriors[hidden.items], said), said
 
 
 def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
-    """The peak of the summed surfaces, refined by a parabola along the temperatures."""
+    """Return the peak of the summed surfaces, refined by a parabola along the temperatures."""
     logs = np.log(TEMPERATURES)
     posterior = np.sum(surfaces, axis=0) - 0.5 * (logs / PRIOR_WIDTH)[:, None] ** 2
     top, column = np.unravel_index(int(posterior.argmax()), posterior.shape)
@@ -228,10 +233,10 @@ def calibration_of_known(
     hidden: Calibration,
     pooled: Floats | None = None,
 ) -> Calibration:
-    """The calibration that gold items ask for, near the one that hidden answers ask for.
+    """Fit the calibration on gold items, near the one that held-out answers gave.
 
-    Of the gold items: the mean posteriors of fits that did not know them, vote shares, pooled
-    posteriors, (n, n_classes) each, and classes (n,).
+    Arguments are, for the gold items, the mean posteriors of fits that did not know them, vote
+    shares, pooled posteriors, (n, n_classes) each, and classes (n,).
     """
     right = np.arange(len(classes)), classes
     usual = hidden.weight * np.log(hidden.temperature), hidden.weight * hidden.votes

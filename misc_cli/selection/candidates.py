@@ -1,11 +1,11 @@
-"""One method on one fold: fit what is left, forecast what was hidden, score the forecast.
+"""Fit one method on one fold, forecast the held-out answers, and score the forecast.
 
 A method is a pure aggregator, or a completer whose trajectory gives a candidate after each of
 several passes. A candidate's labelling is scored in three views, each a log probability per hidden
 answer:
     own    the fitted model's own forecast (ebcc's subtypes, mmce's difficulty count here)
     soft   Σ_c posterior[c] · confusion[c, answer], confusions re-estimated from the posteriors,
-           which are tempered: what a method is too sure of can be repaired, and will be
+           which are tempered, because calibration will repair overconfidence
     hard   given the one label we would write; the only fair one for completed labels, whose
            posteriors rest on invented answers and are all but certain
 """
@@ -53,8 +53,8 @@ HARD_SHRINKAGE = 1.0
 class Method:
     """A pure aggregator, or a completer with the passes after which it is judged.
 
-    `preset` is only what the parameters were made under, for the record. `brief` says that its few
-    iterations are the method, so that they are no lack of convergence.
+    `preset` is the one that the parameters come from, for the record. `brief` marks a method that
+    is defined by its few iterations, so that they are no lack of convergence.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Method:
 
     @property
     def calibratable(self) -> bool:
-        """Not if its posteriors mean something already, nor if they rest on invented answers.
+        """Return False if the posteriors are calibrated already or rest on completed answers.
 
         Hidden answers cannot calibrate labels of completed ones (on web the calibration error of
         a vote of completed candidates is 0.03 as it is, 0.25 tempered).
@@ -82,7 +82,7 @@ class Method:
 
     @property
     def describes(self) -> bool:
-        """Whether its fit says what workers answer, so that it may say if they err together."""
+        """Return True if the fit models what workers answer, as the dependence check needs."""
         return self.calibratable and not self.brief
 
 
@@ -103,11 +103,11 @@ class Candidate:
 class Trial:
     """A candidate fitted on the answers that were kept.
 
-    aggregation   without its predictor, which would drag the whole model between processes
+    aggregation   without its predictor, which would copy the whole model between processes
     views         name → log scores, (n_hidden,); "soft" has a row per temperature; empty when
                   nothing was hidden
     records       the iterations, lightened; of the last fit only
-    warnings      what that fit complained of, text and category
+    warnings      text and category of the warnings of that fit
     """
 
     candidate: Candidate
@@ -129,10 +129,10 @@ def fits(
     on_iteration: OnIteration,
     whole: Aggregation | None = None,
 ) -> Iterator[tuple[Candidate, Aggregation]]:
-    """Every candidate of a method, fitted.
+    """Fit the candidates of a method.
 
-    `initial` (the aggregator's posteriors) spares a completer a fit; `whole` (its fit on all
-    answers) shows an aggregator that has `again` where to begin.
+    `initial` (the aggregator's posteriors) saves a completer one fit; `whole` (the fit on all
+    answers) is the start of an aggregator that has `again`.
     """
     if method.completer is None:
         again = getattr(method.aggregator, "again", None)
@@ -167,10 +167,10 @@ def try_method(
     whole: Aggregation | None = None,
     deadline: Deadline = NO_DEADLINE,
 ) -> list[Trial]:
-    """All candidates of a method on one fold; without `hidden`, on everything.
+    """Fit and score the candidates of a method on one fold; without `hidden`, on all answers.
 
-    An aggregator that has `in_folds` sends that to forecast hidden answers. At the deadline the
-    fit ends after its current iteration, with OutOfTime.
+    An aggregator that has `in_folds` uses that variant to forecast held-out answers. At the
+    deadline the fit ends after its current iteration, with OutOfTime.
     """
     last = hidden is None
     stand_in = method.aggregator if last else getattr(method.aggregator, "in_folds", None)
@@ -202,7 +202,7 @@ def try_method(
 
 
 def hard_score(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
-    """Log score of each hidden answer given the label we would write, (n_hidden,)."""
+    """Return the log score of each held-out answer given the label we would write, (n_hidden,)."""
     top = posteriors.argmax(axis=1)
     rows = confusions_of(labels, harden(posteriors), HARD_SHRINKAGE)
     return log_score(rows[hidden.workers, top[hidden.items]], hidden)
@@ -217,13 +217,13 @@ def _views(labels: Labels, found: Aggregation, hidden: Triplets) -> dict[str, Fl
 
 
 def soft_scores(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
-    """Log score of each hidden answer at every temperature, (len(TEMPERATURES), n_hidden)."""
+    """Return the log scores of held-out answers, (len(TEMPERATURES), n_hidden)."""
     said = confusions_of(labels, posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
     return tempered_scores(posteriors[hidden.items], said)
 
 
 def tempered_scores(of_items: Floats, said: Floats) -> Floats:
-    """The same, given the items' posteriors and how likely each class makes the answer, (n, K)."""
+    """Return `soft_scores` from the items' posteriors and the answers' likelihoods, (n, K) both."""
     return np.stack(
         [
             np.log(np.maximum(np.einsum("pc,pc->p", temper(of_items, at), said), FLOOR))

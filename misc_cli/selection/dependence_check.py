@@ -1,17 +1,17 @@
-"""Do workers err together? The crowd beside crowds that the fitted model makes up.
+"""Check whether workers err independently given the class: a posterior predictive check.
 
 A model in which workers err independently, given an item's class, is too sure where they do not:
-items differ in difficulty, and what misleads one misleads others. Where it holds, its posteriors
-are right as they are. Which of the two it is shows in the answers (a posterior predictive check;
-Gelman, Meng & Stern 1996). With d_w the indicator of worker w's answer less its probabilities,
-given the item's most likely class, an item's statistic is
+items differ in difficulty, and what misleads one worker misleads others. Where the model holds, its
+posteriors are right as they are. The answers tell which is the case (Gelman, Meng & Stern 1996).
+With d_w the indicator of worker w's answer less its probabilities, given the item's most likely
+class, an item's statistic is
 
     Σ over pairs w ≠ v of its answers: d_w · d_v  =  |Σ d_w|² − Σ |d_w|²
 
-how far answers agree beyond what the class explains. Labels that follow the answers bend it, so
-it is compared with crowds made up by the model: the same workers on the same items, classes drawn
-from the posteriors, answers from the confusions, labels found anew. On simulated crowds the
-difference is a standard normal number; on public ones it is between 1 and 56.
+how far answers agree beyond what the class explains. It is biased because labels follow the
+answers, so it is compared with crowds simulated by the model: the same workers on the same items,
+classes drawn from the posteriors, answers from the confusions, labels found anew. On simulated
+crowds the difference is a standard normal number; on public ones it is between 1 and 56.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Chosen = npt.NDArray[np.bool_]
 
 
 def looked_at(names: Names, n_votes: int, seed: int) -> Chosen:
-    """Which items are looked at, (n_items,): a function of their names."""
+    """Return the mask of the items to check, (n_items,); it depends on their names alone."""
     keys = item_keys(names)
     with np.errstate(over="ignore"):
         places = mixed(keys + np.uint64(seed % 2**64) * np.uint64(SEEDS)) / 2.0**64
@@ -49,7 +49,7 @@ def looked_at(names: Names, n_votes: int, seed: int) -> Chosen:
 
 @dataclass(frozen=True)
 class Pattern:
-    """Who answered what: items and workers, (n_votes,), and how many items there are."""
+    """The items and workers of votes, (n_votes,) each, and the number of items."""
 
     items: Codes
     workers: Codes
@@ -60,9 +60,9 @@ class Pattern:
 
 
 def evidence(labels: Labels, posteriors: Floats) -> Floats:
-    """What the answers that were given say of every item, (n_items, K).
+    """Return the posteriors that the given answers alone give, (n_items, K).
 
-    Workers are taken to be as these posteriors make them look.
+    The confusions of workers are estimated from `posteriors`.
     """
     assert isinstance(labels.votes, SparseVotes)
     matrix = labels.votes.matrix
@@ -78,7 +78,7 @@ def together(
     counts: Floats,
     seed: int = 0,
 ) -> float:
-    """How surely workers err together, from 0 to 1.
+    """Return how surely workers err together, from 0 to 1.
 
     pointers and columns are votes by item, as those of a CSR matrix (n_items, n_workers * K);
     counts (n_workers, K, K) what a fit expects workers to have said of each class.
@@ -93,7 +93,7 @@ def standard_errors(
     counts: Floats,
     seed: int = 0,
 ) -> float:
-    """By how many standard errors answers agree more than those of crowds that are made up."""
+    """Return how many standard errors more answers agree than those of simulated crowds."""
     pattern, classes = _pattern(pointers, columns, counts.shape[1])
     confusions = shrunk_rows(counts, SHRINKAGE)
     said = counts.sum(axis=(0, 2))
@@ -117,7 +117,7 @@ def standard_errors(
 def _pattern(
     pointers: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], n_classes: int
 ) -> tuple[Pattern, Codes]:
-    """The pattern of votes and their classes, (n_votes,)."""
+    """Return the pattern of votes and their classes, (n_votes,)."""
     n_items = len(pointers) - 1
     workers, classes = np.divmod(columns.astype(np.int32), np.int32(n_classes))
     items = np.repeat(np.arange(n_items, dtype=np.int32), np.diff(pointers))
@@ -125,14 +125,14 @@ def _pattern(
 
 
 def _draw(chances: Floats, random: np.random.Generator) -> Codes:
-    """A class per row of probabilities, (n, n_classes)."""
+    """Draw a class for each row of probabilities, (n, n_classes)."""
     places = random.random(len(chances))
     drawn: Codes = (chances.cumsum(axis=1)[:, :-1] < places[:, None]).sum(axis=1, dtype=np.int32)
     return drawn
 
 
 def _posteriors(pattern: Pattern, classes: Codes, confusions: Floats, prior: Floats) -> Floats:
-    """Of every item, (n_items, K): one E-step (Dawid & Skene 1979, eq. 2.5)."""
+    """Return posteriors, (n_items, K), by one E-step (Dawid & Skene 1979, eq. 2.5)."""
     logs = np.log(confusions)
     scores = np.log(prior) + np.stack(
         [
@@ -146,7 +146,7 @@ def _posteriors(pattern: Pattern, classes: Codes, confusions: Floats, prior: Flo
 
 
 def _agreement(pattern: Pattern, classes: Codes, confusions: Floats, posteriors: Floats) -> Floats:
-    """Of every item, how far its answers agree beyond what its class explains, (n_items,)."""
+    """Return how far the answers to each item agree beyond what its class explains, (n_items,)."""
     label = posteriors.argmax(axis=1)[pattern.items]
     agreed = np.zeros(pattern.n_items)
     for said in range(confusions.shape[2]):

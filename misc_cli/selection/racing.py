@@ -1,6 +1,6 @@
-"""Who stays in the race: slow methods against quick ones, completion against what there is.
+"""Stop the cross-validation of a method once it cannot reach the best one.
 
-Decided by scores on the folds so far, never by the clock; a deadline only leaves methods out.
+Scores on the folds so far decide, never the clock; a deadline only skips methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FINALISTS = 3
 
 
 def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score], list[str]]:
-    """Scores of pure methods in their order, and the names of those left out for time."""
+    """Return the scores of pure methods in their order, and the names of those skipped for time."""
     quick = [method for method in methods if not _slow(method)]
     slow = [method for method in methods if _slow(method)]
     if not quick:
@@ -43,9 +43,10 @@ def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score],
 
 
 def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
-    """Slow methods, each until it cannot reach the share of the best rival that counts.
+    """Judge slow methods, each until it cannot reach the required share of the best lead.
 
-    Of many answers, one that can begin its folds where its fit on all ended makes that first.
+    With many answers, a method that can start its folds from its fit on all answers fits these
+    first.
     """
     best = max(rivals, key=lambda score: float(score.best.mean())).best
     many = work.labels.votes.n_votes >= MANY_ANSWERS
@@ -55,7 +56,7 @@ def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Scor
 
 
 def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
-    """A method at a time: its fit on all answers stays in the process that made it."""
+    """Judge one method at a time: its fit on all answers stays in the process that made it."""
 
     def attempt(method: Method) -> Score:
         whole = try_method(method, work.labels, None, None, work.lighten, deadline=work.deadline)[
@@ -78,10 +79,10 @@ def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -
 
 
 def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
-    """Some folds at a time, so that all cores have work whatever each method takes.
+    """Judge some folds of all methods at a time, so that all cores have work.
 
-    A method stops at the first fold that makes it hopeless: folds that were tried with that one
-    and lie behind it do not count.
+    A method stops at the first fold that makes it hopeless; later folds of the same batch do not
+    count.
     """
     trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
     running = list(methods)
@@ -104,7 +105,7 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
 
 
 def _ends(work: CrossValidation, trials: list[Trial], first: int, best: Floats) -> bool:
-    """Whether one of the folds from `first` on makes the method hopeless; ends it there."""
+    """Return True, and stop the method, if a fold from `first` on makes it hopeless."""
     for count in range(first + 1, len(trials) + 1):
         if _hopeless(work, joined(trials[:count]), best):
             del trials[count:]
@@ -127,7 +128,7 @@ def completed(
     reference: Floats,
     insist: bool,
 ) -> list[Score]:
-    """Completed candidates by their hard scores; none if there was no time for what it takes.
+    """Return the completed candidates by their hard scores; none if there was no time.
 
     `initial` are the posteriors per fold that they build on, `reference` (n_hidden,) the hard
     scores of what would be written otherwise. Every other method is tried on the first folds;
@@ -174,7 +175,7 @@ def _all_there(scores: Sequence[Score], methods: Sequence[Method]) -> bool:
 
 
 def _both(before: Score, after: Score | None) -> Score:
-    """A candidate's score on the first folds and on the others."""
+    """Join the scores of a candidate on the first folds and on the others."""
     if after is None:
         return before
     views = {

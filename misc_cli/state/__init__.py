@@ -1,1 +1,1 @@
-"""What one run leaves for the next: the folder of `--state`, and a run that builds on it."""
+"""State between runs: the folder of `--state`, and runs that start from it."""

@@ -1,4 +1,4 @@
-"""A file of workers as `misc aggregate --workers` writes it."""
+"""Read the tables of labels and workers that misc writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WANTED = {"item": [*SYNONYMS["item"], {"id"}], "label": SYNONYMS["label"]}
 
 
 def read_labels(path: str, ours: str | None = None) -> LabelTable:
-    """Labels as `misc aggregate` writes them, or any two columns of items and labels.
+    """Read labels that `misc aggregate` wrote, or any two columns of items and labels.
 
     A file whose SHA-256 is `ours` was written by misc: nothing has to be found out about it.
     """
@@ -66,13 +66,13 @@ def _as_written(source: Source) -> LabelTable:
 
 
 def _plain(column: Any) -> Names:
-    """A dictionary column as plain text without the spaces around it."""
+    """Return a dictionary column as plain text without surrounding spaces."""
     text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     return pc.utf8_trim_whitespace(text.cast(pa.string()))
 
 
 def _names(source: Source, format_name: str) -> list[str]:
-    """The names of the columns, as far as the format has a row of them."""
+    """Return the names of the columns, if the format has a header."""
     if format_name == "parquet":
         return open_records(source, format_name).names
     if format_name not in ("csv", "tsv"):
@@ -100,7 +100,7 @@ NEEDED = ("answers", "accuracy")
 
 
 def read_workers(path: str) -> WorkerTable:
-    """Names and numbers; a column that is no number is left out."""
+    """Read a table of workers: their names and all columns of numbers."""
     source = open_source(path)
     table = _table(source)
     for name in (NAME, *NEEDED):

@@ -1,4 +1,4 @@
-"""Tables as bytes: CSV, TSV, either gzipped, or Parquet, by the name of the file they go to.
+"""Render tables as CSV, TSV, either gzipped, or Parquet, by the name of the file.
 
 Rows are joined by arrow, a chunk at a time, and a chunk's text buffer is the file's content: no
 Python object per cell. Text is quoted only where it must be, numbers have six decimals at most.
@@ -28,7 +28,7 @@ def write_table(columns: Columns, stream: BinaryIO, name: str = "") -> None:
 
 
 def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") -> None:
-    """The same for a table that comes in pieces, of which there is at least one."""
+    """Write a table that comes in chunks, at least one, as `write_table` does."""
     suffixes = [suffix.lower() for suffix in Path(name).suffixes]
     if suffixes[-1:] == [".parquet"]:
         _write_parquet(pieces, stream)
@@ -50,7 +50,7 @@ def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") ->
 
 
 def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
-    """The header and then the rows, in pieces that each end at a line's end."""
+    """Yield the header and then the rows, in chunks of whole lines."""
     header = _quoted(pa.array(list(columns), pa.string()), delimiter)
     yield (delimiter.join(header.to_pylist()) + "\n").encode()
     yield from _lines(columns, delimiter)
@@ -67,7 +67,7 @@ def _lines(columns: Columns, delimiter: str) -> Iterator[bytes]:
 
 
 def _prepared(column: Any, delimiter: str) -> Any:
-    """Text quoted where it must be, floats rounded; dictionaries stay dictionaries."""
+    """Return a column with text quoted where needed and floats rounded, as a dictionary still."""
     if not isinstance(column, np.ndarray) and pa.types.is_floating(column.type):
         column = column.to_numpy(zero_copy_only=False)  # what is missing is no number
     if isinstance(column, np.ndarray):
@@ -79,7 +79,7 @@ def _prepared(column: Any, delimiter: str) -> Any:
 
 
 def _text(piece: Any) -> Any:
-    """One chunk of a column as text; a number that is not one becomes an empty cell."""
+    """Return one chunk of a column as text; NaN becomes an empty cell."""
     if isinstance(piece, np.ndarray):
         piece = pa.array(piece, from_pandas=True)
     if pa.types.is_dictionary(piece.type):
@@ -88,7 +88,7 @@ def _text(piece: Any) -> Any:
 
 
 def _quoted(text: Any, delimiter: str) -> Any:
-    """Cells that hold a delimiter, a quote or a line break, in quotes; the others as they are."""
+    """Put cells in quotes that hold a delimiter, a quote or a line break."""
     text = text.cast(pa.string())
     buffer = text.buffers()[2]
     content = np.frombuffer(buffer, dtype=np.uint8) if buffer is not None else np.array([])

@@ -1,4 +1,4 @@
-"""Whether the files of a run are one whole set: its run.json has the SHA-256 of each."""
+"""Check that the files of a run are one whole set, by the SHA-256s in run.json."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHOLE, CHANGED, MISSING, UNKNOWN = "whole", "changed", "missing", "not a run.jso
 
 @dataclass(frozen=True)
 class Member:
-    """One file of a set, by what the run called it, and its state."""
+    """One file of a set, with the name that the run gave it and its state."""
 
     name: str
     file: Path
@@ -23,7 +23,7 @@ class Member:
 
 
 def verify(run_file: Path) -> list[Member]:
-    """Every file of the set and run.json itself, which comes first.
+    """Check run.json and each file of the set; return run.json first.
 
     A folder of labels is one that has its run.json in it.
     """
