@@ -42,6 +42,7 @@ class Reading(TypedDict):
     workers: int | None
     items: int
     classes: int
+    label: str
 
 
 class Expected(TypedDict):
@@ -143,10 +144,15 @@ def commands(text: str) -> list[list[str]]:
     return found
 
 
-def flags(text: str) -> list[list[str]]:
-    """Return the flags with concrete values that a text proposes, a list for each alternative."""
+def flags(text: str, readings: list[Reading]) -> list[list[str]]:
+    """Return the flags with concrete values that a text proposes, a list for each alternative.
+
+    Of several questions those of a right reading come first: a user knows what was asked.
+    """
     if "--question NAME" in text:
         names = re.findall(r"'([^']+)' \((?:choice|choices|number|text)", text)
+        wanted = " ".join(reading["label"] for reading in readings)
+        names.sort(key=lambda name: name not in wanted)
         return [["--question", name] for name in names[:6]]
     found = []
     for alternative in re.findall(rf"(?:--[a-z-]+(?: {VALUE})? ?)+", text):
@@ -174,7 +180,7 @@ def judge(entry: RealFile, copies: Path, folder: Path) -> tuple[str, str]:
     shown = [c for p in proposed if p[0] == "inspect" for c in commands(run(p, folder)[1])]
     choices = [c[1:] for c in shown if c[0] == "aggregate"]
     misled = ""
-    for given in direct or choices or [[name, *words] for words in flags(refusal)]:
+    for given in direct or choices or [[name, *words] for words in flags(refusal, readings)]:
         counts, _ = aggregate(without(given, "-o", "--output", "--aggregator"), folder)
         result = f"{shlex.join(given)}: read {counts[0]}" if counts else ""
         if counts and all(matches(c, readings) for c in counts):
