@@ -141,12 +141,25 @@ class Command(click.Command):
         startup.load_arrow()
         if ctx.params.get("threads") is not None:
             startup.limit_arrow(ctx.params["threads"])
-        log = [ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file")]
+        style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
         self._say_settings(ctx)
         from misc_cli.data.parallel import processes
 
-        with logs.writing(sys.argv, *log), processes(True):
+        with logs.writing(sys.argv, style, file, self._files_named(ctx)), processes(True):
             return super().invoke(ctx)
+
+    def _files_named(self, ctx: click.Context) -> list[str]:
+        """Return every word that may name a file, and the file of settings, for the log's sake.
+
+        Protects the file of settings: no output may replace it.
+        """
+        settings = ctx.meta[CONFIG].name if CONFIG in ctx.meta else ""
+        if settings:
+            from misc_cli.writers.output_paths import protect
+
+            protect([settings])
+        values = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
+        return [settings, *(word for value in values for word in value if isinstance(word, str))]
 
     def _say_settings(self, ctx: click.Context) -> None:
         """Say with --verbose which settings came from where, and which variables set nothing."""

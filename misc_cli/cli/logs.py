@@ -15,12 +15,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from misc_cli.errors import ConfigError, printable
 from misc_cli.version import __version__
 
 FORMATS = ("text", "json")
+START = "start"
 LOGGER = logging.getLogger("misc_cli")
 LOGGER.addHandler(logging.NullHandler())  # without a log, warnings are not printed twice
 
@@ -38,10 +40,13 @@ class Log(logging.Handler):
     A full disk or a closed pipe never decides the outcome of a run.
     """
 
-    def __init__(self, descriptor: int, style: str, *, is_stderr: bool) -> None:
+    def __init__(self, style: str, file: str | None) -> None:
         super().__init__()
-        self.descriptor, self.style, self.is_stderr = descriptor, style, is_stderr
+        self.style = style
+        self.path = None if file is None else Path(file)
+        self.descriptor = sys.stderr.fileno() if file is None else _appending(file)
         self.run = os.urandom(8).hex()
+        self.waiting: list[str] = []  # the first line, until it is known what is read
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one event."""
@@ -56,8 +61,23 @@ class Log(logging.Handler):
             told = {"run": self.run, **fields}.items()
             words = [f"{key}={_word(value)}" for key, value in told if value is not None]
             line = " ".join([stamp, level, name, *words])
-        with suppress(OSError):
-            os.write(self.descriptor, f"{printable(line)}\n".encode("utf-8", "replace"))
+        self.waiting.append(f"{printable(line)}\n")
+        if name != START:
+            self.write_out()
+
+    def write_out(self) -> None:
+        """Write the lines that wait; nothing is ever added to an input."""
+        from misc_cli.writers.output_paths import is_input
+
+        if self.path is None or not is_input(self.path):
+            with suppress(OSError):
+                os.write(self.descriptor, "".join(self.waiting).encode("utf-8", "replace"))
+        self.waiting.clear()
+
+    @property
+    def is_stderr(self) -> bool:
+        """Tell whether the log is all that stderr gets."""
+        return self.path is None
 
 
 def _plain(value: Any) -> Any:
@@ -71,13 +91,18 @@ def _word(value: Any) -> str:
 
 
 @contextmanager
-def writing(command: Sequence[str], style: str | None, file: str | None) -> Iterator[None]:
-    """Log what happens inside; without a style and a file there is no log."""
+def writing(
+    command: Sequence[str], style: str | None, file: str | None, others: Sequence[str] = ()
+) -> Iterator[None]:
+    """Log what happens inside; without a style and a file there is no log.
+
+    `others` are what else the command was given: a log must be none of these files.
+    """
     _close()
     if style is None and file is None:
         yield
         return
-    _open(command, style, file)
+    _open(command, style, file, others)
     yield
     _close()  # after an error the log still hears what the error is
 
@@ -85,8 +110,11 @@ def writing(command: Sequence[str], style: str | None, file: str | None) -> Iter
 def begin_with_an_error(command: Sequence[str], style: str | None, file: str | None) -> None:
     """Open the log for an error that comes before the command does."""
     if style is not None or file is not None:
+        others = list(command)
+        if file in others:
+            others.remove(file)  # once: as the log's own name
         with suppress(ConfigError):  # stderr hears of the first error only
-            _open(command, style, file)
+            _open(command, style, file, others)
 
 
 def end_with_an_error(message: str, code: int) -> bool:
@@ -112,31 +140,44 @@ def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
     return style if style in FORMATS else None, file
 
 
-def _open(command: Sequence[str], style: str | None, file: str | None) -> None:
+def _open(
+    command: Sequence[str], style: str | None, file: str | None, others: Sequence[str]
+) -> None:
     """Open the log and write its first line: the command without secrets."""
     global current
     from misc_cli.readers.remote import redact
 
-    descriptor = sys.stderr.fileno()
     if file is not None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        try:
-            descriptor = os.open(file, flags, 0o666)
-        except OSError as error:
-            raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
-    current = Log(descriptor, style or FORMATS[0], is_stderr=file is None)
+        from misc_cli.writers import output_paths
+
+        if output_paths.is_among(Path(file), others):
+            raise ConfigError(f"--log-file {file}: this file is read or written; name another")
+        output_paths.appended[:] = [Path(file)]
+    current = Log(style or FORMATS[0], file)
     LOGGER.addHandler(current)
     LOGGER.setLevel(logging.INFO)
     told = shlex.join(map(redact, command))
-    event("start", command=told, process=os.getpid(), misc=__version__)
+    event(START, command=told, process=os.getpid(), misc=__version__)
+
+
+def _appending(file: str) -> int:
+    try:
+        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
 
 
 def _close() -> None:
     """Take the log away from the logger."""
     global current
     if current is not None:
+        if current.waiting:
+            current.write_out()
         LOGGER.removeHandler(current)
         LOGGER.setLevel(logging.NOTSET)
-        if not current.is_stderr:
+        if current.path is not None:
+            from misc_cli.writers import output_paths
+
             os.close(current.descriptor)
+            output_paths.appended.clear()
         current = None

@@ -103,7 +103,8 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     several = recorded.request.each_question
     if several and place is None:
         raise ConfigError(f"{recorded.path}: of several questions; name a file with -o")
-    check_writable([] if place is None else [place], [recorded.path], stdout=place is None)
+    read = [recorded.path, *recorded.request.files]
+    check_writable([] if place is None else [place], read, stdout=place is None)
     recorded.refuse_changed()
     asked = recorded.label_digests
     name = Path(recorded.request.output or "").name if asked else "labels.csv"

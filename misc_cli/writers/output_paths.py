@@ -38,6 +38,7 @@ _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/(\d+)")
 
 Identity = tuple[int, int]  # device and inode
 _inputs: set[Identity] = set()  # files that the present command reads
+appended: list[Path] = []  # files that it adds to: the log
 _held: dict[Path, Path] = {}  # each output that this process has locked → the first of its set
 
 
@@ -145,22 +146,39 @@ def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
 
 def protect(inputs: Sequence[str]) -> None:
     """Let no output of this command replace any of these inputs, by device and inode."""
+    cleanup.at_end(_inputs.clear)
+    _inputs.update(_identities(inputs))
+    for path in appended:
+        refuse_input(path)
+
+
+def refuse_input(path: Path) -> None:
+    """Raise ConfigError if a file is an input of this command."""
+    if is_input(path):
+        raise ConfigError(f"{path}: this is an input; give the output another name")
+
+
+def is_input(path: Path) -> bool:
+    """Tell whether a file is an input of this command."""
+    return bool(_inputs) and _identity(path) in _inputs
+
+
+def is_among(path: Path, names: Sequence[str]) -> bool:
+    """Tell whether a file is one of those that words of a command line stand for."""
+    return (found := _identity(path)) is not None and found in _identities(names)
+
+
+def _identities(names: Sequence[str]) -> set[Identity]:
+    """Return device and inode of every regular file behind names, folders and patterns."""
     from misc_cli.readers.expand import expand
 
-    cleanup.at_end(_inputs.clear)
-    for source in inputs:
-        files = [source]
-        with suppress(MiscError):  # whoever reads it says what is wrong
-            files = expand([source])
-        for file in files:
-            if (identity := _identity(STDIN if file == "-" else _file_of(file))) is not None:
-                _inputs.add(identity)
-
-
-def refuse_input(path: Path, called: object = None) -> None:
-    """Raise ConfigError if a file is an input of this command."""
-    if _inputs and _identity(path) in _inputs:
-        raise ConfigError(f"{called or path}: this is an input; give the output another name")
+    found = set()
+    for name in names:
+        files = [name]
+        with suppress(MiscError, OSError, ValueError):  # whoever reads it says what is wrong
+            files = expand([name])
+        found |= {_identity(STDIN if file == "-" else _file_of(file)) for file in files}
+    return {identity for identity in found if identity is not None}
 
 
 def _checked(path: Path, final: Path) -> Path:

@@ -1,0 +1,93 @@
+"""Inputs are never outputs, by identity: whatever words of the command line stand for them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from misc_cli import cleanup
+from misc_cli.__main__ import run
+from misc_cli.errors import ConfigError
+from misc_cli.writers.output_paths import protect
+from misc_cli.writers.output_set import Output, content, write_all
+from tests.conftest import REPO
+
+LINES = (REPO / "sample_data" / "answers.csv").read_text().splitlines(keepends=True)
+MV = ["--aggregator", "mv"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fold").mkdir()
+    for name, rows in (("a", LINES[1:900]), ("b", LINES[900:])):
+        Path(f"fold/{name}.csv").write_text("".join([LINES[0], *rows]))
+    os.link("fold/a.csv", "hard.csv")
+    Path("soft.csv").symlink_to("fold/a.csv")
+    Path("c.toml").write_text('aggregator = "mv"\n')
+    with sqlite3.connect("answers.db") as base:
+        base.execute("create table t (worker, item, label)")
+        base.executemany("insert into t values (?, ?, ?)", [x.split(",") for x in LINES[1:200]])
+    base.close()
+    os.link("answers.db", "database.csv")
+
+
+def everything() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["aggregate", "fold", *MV, "-o", "fold/b.csv"],
+        ["aggregate", "fold/*.csv", *MV, "-o", "fold/b.csv"],
+        ["aggregate", "fold", *MV, "-o", "l.csv", "--workers", "fold/a.csv"],
+        ["aggregate", "fold", *MV, "-o", "l.csv", "--rejects", "hard.csv"],
+        ["aggregate", "fold", *MV, "-o", "l.csv", "--metrics", "soft.csv"],
+        ["aggregate", "fold", *MV, "-o", "l.csv", "--diagnostics", "fold/a.csv"],
+        ["aggregate", "fold", *MV, "--engine", "disk", "-o", "fold/b.csv"],
+        ["aggregate", "answers.db", *MV, "-o", "database.csv"],
+        ["aggregate", "sqlite:///answers.db", *MV, "-o", "database.csv"],
+        ["aggregate", "fold/a.csv", *MV, "--config", "c.toml", "--metrics", "c.toml"],
+        ["queue", "fold", *MV, "-o", "fold/b.csv"],
+        ["compare", "fold", "--aggregators", "mv", "--completers", "none", "-o", "fold/b.csv"],
+        ["aggregate", "fold", *MV, "-o", "l.csv", "--log-file", "hard.csv"],
+        ["aggregate", "fold/a.csv", *MV, "-o", "l.csv", "--log-file", "soft.csv"],
+        ["aggregate", "answers.db", *MV, "-o", "l.csv", "--log-file", "answers.db"],
+        ["aggregate", "sqlite:///answers.db", *MV, "-o", "l.csv", "--log-file", "database.csv"],
+        ["aggregate", "fold", *MV, "--config", "c.toml", "-o", "l.csv", "--log-file", "c.toml"],
+        ["inspect", "fold", "--log-file", "fold/b.csv"],
+    ],
+    ids=" ".join,
+)
+def test_an_input_is_never_written_to(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    before = everything()
+    assert run(words) == 2
+    assert everything() == before
+    said = capfd.readouterr().err
+    assert "this is an input" in said or "this file is read or written" in said
+
+
+def test_the_inputs_of_a_record_are_inputs_of_its_repetition() -> None:
+    assert run(["aggregate", "fold/a.csv", *MV, "-o", "l.csv", "-q"]) == 0
+    before = everything()
+    assert run(["rerun", "l.run.json", "-o", "hard.csv"]) == 2
+    assert run(["rerun", "l.run.json", "-o", "again.csv", "--log-file", "hard.csv"]) == 2
+    assert everything() == before
+
+
+def test_an_input_that_takes_an_outputs_name_meanwhile_is_spared() -> None:
+    protect(["fold/a.csv"])
+    os.link("fold/a.csv", "late.csv")
+    with pytest.raises(ConfigError, match="this is an input"):
+        write_all([Output(Path("late.csv"), content(b"labels"))])
+    assert Path("fold/a.csv").read_bytes().startswith(b"worker")
+    cleanup.clear_all()
+
+
+def test_a_missing_folder_is_said_with_its_remedy(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["aggregate", "fold", *MV, "-o", "out/labels.csv"]) == 2
+    assert "out/labels.csv: no such folder; make it: mkdir -p out" in capfd.readouterr().err
