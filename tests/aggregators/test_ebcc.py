@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.special import digamma
+from scipy.special import digamma, gammaln
 from scipy.stats import dirichlet
 
 from misc_cli import registry
 from misc_cli.aggregators.ebcc.fit import _marked, _priors
 from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys
-from misc_cli.aggregators.ebcc.kernels import Priors, Restart, sweep
+from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels
@@ -72,7 +72,8 @@ def test_a_sweep_is_the_mean_field_update_written_out_in_loops() -> None:
     counts = (mu - prior_rows[:, None]).transpose(0, 3, 1, 2).reshape(n_workers, n_classes, 4)
     run = Restart(0, np.array([0, 0, 1, 1]), joint.sum(axis=0).ravel(), counts.copy())
     engine = LocalEngine(labels.votes, {run.row_name: joint.sum(axis=2)})
-    (swept,) = sweep(engine, Priors(prior_rows, 0.05, subtypes, prior_classes), [run])
+    used = np.flatnonzero(counts.reshape(-1, 4).any(axis=1))
+    (swept,) = sweep(engine, Priors(prior_rows, 0.05, subtypes, prior_classes, used), [run])
     np.testing.assert_allclose(engine.whole(run.row_name), expected.sum(axis=2), rtol=1e-12)
     np.testing.assert_allclose(swept.subtype_sizes, expected.sum(axis=0).ravel(), rtol=1e-12)
     assert swept.elbo == pytest.approx(bound, rel=1e-12)
@@ -134,6 +135,14 @@ def test_a_slow_restart_that_is_still_gaining_may_win(dataset: Load) -> None:
     result = EnhancedBcc(restarts=8)(labels)
     assert result.objective is not None
     assert result.objective > -4372
+
+
+def test_digamma_and_log_gamma_are_scipys() -> None:
+    random = np.random.default_rng(1)
+    values = 10.0 ** random.uniform(-6, 7, (3, 7_001))  # more than one chunk
+    psi, log_gammas = digamma_and_log_gamma(values)
+    np.testing.assert_allclose(psi, digamma(values), rtol=1e-13, atol=1e-13)
+    assert log_gammas == pytest.approx(float(gammaln(values).sum()), rel=1e-13)
 
 
 @pytest.mark.parametrize(("gain", "given_up"), [(3.0, False), (1.0, True)])

@@ -115,6 +115,9 @@ def best_restart(
     if begun is None and start is not None and "counts" in start.workers:
         begun = _continued(start.workers, start.shared)
         engine.sweep(first_posteriors(start, estimated_prior))
+    if begun is not None:  # it may have counted answers that are not here
+        counted = begun.counts.reshape(len(sums.counts), -1).any(axis=1)
+        priors = replace(priors, used=np.union1d(priors.used, np.flatnonzero(counted)))
     best: Restart | None = None
     if begun is not None:
         engine.sweep(CopyRows(POSTERIORS, begun.row_name))
@@ -145,7 +148,8 @@ def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
     if start is not None and start.pseudo_counts is not None:
         answer_prior = answer_prior + start.pseudo_counts
     each = method.subtype_prior / method.subtypes
-    return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY)
+    used = np.flatnonzero(sums.counts.any(axis=1))
+    return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY, used)
 
 
 def _continued(workers: Mapping[str, Floats], shared: Mapping[str, Floats]) -> Restart:

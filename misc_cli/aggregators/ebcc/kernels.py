@@ -4,7 +4,7 @@
     g_i = m     → columns a ↔ (c, m)     subtype of item i; only live (c, m) keep a column
     ν_c         → class_sizes + prior    Dirichlet over classes, τ ~ Dir(ν)
     η_cm        → subtype_sizes + prior  Dirichlet over the subtypes of a class, π_c ~ Dir(η_c)
-    μ_w[cm, k]  → rows[w, k, a]          Dirichlet over the answers of worker w, v_w[cm] ~ Dir(μ)
+    μ_w[cm, k]  → counts + prior_rows    Dirichlet over the answers of worker w, v_w[cm] ~ Dir(μ)
 
 A sweep turns expected counts into Dirichlets, and these into q(z, g) and new expected counts;
 q(z, g), (n_items, n_live), exists for one block at a time.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,13 @@ WAVE = 8
 # A smaller subtype is empty: with E[log π] ≈ ψ(prior) ≈ −100 (M = 10) it gains no item back.
 EMPTY = 1e-9
 
+# Numbers whose special functions are computed at a time: all intermediate arrays stay in cache.
+SPECIAL_CHUNK = 1 << 13
+HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+# −B_2k / 2k and B_2k / 2k(2k − 1) of the Bernoulli numbers, from k = 6 to k = 1.
+PSI_SERIES = (691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)
+LOG_GAMMA_SERIES = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+
 
 @dataclass(frozen=True)
 class Priors:
@@ -39,12 +47,15 @@ class Priors:
 
     answers  (n_classes, n_classes): [true, observed] of every worker; or (n_workers, n_classes,
              n_classes) if single workers have priors of their own
+    used     (n_used,): columns worker * n_classes + class of the votes that occur; only these
+             need E[log v]
     """
 
     answers: Floats
     subtype: float
     subtypes: int
     classes: Floats
+    used: npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -80,18 +91,26 @@ def rows_of(number: int) -> str:
 
 @dataclass(frozen=True)
 class Dirichlets:
-    """Expectations under the Dirichlets of the live subtypes, for E-step and forecast."""
+    """Expectations under the Dirichlets of the live subtypes, for E-step and forecast.
 
-    rows: Floats  # μ, (n_workers, n_classes, n_live)
-    expected_logs: Floats  # E[log v], same shape
-    log_weights: Floats  # E[log τ_c] + E[log π_cm], (n_live,)
+    counts, prior_rows  (n_workers, n_classes, n_live), or without workers: μ is their sum
+    table               (n_workers * n_classes, n_live): E[log v]; zero in unused columns
+    log_weights         (n_live,): E[log τ_c] + E[log π_cm]
+    divergence          KL(q ‖ prior) of all Dirichlets
+    """
+
+    counts: Floats
+    prior_rows: Floats
+    table: Floats
+    log_weights: Floats
     class_prior: Floats
-    divergence: float  # KL(q ‖ prior) of all Dirichlets
+    divergence: float
 
     @property
     def expected_rows(self) -> Floats:
         """E[v] = μ / Σ_k μ, (n_workers, n_classes, n_live)."""
-        means: Floats = self.rows / self.rows.sum(axis=1, keepdims=True)
+        rows = self.counts + self.prior_rows
+        means: Floats = rows / rows.sum(axis=1, keepdims=True)
         return means
 
 
@@ -133,8 +152,7 @@ class Expectation:
     def of(
         cls, row_name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets
     ) -> Expectation:
-        table = dirichlets.expected_logs.reshape(-1, len(classes))
-        return cls(row_name, table, dirichlets.log_weights, classes)
+        return cls(row_name, dirichlets.table, dirichlets.log_weights, classes)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -143,15 +161,16 @@ class Expectation:
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         matrix = block.matrix
         joint, log_normalisers = self.joint_of(matrix, rows.get(GOLD))
-        updated = np.add.reduceat(joint, _first_columns(self.classes), axis=1)
+        # products, because numpy's sums are slow along the short axis
+        updated = joint @ (self.classes[:, None] == np.arange(self.classes[-1] + 1)).astype(float)
         if GOLD in rows:
             clamp(updated, rows[GOLD])  # the sum over subtypes may miss 1 by rounding
-        moved = updated - rows[self.row_name] if self.row_name in rows else np.ones(1)
+        moved = updated - rows[self.row_name] if self.row_name in rows else np.ones((1, 1))
         sums = Sums(
             counts=matrix.T @ joint,
-            subtype_sizes=joint.sum(axis=0),
+            subtype_sizes=np.ones(len(joint)) @ joint,
             evidence=float(log_normalisers.sum()),
-            change=float(np.abs(moved).max(initial=0.0)),
+            change=float(max(moved.max(initial=0.0), -moved.min(initial=0.0))),
         )
         return {self.row_name: updated}, sums
 
@@ -162,11 +181,11 @@ class Expectation:
         scores += self.log_weights
         if gold is not None:
             scores[(gold[:, None] >= 0) & (gold[:, None] != self.classes)] = -np.inf
-        top = scores.max(axis=1)
+        top = reduce(np.maximum, scores.T)
         scores -= top[:, None]
         np.exp(scores, out=scores)
-        total = scores.sum(axis=1)
-        scores /= total[:, None]
+        total = scores @ np.ones(scores.shape[1])
+        scores *= (1.0 / total)[:, None]
         return scores, np.log(total) + top
 
 
@@ -223,12 +242,26 @@ def _first_columns(classes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
 
 def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:
     """Return the Dirichlets given the expected counts: prior + counts, E[log ·] by ψ."""
-    classes, n_classes = run.classes, len(priors.classes)
+    classes, n_classes, n_live = run.classes, len(priors.classes), len(run.classes)
     # (n_classes, n_live), or (n_workers, n_classes, n_live)
     prior_rows = priors.answers[..., classes, :].swapaxes(-1, -2)
-    rows = run.counts + prior_rows
-    row_totals = rows.sum(axis=1)
-    expected_logs = digamma(rows) - digamma(row_totals)[:, None, :]
+    workers, answers = np.divmod(priors.used, n_classes)
+    counts = run.counts.reshape(-1, n_live)[priors.used]
+    prior_totals = prior_rows.sum(axis=-2)
+    if prior_rows.ndim == 2:
+        prior = prior_rows[answers]
+        counted = np.bincount(answers, minlength=n_classes)
+        prior_gammas = counted @ gammaln(prior_rows).sum(axis=1)
+        prior_gamma_totals = len(run.counts) * gammaln(prior_totals).sum()
+    else:
+        prior = prior_rows[workers, answers]
+        prior_gammas, prior_gamma_totals = gammaln(prior).sum(), gammaln(prior_totals).sum()
+    # E[log v] = ψ(μ) − ψ(Σ_k μ) of the columns that occur
+    logs, gammas = digamma_and_log_gamma(counts + prior)
+    log_totals, gamma_totals = digamma_and_log_gamma(run.counts.sum(axis=1) + prior_totals)
+    logs -= log_totals[workers]
+    table = np.zeros((len(run.counts) * n_classes, n_live))
+    table[priors.used] = logs
 
     class_sizes = np.bincount(classes, run.subtype_sizes, minlength=n_classes)
     class_counts = priors.classes + class_sizes
@@ -239,9 +272,9 @@ def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:
 
     # KL of Dirichlets with counts n on top of their priors: dead subtypes (n = 0) add nothing
     divergence = (
-        float(np.vdot(run.counts, expected_logs))
-        - _log_gamma_ratio(rows, prior_rows)
-        + _log_gamma_ratio(row_totals, prior_rows.sum(axis=-2))
+        float(np.vdot(counts, logs))
+        - (gammas - float(prior_gammas))
+        + (gamma_totals - float(prior_gamma_totals))
         + float(class_sizes @ log_classes)
         - _log_gamma_ratio(class_counts, priors.classes)
         + _log_gamma_ratio(class_counts.sum(), priors.classes.sum())
@@ -250,12 +283,61 @@ def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:
         + _log_gamma_ratio(weight_totals, priors.subtype * priors.subtypes)
     )
     return Dirichlets(
-        rows,
-        expected_logs,
+        run.counts,
+        prior_rows,
+        table,
         log_classes[classes] + log_subtypes,
         class_counts / class_counts.sum(),
         divergence,
     )
+
+
+def digamma_and_log_gamma(values: Floats) -> tuple[Floats, float]:
+    """Return ψ(values) and Σ log Γ(values), for values above 0, within 3e-14 of scipy's.
+
+    Both go through y = x + 7, where five terms of Stirling's series suffice:
+        ψ(x) = ψ(y) − Σ_{i<7} 1/(x + i)      log Γ(x) = log Γ(y) − log Π_{i<7} (x + i)
+    In vectorised numpy this takes a third of scipy's time, which calls a C function per number.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    psi, log_gammas = np.empty_like(flat), 0.0
+    for first in range(0, len(flat), SPECIAL_CHUNK):
+        x = flat[first : first + SPECIAL_CHUNK]
+        # Π (x + i) = z·a·b·c with z = x + 3, and Σ 1/(x + i) is its derivative over itself
+        c = (x + 6.0) * x  # (x)(x + 6)
+        a, b, z_squared = c + 8.0, c + 5.0, c + 9.0  # (x + 2)(x + 4), (x + 1)(x + 5), (x + 3)²
+        product = a * b
+        a += b
+        a *= c
+        a += product
+        product *= c
+        a *= z_squared
+        a *= 2.0
+        a += product
+        product *= x + 3.0
+        a /= product
+        y = x + 7.0
+        inverse = 1.0 / y
+        square, log_y = inverse * inverse, np.log(y)
+        of_psi = horner(PSI_SERIES, square)
+        of_psi *= square
+        of_psi += log_y
+        of_psi -= 0.5 * inverse
+        of_psi -= a
+        psi[first : first + SPECIAL_CHUNK] = of_psi
+        log_gammas += float(horner(LOG_GAMMA_SERIES, square) @ inverse) + len(x) * HALF_LOG_TWO_PI
+        log_gammas += float((y - 0.5) @ log_y) - float(y.sum()) - float(np.log(product).sum())
+    return psi.reshape(values.shape), log_gammas
+
+
+def horner(coefficients: Sequence[float], x: Floats) -> Floats:
+    """Return Σ_k coefficients[-1 - k] · x^k."""
+    total = coefficients[0] * x
+    for coefficient in coefficients[1:-1]:
+        total += coefficient
+        total *= x
+    total += coefficients[-1]
+    return total
 
 
 def _log_gamma_ratio(counts: Any, prior: Any) -> float:

@@ -124,7 +124,7 @@ def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -
     """Return the state after one sweep of Algorithm 2: each factor from T and the two others."""
     n_workers, _, n_classes = tensor.shape
     # mode 1: A = T ×₂ U(2)ᵀ ×₃ U(3)ᵀ
-    against = np.einsum("wcq,cs->wqs", state.projected, state.classes, optimize=True)
+    against = np.tensordot(state.projected, state.classes, axes=(1, 0))  # (w, q, s)
     workers = leading_left(against.reshape(n_workers, -1), ranks[0])
     # mode 2: A = T ×₁ U(1)ᵀ ×₃ U(3)ᵀ = T_(2) @ table, and U(2) = A V / σ
     table = np.einsum("wr,cs->wcrs", workers, state.classes).reshape(n_workers * n_classes, -1)
@@ -132,10 +132,10 @@ def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -
     scaled = right_scaled(table.T @ against_items, ranks[1])
     projected = (against_items @ scaled).reshape(n_workers, n_classes, -1)
     # mode 3: A = T ×₁ U(1)ᵀ ×₂ U(2)ᵀ
-    both = np.einsum("wr,wcq->crq", workers, projected, optimize=True)
-    classes = leading_left(both.reshape(n_classes, -1), ranks[2])
+    both = np.tensordot(workers, projected, axes=(0, 0))  # (r, c, q)
+    classes = leading_left(both.transpose(1, 0, 2).reshape(n_classes, -1), ranks[2])
     # G = [[T; U(1)ᵀ, U(2)ᵀ, U(3)ᵀ]]
-    core = np.einsum("crq,cs->rqs", both, classes, optimize=True)
+    core = np.tensordot(both, classes, axes=(1, 0))  # (r, q, s)
     # the factors are orthonormal, so ‖T − L‖² = ‖T‖² − ‖G‖²
     residual = max(squared_norm - float(np.square(core).sum()), 0.0) ** 0.5
     return State(workers, table, scaled, classes, projected, core, residual)

@@ -14,47 +14,42 @@ from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed
 
-# Singular values below this share of the largest are zero up to rounding.
-NULL_SHARE = 1e-10
-# The share for singular values from a Gram matrix, which rounding blurs to about 1e-8.
-NULL_SHARE_OF_GRAM = 1e-6
-
-Bools = npt.NDArray[np.bool_]
+# Singular values below this share of the largest are zero up to rounding, which blurs those from
+# a Gram matrix to about 1e-8.
+NULL_SHARE = 1e-6
 
 
 def leading_left(matrix: Floats, rank: int) -> Floats:
     """Return the leading left singular vectors, (n_rows, rank); zero columns beyond the rank.
 
-    A zero column serves as well as the arbitrary vector that an SVD returns for a zero singular
-    value, and it is the same on every machine.
+    They come from the Gram matrix of the shorter side, in 30 to 50 % of the time of an SVD. A zero
+    column serves as well as the arbitrary vector that an SVD returns for a zero singular value,
+    and it is the same on every machine.
     """
-    tall = matrix.shape[0] > matrix.shape[1]
-    # R of the QR decomposition has the singular values and right vectors of the matrix
-    small = np.linalg.qr(matrix, mode="r") if tall else matrix
-    _, values, right = np.linalg.svd(small, full_matrices=False)
-    kept = values[:rank] > NULL_SHARE * values.max(initial=0.0)
-    left: Floats = matrix @ (_fix_signs(right[:rank].T) * _inverse_or_zero(values[:rank], kept))
-    return _padded(left, rank)
+    if matrix.shape[0] > matrix.shape[1]:
+        return np.asarray(matrix @ right_scaled(matrix.T @ matrix, rank))
+    values, vectors = leading_eigenvectors(matrix @ matrix.T, rank)
+    return _padded(vectors * (root_or_zero(values) > 0.0), rank)
 
 
 def right_scaled(gram: Floats, rank: int) -> Floats:
     """Return V / σ, (n_columns, rank), of the matrix M with this Gram matrix: M V / σ = U."""
     values, vectors = leading_eigenvectors(gram, rank)
     sizes = root_or_zero(values)
-    return _padded(vectors * _inverse_or_zero(sizes, sizes > 0.0), rank)
+    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0.0)
+    return _padded(vectors * inverse, rank)
 
 
 def root_or_zero(values: Floats) -> Floats:
     """Return σ of the eigenvalues σ², largest first; those at rounding level become zero."""
     sizes: Floats = np.sqrt(np.maximum(values, 0.0))
-    sizes[sizes <= NULL_SHARE_OF_GRAM * sizes.max(initial=0.0)] = 0.0
+    sizes[sizes <= NULL_SHARE * sizes.max(initial=0.0)] = 0.0
     return sizes
 
 
@@ -64,13 +59,9 @@ def leading_eigenvectors(gram: Floats, rank: int) -> tuple[Floats, Floats]:
     return values[::-1][:rank], _fix_signs(vectors[:, ::-1][:, :rank])
 
 
-def _inverse_or_zero(values: Floats, kept: Bools) -> Floats:
-    inverse: Floats = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
-    return inverse
-
-
 def _padded(columns: Floats, rank: int) -> Floats:
-    return np.pad(columns, ((0, 0), (0, rank - columns.shape[1])))
+    missing = rank - columns.shape[1]
+    return np.pad(columns, ((0, 0), (0, missing))) if missing else columns
 
 
 def _fix_signs(vectors: Floats) -> Floats:
@@ -82,6 +73,9 @@ def _fix_signs(vectors: Floats) -> Floats:
 
 # Below this size a dense eigendecomposition is faster than Lanczos, and needs no start vector.
 TINY_SIDE = 128
+# With at most this many items, and LONG_SIDE times as many columns, the Gram matrix of the items is
+# decomposed (`cf`, rank 40: 7 ms instead of 27).
+FEW_ITEMS, LONG_SIDE = 512, 3
 # Residual of an eigenpair as a share of its eigenvalue: so small that neither the start vector nor
 # the order of sums changes a label. It costs a fifth more products than 1e-6.
 LANCZOS_TOLERANCE = 1e-12
@@ -245,12 +239,30 @@ class Unfolding:
         That is V σ, so only the Gram matrix of the columns is needed. It is formed if it is tiny;
         otherwise Lanczos, from a seeded vector, only multiplies by it.
         """
-        side = self.n_columns
+        side, n_items = self.n_columns, self.shape[1]
+        if self.in_memory is not None and n_items <= min(FEW_ITEMS, side // LONG_SIDE):
+            return self._from_items(self.in_memory, rank)
         if side <= max(TINY_SIDE, 2 * rank):
             values, vectors = leading_eigenvectors(self._column_gram(), rank)
         else:
             values, vectors = self._lanczos(rank, seed)
         return vectors * root_or_zero(values)
+
+    def _from_items(self, tensor: LabelTensor, rank: int) -> Floats:
+        """Return T_(2)ᵀ U, (n_columns, rank), U by the Gram matrix of the items."""
+        from scipy.linalg import eigh
+
+        votes, of_slice, n_items = tensor.votes.matrix, tensor.slice, self.shape[1]
+        gram = self._once("item gram", lambda: (votes @ votes.T).toarray())
+        values, left = eigh(
+            gram + of_slice @ of_slice.T,
+            subset_by_index=[n_items - rank, n_items - 1],
+            driver="evr",
+            overwrite_a=True,
+            check_finite=False,
+        )
+        left = left[:, ::-1] * (root_or_zero(values[::-1]) > 0.0)
+        return np.concatenate([votes.T @ left, of_slice.T @ left])
 
     def _column_gram(self) -> Floats:
         """Return T_(2)ᵀ @ T_(2), (n_columns, n_columns)."""
