@@ -11,6 +11,7 @@ from scipy.special import digamma, gammaln
 from scipy.stats import dirichlet
 
 from misc_cli import registry
+from misc_cli.aggregators.ebcc import fit
 from misc_cli.aggregators.ebcc.fit import _marked, _priors
 from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
@@ -135,6 +136,21 @@ def test_a_slow_restart_that_is_still_gaining_may_win(dataset: Load) -> None:
     result = EnhancedBcc(restarts=8)(labels)
     assert result.objective is not None
     assert result.objective > -4372
+
+
+@pytest.mark.parametrize(("name", "spared"), [("rte", True), ("bluebirds", False)])
+def test_restarts_are_spared_only_where_the_first_collapse_alike(
+    dataset: Load, name: str, spared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On `rte` subtypes die out in the first two restarts, and all others give their labels."""
+    labels, _ = dataset(name)
+    seen: list[Iteration] = []
+    found = EnhancedBcc(restarts=12)(labels, seen.append)
+    assert ({line.extra["first_restart"] for line in seen} == {0}) is spared
+    monkeypatch.setattr(fit, "AGREEMENT", -1.0)
+    every = EnhancedBcc(restarts=12)(labels)
+    assert (found.posteriors.argmax(axis=1) == every.posteriors.argmax(axis=1)).all()
+    assert float(np.abs(found.posteriors - every.posteriors).max()) < 0.01
 
 
 def test_digamma_and_log_gamma_are_scipys() -> None:

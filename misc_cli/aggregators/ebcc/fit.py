@@ -8,8 +8,9 @@ model of the label tensor. The notation is in kernels.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
     Dirichlets,
     Expectation,
+    LargestDifference,
     Priors,
     Restart,
     dirichlets_of,
@@ -45,6 +47,10 @@ from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, gath
 GRACE = 20
 # ... and only if it needs more than this many sweeps at its present gain to reach the leader.
 HORIZON = 50
+# The first restarts run alone. If all of them collapse to one subtype per class and agree within
+# this much, the data has no subtypes to find, and the other restarts are spared.
+FIRST_RESTARTS = 2
+AGREEMENT = 0.03
 # Before subtypes separate, posteriors may stand still while the bound gains more with every sweep
 # (0.5 nats on `product`; 1e-5 after convergence): a plateau is not convergence.
 PLATEAU_GAIN = 0.01
@@ -121,12 +127,16 @@ def best_restart(
     best: Restart | None = None
     if begun is not None:
         engine.sweep(CopyRows(POSTERIORS, begun.row_name))
-        best = _run_wave(method, engine, priors, [begun], None, on_iteration)
+        best, _ = _run_wave(method, engine, priors, [begun], None, on_iteration)
     else:
-        for first in range(0, method.restarts, WAVE):
-            numbers = range(first, min(first + WAVE, method.restarts))
-            wave = initial_restarts(engine, priors, method.seed, numbers)
-            best = _run_wave(method, engine, priors, wave, best, on_iteration)
+        edges = [0, *range(WAVE, method.restarts, WAVE), method.restarts]
+        if method.restarts > FIRST_RESTARTS:
+            edges.insert(1, FIRST_RESTARTS)
+        for first, last in pairwise(edges):
+            wave = initial_restarts(engine, priors, method.seed, range(first, last))
+            best, ends = _run_wave(method, engine, priors, wave, best, on_iteration)
+            if last == FIRST_RESTARTS and _collapsed_alike(method, engine, ends):
+                break
     assert best is not None
     stopped = TOLERANCE if _has_converged(method, best) else LIMIT if method.tol > 0 else FIXED
     if stopped == LIMIT:
@@ -165,16 +175,21 @@ def _run_wave(
     starts: list[Restart],
     best: Restart | None,
     on_iteration: OnIteration,
-) -> Restart:
-    """Sweep a wave of restarts side by side, giving up the hopeless; return the leader so far.
+) -> tuple[Restart, list[Restart]]:
+    """Sweep a wave of restarts side by side, giving up the hopeless; return the leader and all.
 
-    The engine's `POSTERIORS` are those of the leader afterwards.
+    The engine's `POSTERIORS` are those of the leader so far afterwards.
     """
 
     def step(wave: list[Restart]) -> Step[list[Restart]]:
         swept = sweep(engine, priors, [one for one in wave if not one.done])
         leader = max([*wave, *swept, *known], key=lambda one: one.elbo)
-        marked = {one.number: _marked(method, one, leader) for one in swept}
+        rival = leader
+        if best is not None and starts[0].number < WAVE:
+            # the first restarts had a head start: the rest of their wave meets them sweep by sweep
+            then = best.bounds[min(swept[0].iterations, len(best.bounds)) - 1]
+            rival = max([*wave, *swept, replace(best, elbo=then)], key=lambda one: one.elbo)
+        marked = {one.number: _marked(method, one, rival) for one in swept}
         wave = [marked.get(one.number, one) for one in wave]
         live = [one for one in wave if not one.done]
         return Step(
@@ -203,7 +218,16 @@ def _run_wave(
     if leader is not best and leader.dirichlets is not None:
         # the next wave overwrites the rows of this one: write them under the name that stays
         engine.sweep(Expectation.of(POSTERIORS, leader.classes, leader.dirichlets))
-    return leader
+    return leader, solution.state
+
+
+def _collapsed_alike(method: EnhancedBcc, engine: Engine, ends: Sequence[Restart]) -> bool:
+    """Return True if the restarts converged to one subtype per class and to like posteriors."""
+    first, *others = ends
+    if any(len(end.classes) > engine.n_classes or not _has_converged(method, end) for end in ends):
+        return False
+    rows = [LargestDifference(first.row_name, other.row_name) for other in others]
+    return all(engine.sweep(kernel).difference < AGREEMENT for kernel in rows)
 
 
 def _marked(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:
