@@ -22,7 +22,7 @@ FITTING = {*METHODS, "quality", "selection", "registry"}
 ROOMS: dict[str, set[str]] = {
     "data": set(),
     "registry": {"data"},
-    "readers": {"data", "state", "writers"},
+    "readers": {"data"},
     "engines": {"data", "readers"},
     "aggregators": {"data", "engines"},
     "quality": {"data", "engines", "aggregators"},

@@ -61,13 +61,13 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     from misc_cli.errors import InputError
-    from misc_cli.quality.dataset_summary import overview
+    from misc_cli.quality.agreement import summarize
     from misc_cli.readers.spelling import alike as spellings
 
     if question.read is None:
         return {}
     try:
-        found = overview(question.read.answers, duplicates)
+        found = summarize(question.read.answers, duplicates)
     except InputError as error:
         question.refused.append(str(error))
         return {}

@@ -280,7 +280,7 @@ def _effective(engine: Engine, pairs: Pairs) -> dict[str, Figure]:
 
 @dataclass(frozen=True)
 class CountSure:
-    """How many items are how sure: in ten steps from 0 to 1; last, below the limit. (11,)"""
+    """Count the items in ten steps of confidence and, last, below the limit, (11,)."""
 
     limit: float
 

@@ -1,20 +1,20 @@
-"""A verdict on every worker, in a word and with its reason.
+"""Give each worker a verdict and its reason.
 
-always says X    nearly all answers are X, whatever the item; a typical worker's would not be
-copies Y         gives the answers of Y, who answered more (likeness from 0.9, alike.py)
-spammer          answers depend on the item not at all, or as good as not at all
-check            reliably wrong, or alike with another worker
-too few to tell  the answers could come from a spammer and from a typical worker alike
-fine             the rest
+always says X    nearly all answers are X, which a typical worker would not give to these items
+copies Y         gives the answers of Y, who answered more (likeness of 0.9 and more)
+spammer          answers do not, or hardly, depend on the item
+check            reliably wrong, or errs together with another worker
+too few to tell  the answers could be those of a spammer or of a typical worker
+fine             all others
 
-κ = (o − e) / (p − e) places a worker's agreement o with what the others make of its items between
-that of one who says what it says without looking, e, and that of one who always tells the truth,
-p, which is below 1 because the others are unsure themselves (evidence.py). `noise` is the standard
-error of κ of one who does not look. A spammer has κ + noise / 2 below 0.18, or below a third
-of the crowd's median where that is less: on items that are hard for everybody little is a lot. A
-worker whose κ is less than two noises above zero cannot be told from a spammer, nor can anybody
-where one and a half noises reach from a typical worker down to that limit. The limits were
-settled on simulated crowds (benchmarks/verdicts.py); docs/workers.md has what they give.
+κ = (o − e) / (p − e) scales the agreement o of a worker with the labels that all other answers
+give (worker_scores.Evidence): 0 for a random worker with the same shares of labels (e), 1 for one
+who always tells the truth (p, below 1 because the others are unsure themselves). `noise` is the
+standard error of κ of the random worker. A spammer has κ + noise / 2 below 0.18, or below a third
+of the crowd's median where that is less, because on hard items nobody has a high κ. A worker whose
+κ is less than two noises above zero cannot be told from a spammer, and no worker can where the
+distance from a typical worker to the limit is less than one and a half noises. The limits were
+chosen on simulated crowds (benchmarks/verdicts.py); docs/workers.md has the results.
 """
 
 from __future__ import annotations
@@ -30,30 +30,31 @@ from misc_cli.quality.worker_scores import Evidence
 
 FINE, CHECK, SPAMMER, ALWAYS, COPIES, TOO_FEW = range(6)
 WORDS = ("fine", "check", "spammer", "always says", "copies", "too few to tell")
-USELESS = 0.18  # κ below which a worker is as good as none
-OF_MEDIAN = 0.33  # the same as a share of the crowd's median
+USELESS = 0.18  # κ of a spammer is below
+OF_MEDIAN = 0.33  # that limit as a share of the crowd's median
 MARGIN = 0.5  # noises
 TYPICAL = 1.5  # noises that must fit between a typical worker and the limit
-TOLD_APART = 2.0  # noises above zero: looks at the items
+TOLD_APART = 2.0  # noises above zero: answers depend on the items
 WRONGS = 2.5  # noises below zero: reliably wrong
-WRONG = -0.1  # and at least so far below
+WRONG = -0.1  # and κ is at most this
 LEAST_NOISE = 1e-4  # a variance
-LEAST_ROOM = 0.01  # between chance and the truth: where there is none nobody can be told apart
+LEAST_ROOM = 0.01  # between chance and truth
 CONSTANT = 0.95  # share of one label from which a worker always says it
-ENOUGH = 10  # answers without which nobody is called a spammer
-FEWEST = 5  # answers of those over whom the median is taken
-ODD = 7.0  # −log of the chance, a thousandth, that a typical worker gives so many answers of it
+ENOUGH = 10  # answers: nobody with fewer is called a spammer
+FEWEST = 5  # answers: workers with fewer do not count in the median
+ODD = 7.0  # −log of the probability, a thousandth, that a typical worker gives these answers
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Per worker, (n_workers,) each.
+    """Verdicts of workers, (n_workers,) each.
 
-    kind       a code into WORDS
-    label      the class that one who always says it says
-    partner    the worker most like it, -1 if none is alike; of a copy the one it copies
+    kind       code into WORDS
+    label      the most frequent answer
+    partner    the worker who errs most together with this one, -1 if none; for a copy the original
     likeness   ρ with the partner, 0 if none
-    right      share of its answers that the others bear out; chance: what not looking would give
+    right      share of the answers that the other workers confirm
+    chance     that share for a random worker with the same shares of labels
     typical    the crowd's median of `right`
     """
 
@@ -68,7 +69,7 @@ class Verdicts:
 
 
 def judge(evidence: Evidence, pairs: Pairs) -> Verdicts:
-    """The first of the verdicts above that holds."""
+    """Return for each worker the first verdict whose condition holds."""
     answers = np.maximum(evidence.answers, 1.0)
     right = evidence.right / answers
     said = evidence.said / answers[:, None]
@@ -111,7 +112,7 @@ def judge(evidence: Evidence, pairs: Pairs) -> Verdicts:
 
 
 def _company(pairs: Pairs, answers: Floats) -> tuple[Codes, Floats, Codes]:
-    """Of each worker: the most alike, how alike, and whom it copies; -1 for nobody.
+    """Return for each worker the partner, the likeness with it, and the original; -1 for none.
 
     Of two copies the one with fewer answers copies the other; of equals the later by name.
     """
@@ -134,7 +135,7 @@ def _company(pairs: Pairs, answers: Floats) -> tuple[Codes, Floats, Codes]:
 
 
 def worst(verdicts: Verdicts) -> Codes:
-    """Workers neither fine nor too few to tell, the gravest first, then the most active."""
+    """Return the workers with a bad verdict, the worst first, then the most active."""
     grave = np.array([-1, 0, 2, 2, 1, -1])[verdicts.kind]  # in the order of WORDS
     order = np.lexsort((np.arange(len(grave)), -verdicts.answers, -grave))
     chosen: Codes = order[grave[order] >= 0].astype(np.int32)
@@ -142,7 +143,7 @@ def worst(verdicts: Verdicts) -> Codes:
 
 
 def words(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
-    """The verdict on one worker."""
+    """Return the verdict of one worker in words."""
     kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
     said = {
         ALWAYS: lambda: names.classes[int(verdicts.label[at])].as_py(),
@@ -152,7 +153,7 @@ def words(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
 
 
 def verdict_texts(verdicts: Verdicts, names: Vocabulary) -> tuple[list[str], list[str]]:
-    """The verdict and its reason for every worker, in words."""
+    """Return the verdict and the reason of each worker, in words."""
     everybody = range(len(verdicts.kind))
     said = [words(verdicts, at, names) for at in everybody]
     return said, [_reason(verdicts, at, names) for at in everybody]

@@ -1,22 +1,22 @@
-"""Workers who err together: how far two agree beyond what a common truth explains.
+"""Find workers who err together: two who agree beyond what a common truth explains.
 
-No labels are needed, so copies that have already won the vote are found all the same. For two
-workers w, v and the n items that both answered:
-    A     = how often they agree
-    e_wv  = Σ_k m_w[k] m_v[k]            how often chance would let them, by their shares of labels
+No labels are needed, so copies that have already won the vote are found, too. For two workers w, v
+and the n items that both answered:
+    A     = the number of items on which they agree
+    e_wv  = Σ_k m_w[k] m_v[k]            share expected by chance, from their shares m of labels
     κ_wv  = (A/n − e_wv) / (1 − e_wv)    agreement beyond chance
-If only the truth joins them, κ_wv ≈ s_w s_v with one skill per worker: the agreements are a matrix
-of rank one, and s_w is what all of w's partners say of it (compare Jaffe, Fetaya, Nadler, Jiang &
-Kluger 2016, "Unsupervised ensemble learning with dependent classifiers"). Two experts agree often,
-and also with everybody else more than others do; two copies agree always, and with everybody else
-no more than before. A worker's partners are dealt into groups, each group says what s_w is, and the
-weighted median of the groups counts, so that a few copies among them do not move it. Then
-    E     = n (e_wv + (1 − e_wv) s_w s_v)    what the truth explains of their agreement
-    ρ_wv  = (A − E) / (n − E)                their likeness: 0 independent, 1 always the same
-How likely so much agreement would be by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
-chances of the single items (Hoeffding 1963): no approximation that fails where E is near n. Many
-pairs are tried, so the level holds for the share of false pairs among those found (Benjamini &
-Hochberg 1995). Copies that are the majority on their items cannot be told from the truth.
+If they depend on the truth alone, κ_wv ≈ s_w s_v with one skill per worker: the agreements are a
+matrix of rank one, and all partners of w together estimate s_w (compare Jaffe, Fetaya, Nadler,
+Jiang & Kluger 2016, "Unsupervised ensemble learning with dependent classifiers"). Two experts agree
+often with each other and with all others; two copies always agree with each other, but with others
+no more than a single worker does. The partners of a worker are split into groups, each group
+estimates s_w, and the weighted median of the groups counts, so that a few copies do not change it:
+    E     = n (e_wv + (1 − e_wv) s_w s_v)    agreements that the truth explains
+    ρ_wv  = (A − E) / (n − E)                likeness: 0 independent, 1 always the same
+The probability of so much agreement by luck is at most exp(−n · KL(A/n ‖ E/n)), whatever the
+probabilities of single items (Hoeffding 1963); the bound holds also where E is near n. Many pairs
+are tested, so the level bounds the share of false pairs among those found (Benjamini & Hochberg
+1995). Copies that are the majority on their items cannot be told from the truth.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from misc_cli.data.types import Codes, Floats
 
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
-# Pairs of answers that are looked at; beyond, the workers with the fewest answers stay out.
+# Pairs of answers that are compared; beyond, the workers with the fewest answers are skipped.
 MOST_PAIRS_OF_ANSWERS = 1_000_000
 PAIRS_AT_ONCE = 200_000
 
@@ -41,19 +41,19 @@ Chosen = npt.NDArray[np.bool_]
 
 
 def activity_in(block: sp.csr_array, n_classes: int) -> Keys:
-    """How many answers each worker gave in a block, (n_workers,)."""
+    """Count the answers of each worker in a block, (n_workers,)."""
     n_workers = block.shape[1] // n_classes
     return np.bincount(block.indices // n_classes, minlength=n_workers).astype(np.int64)
 
 
 def active_enough(activity: Keys, pairs_among: Callable[[Chosen], float]) -> Chosen:
-    """Workers whose pairs are looked at, (n_workers,): the most active, if all are too many.
+    """Return the mask of workers whose pairs are compared, (n_workers,): the most active.
 
-    Pairs that share enough items to be judged are found among the active.
+    Pairs that share enough items to be judged are among the active workers.
     """
     kept: Chosen = activity >= MIN_SHARED
     while (excess := pairs_among(kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
-        # half as many answers are about a quarter as many pairs; who is as active leaves with him
+        # half the answers give about a quarter of the pairs; ties in activity are dropped together
         order = np.sort(activity[kept])
         share = np.cumsum(order) / order.sum()
         least = order[np.searchsorted(share, 1.0 - 0.95 / np.sqrt(excess))]
@@ -62,15 +62,16 @@ def active_enough(activity: Keys, pairs_among: Callable[[Chosen], float]) -> Cho
 
 
 def pairs_in(block: sp.csr_array, kept: Chosen, n_classes: int) -> float:
-    """How many pairs of answers to one item these workers gave in a block."""
+    """Count the pairs of answers to one item that these workers gave in a block."""
     before = np.append(0, np.cumsum(kept[block.indices // n_classes]))
     sizes = np.diff(before[block.indptr]).astype(np.float64)
     return float((sizes * (sizes - 1.0)).sum()) / 2.0
 
 
 def keys_of(block: sp.csr_array, kept: Chosen, n_classes: int) -> tuple[Keys, Keys]:
-    """Every two answers of these workers to one item, as one number each (`_pairs_of_answers`);
-    how often they said each class, (n_workers, n_classes).
+    """Return the pairs of answers of these workers as keys (`_pairs_of_answers`), and class counts.
+
+    The counts, (n_workers, n_classes), say how often each worker gave each class.
     """
     worker, answer = np.divmod(block.indices.astype(np.int64), n_classes)
     item = np.repeat(np.arange(block.shape[0], dtype=np.int64), np.diff(block.indptr))
@@ -82,9 +83,9 @@ def keys_of(block: sp.csr_array, kept: Chosen, n_classes: int) -> tuple[Keys, Ke
 
 
 def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
-    """Every two answers to one item as one number: (first · n_workers + second) · 2 + same.
+    """Return a key for each pair of answers to one item: (first · n_workers + second) · 2 + same.
 
-    Answers are sorted by item and worker. Items with equally many answers are done together.
+    Answers are sorted by item and worker. Items with the same number of answers are done at once.
     """
     starts = np.flatnonzero(np.diff(item, prepend=-1))
     sizes = np.diff(starts, append=len(item))
@@ -106,20 +107,20 @@ def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) ->
     return keys
 
 
-MARGIN_PRIOR = 2.0  # answers of the crowd's in a worker's shares of labels
-SKILL_PRIOR = 5.0  # shared items with a typical worker in a worker's skill
-MOST_SAY = 30  # shared items beyond which a partner's say grows no more: no copy outvotes the rest
+MARGIN_PRIOR = 2.0  # answers in the crowd's shares that are added to those of a worker
+SKILL_PRIOR = 5.0  # items shared with a typical worker that are added to each worker's skill
+MOST_WEIGHT = 30  # shared items beyond which a partner's weight does not grow
 GROUPS = 15  # of partners
 ROUNDS = 6  # of half a step towards the medians
 
 
 @dataclass(frozen=True)
 class Margins:
-    """The workers' shares of labels, smoothed by the crowd's, as far as chance needs them.
+    """Shares of labels of the workers, smoothed by the crowd's, for agreement by chance.
 
-    counts  (n_workers, n_classes), sparse: how often a worker said each class
+    counts  (n_workers, n_classes), sparse: how often a worker gave each class
     usual   (n_workers,) Σ_k counts · the crowd's share of k
-    totals  (n_workers,) how many answers, with the crowd's
+    totals  (n_workers,) number of answers, with those of the prior
     crowd   Σ_k of the crowd's share squared
     """
 
@@ -129,12 +130,12 @@ class Margins:
     crowd: float
 
     def of_workers(self) -> Floats:
-        """The chance of a worker to agree with the crowd's answers, (n_workers,)."""
+        """Return the probability that a worker agrees with the crowd by chance, (n_workers,)."""
         chance: Floats = (self.usual + MARGIN_PRIOR * self.crowd) / self.totals
         return np.minimum(chance, 1.0 - 1e-6)
 
     def of_pairs(self, first: Keys, second: Keys) -> Floats:
-        """e_wv of every pair, (n_pairs,)."""
+        """Return e_wv of each pair, (n_pairs,)."""
         common = np.empty(len(first))
         for start in range(0, len(first), PAIRS_AT_ONCE):
             rows = slice(start, start + PAIRS_AT_ONCE)
@@ -147,7 +148,7 @@ class Margins:
 
 
 def margins_of(said: Keys) -> Margins:
-    """From how often each worker said each class, (n_workers, n_classes)."""
+    """Compute the margins from class counts of workers, (n_workers, n_classes)."""
     counts = sp.csr_array(said.astype(np.float64))
     crowd = said.sum(axis=0) / max(int(said.sum()), 1)
     totals = said.sum(axis=1) + MARGIN_PRIOR
@@ -155,14 +156,14 @@ def margins_of(said: Keys) -> Margins:
 
 
 def skills_of(margins: Margins, first: Keys, second: Keys, shared: Keys, agreed: Keys) -> Floats:
-    """s_w, (n_workers,), from what groups of partners say, again and again.
+    """Estimate the skills s_w, (n_workers,), from groups of partners, iteratively.
 
-    A group g says Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, its say is the denominator's; a
-    partner's n counts up to a limit. One typical partner beside them is everybody's.
+    A group estimates Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, and the denominator is its
+    weight; a partner's n counts up to a limit. Every worker has one typical partner more (prior).
     """
     n_workers = len(margins.totals)
     by_chance = margins.of_workers()
-    counted = np.minimum(shared, MOST_SAY).astype(np.float64)
+    counted = np.minimum(shared, MOST_WEIGHT).astype(np.float64)
     same = agreed * (counted / np.maximum(shared, 1))
     shape = (n_workers, GROUPS)
     # each pair counts for both of its workers, in the group of the other
@@ -192,7 +193,7 @@ def skills_of(margins: Margins, first: Keys, second: Keys, shared: Keys, agreed:
 
 
 def _medians(values: Floats, weights: Floats) -> Floats:
-    """The weighted median of each row, (n_rows,)."""
+    """Return the weighted median of each row, (n_rows,)."""
     order = np.argsort(values, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
     middle = (reached >= reached[:, -1:] / 2.0).argmax(axis=1)[:, None]
@@ -211,9 +212,9 @@ class Pairs:
     """Pairs of workers that share at least MIN_SHARED items, (n_pairs,) each, first < second.
 
     shared    items that both answered
-    agreed    on how many of them they said the same
-    expected  how many it would be if only the truth joined them
-    chance    of at least so much agreement by luck, at most
+    agreed    items on which they agree
+    expected  items on which they would agree if they depended on the truth alone
+    chance    upper bound of the probability of so much agreement by luck
     """
 
     n_workers: int
@@ -226,31 +227,32 @@ class Pairs:
 
     @property
     def likeness(self) -> Floats:
-        """ρ, at most 1; below 0 for pairs that avoid each other."""
+        """Return ρ, at most 1; below 0 for pairs that agree less than expected."""
         room = self.shared - self.expected
         likeness: Floats = (self.agreed - self.expected) / np.maximum(room, 1e-9)
         return likeness
 
     @property
     def alike(self) -> Chosen:
-        """Pairs that agree beyond luck, and by enough to matter."""
+        """Return the mask of pairs that agree significantly and by enough to matter."""
         return _significant(self.chance) & (self.likeness >= ALIKE)
 
     @property
     def copies(self) -> Chosen:
-        """Pairs that are as good as one worker."""
+        """Return the mask of pairs that count as one worker."""
         return self.alike & (self.likeness >= COPIES)
 
     def matrix(self, chosen: Chosen) -> sp.csr_array:
-        """Likeness of the chosen pairs, symmetric, (n_workers, n_workers), sparse."""
+        """Return the likeness of the chosen pairs as a symmetric sparse matrix."""
         ends = self.first[chosen], self.second[chosen]
         half = sp.csr_array((self.likeness[chosen], ends), shape=(self.n_workers, self.n_workers))
         return sp.csr_array(half + half.T)
 
 
 def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
-    """Every pair that shares enough items, from the keys of all blocks; `counts` (n_workers,
-    n_classes) is how often each worker said each class.
+    """Compare each pair that shares enough items, from the keys of all blocks.
+
+    `counts`, (n_workers, n_classes), says how often each worker gave each class.
     """
     n_workers = len(counts)
     keys = np.concatenate(blocks)
@@ -282,7 +284,7 @@ def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
 
 
 def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
-    """exp(−n · KL(A/n ‖ E/n)) where A lies above E, else 1."""
+    """Return exp(−n · KL(A/n ‖ E/n)) where A is above E, else 1."""
     seen, mean = agreed / shared, np.clip(expected / shared, 1e-12, 1.0 - 1e-12)
     differ = np.maximum(1.0 - seen, 0.0)
     divergence = seen * np.log(np.maximum(seen, 1e-300) / mean)
@@ -291,10 +293,10 @@ def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
 
 
 def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) -> Floats:
-    """How much each answer of a block counts beside those of like workers on its item, (n_votes,).
+    """Return the weight of each answer of a block, (n_votes,), in the order of the votes.
 
-    1 / (1 + Σ_v ρ_wv) over the others who answered the item: m copies of a worker count 1/m each,
-    one in all, and whoever is like nobody counts whole. In the order of the votes.
+    The weight is 1 / (1 + Σ_v ρ_wv) over the other workers v who answered the item: m copies of a
+    worker count 1/m each, an independent worker counts 1.
     """
     worker = block.indices // n_classes
     shape = (block.shape[0], likeness.shape[0])
@@ -310,7 +312,7 @@ def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) 
 
 
 def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
-    """The values of the wanted keys, 0 where there is none; `keys` are sorted."""
+    """Return the values of the wanted keys, 0 for those that are missing; `keys` are sorted."""
     found = np.zeros(len(wanted))
     if len(keys) == 0:
         return found
@@ -321,7 +323,7 @@ def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
 
 
 def _significant(chance: Floats) -> npt.NDArray[np.bool_]:
-    """Benjamini & Hochberg's step-up rule at LEVEL."""
+    """Return the mask of significant pairs by Benjamini & Hochberg's step-up rule at LEVEL."""
     if len(chance) == 0:
         return np.zeros(0, dtype=bool)
     order = np.sort(chance)

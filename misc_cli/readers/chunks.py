@@ -12,6 +12,7 @@ import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import file_digest
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,6 @@ from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
 from misc_cli.readers.source import Source
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
-from misc_cli.writers.output_set import sha256_of
 
 
 def open_store(path: str) -> tuple[Any, str]:
@@ -107,7 +107,7 @@ def fingerprint(path: str) -> dict[str, Any]:
     digest, size = None, filesystem.get_file_info(inner).size
     if "://" not in path:
         with open(path, "rb") as stream:
-            digest = sha256_of(stream)
+            digest = file_digest(stream, "sha256").hexdigest()
     return {"name": path, "bytes": size, "sha256": digest}
 
 
