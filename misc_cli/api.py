@@ -85,11 +85,11 @@ class Result:
         return pd.DataFrame(self.outcome.records)
 
     def report(self) -> dict[str, pd.DataFrame]:
-        """What `misc report` shows, as frames by name (see `misc_cli.report.frames`)."""
+        """Return what `misc report` shows, as frames by name (see `misc_cli.report.frames`)."""
         return frames(self.outcome)
 
     def to_frame(self) -> pd.DataFrame:
-        """item, label and confidence, sorted by item: what `misc aggregate` writes."""
+        """Return item, label and confidence, sorted by item: what `misc aggregate` writes."""
         return self.labels[["item", "label", "confidence"]]
 
     def save(self, folder: Path) -> None:
@@ -123,7 +123,7 @@ class Result:
         write_set(files, run_file, record)
 
     def _repr_html_(self) -> str:
-        """A notebook's view: the run in a line, then the first labels."""
+        """Return a notebook's view: the run in a line, then the first labels."""
         return f"<p>{escape(repr(self)[1:-1])}</p>{self.to_frame().head(10).to_html(index=False)}"
 
     def __repr__(self) -> str:
@@ -145,12 +145,12 @@ class Result:
 
     @property
     def error(self) -> float | None:
-        """Per cent of items with truth that are wrong; None without truth."""
+        """Return the per cent of items with truth that are wrong; None without truth."""
         return self.outcome.figures.get("error")
 
     @property
     def figures(self) -> dict[str, Any]:
-        """The run in numbers, by the names that --fail-if knows."""
+        """Return the run in numbers, by the names that --fail-if knows."""
         return dict(self.outcome.figures)
 
 
@@ -181,7 +181,7 @@ def aggregate(
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Result:
-    """One label per item from a DataFrame (worker, item, label) or from files.
+    """Return one label per item from a DataFrame (worker, item, label) or from files.
 
     `options` are the flags of `misc aggregate` with underscores: the methods' parameters and how
     to read (`label_col="verdict"`). `processes` lets an automatic choice use processes of its own;
@@ -231,7 +231,7 @@ def aggregate(
 
 
 def _remembered(run: Callable[..., RunResult], state: Path) -> RunResult:
-    """A run that goes on where the last one ended, and leaves its end to the next."""
+    """Run from the state that the last run saved, and save the new one."""
     folder = FilePath(state)
     with python_session(folder) as night:
         outcome = run(fitter=night.fit)
@@ -254,7 +254,7 @@ def compare(
     time_budget: float | str | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Methods ranked by how well they forecast answers that were hidden from them, best first.
+    """Rank methods by how well they forecast answers that were hidden from them, best first.
 
     Columns as in `misc_cli.selection.compare.Standing`; `truth` is only reported. `options` say how
     to read. Warns of what `aggregate` warns of in the answers.
@@ -289,7 +289,7 @@ def compare(
 
 
 def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:
-    """Answers from files, as text: columns worker, item, label.
+    """Return answers from files, as text: columns worker, item, label.
 
     `options` are the reading flags with underscores, the fields of `misc_cli.readers.ReadOptions`.
     """
@@ -304,14 +304,14 @@ def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame
 def _split(
     options: Mapping[str, Any], duplicates: str | None
 ) -> tuple[ReadOptions, dict[str, Any]]:
-    """How to read, and the rest."""
+    """Return the reading options, and the other options."""
     reading = {name: value for name, value in options.items() if name in READING}
     rest = {name: value for name, value in options.items() if name not in READING}
     return ReadOptions(**reading, duplicates=duplicates), rest
 
 
 def _refuse_unknown(parameters: Mapping[str, Any]) -> None:
-    """A word that is no option of anything is a slip: say so, and what was probably meant."""
+    """Refuse a word that is no option of anything, with a guess at what was meant."""
     known = {*READING, *parameters_of(Loop), *signature(aggregate).parameters}
     known |= {
         parameter
@@ -344,7 +344,7 @@ def _seconds(given: float | str | None) -> float | None:
 
 @contextmanager
 def _quietly(processes: bool) -> Iterator[list[warnings.WarningMessage]]:
-    """As the command line runs: one BLAS thread beside our own, warnings of ours kept."""
+    """Run as the command line does: one BLAS thread beside our own, our warnings kept."""
     with (
         warnings.catch_warnings(record=True) as caught,
         threadpool_limits(1, "blas"),
@@ -355,7 +355,7 @@ def _quietly(processes: bool) -> Iterator[list[warnings.WarningMessage]]:
 
 
 def _repeated(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    """What was said, said again to the caller, whose filters decide what becomes of it."""
+    """Warn the caller of what was kept, by its own filters; return the texts."""
     for warning in caught:
         warnings.warn(str(warning.message), warning.category, stacklevel=3)
     return tuple(str(warning.message) for warning in caught)

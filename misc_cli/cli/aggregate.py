@@ -12,7 +12,7 @@ from misc_cli.run.fail_if import METRICS
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.job import Finished
+    from misc_cli.job.perform import Finished
 
 ENGINES = ("local", "disk", "dask")
 _output = partial(options.option, section="Output")
@@ -129,7 +129,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     as one; "-" is stdin.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.job import performed
+    from misc_cli.job.perform import performed
 
     request = options.request_from(answers, parameters)
     console = Console.of(parameters)

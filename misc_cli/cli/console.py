@@ -363,7 +363,7 @@ class _Progress:
 
 
 def describe(pace: ProgressEstimate) -> str:
-    """Where a run is, in a line: what is tried, how many of how many, the time spent and left."""
+    """Return where a run is, in a line: what is tried, how many of how many, seconds."""
     parts = []
     iteration = pace.latest
     if iteration is not None:

@@ -105,7 +105,7 @@ def reports_from(
 
     They are by question where the run is of several; else there is one, by None.
     """
-    from misc_cli.job import run_in_memory
+    from misc_cli.job.question_run import run_in_memory
     from misc_cli.report.frames import anonymized
     from misc_cli.report.load_run import read_runs
     from misc_cli.writers.output_paths import check_writable
@@ -145,7 +145,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     The page needs no network: send it, print it.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.job import check_report_name, report_bytes
+    from misc_cli.job.outputs import check_report_name, report_bytes
     from misc_cli.writers.output_set import Output, content, write_all
     from misc_cli.writers.run_outputs import with_question
 

@@ -73,7 +73,7 @@ def _with_answers(
 ) -> None:
     """Run the record's request on new answers, by its choice of methods."""
     from misc_cli.cli.aggregate import show
-    from misc_cli.job import performed
+    from misc_cli.job.perform import performed
 
     request = recorded.with_answers(sources, output)
     with (
@@ -93,7 +93,7 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     """Repeat a run in a folder of its own, compare its labels and write them."""
     from misc_cli import cleanup
     from misc_cli.cli.console import Console as Silent
-    from misc_cli.job import performed
+    from misc_cli.job.perform import performed
     from misc_cli.state.replay import RecordedRun
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.output_set import Output, content, write_all

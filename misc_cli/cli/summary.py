@@ -1,4 +1,4 @@
-"""What a person reads after a run."""
+"""The summary of a run, for a person and for the log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary(
     *,
     closely: bool = False,
 ) -> list[Row]:
-    """The run in a few lines: what was asked, what went in, what came out, what it cost.
+    """Return the run in a few lines: what was asked, what went in, what came out, its cost.
 
     `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
     """
@@ -91,7 +91,7 @@ def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _agreement(outcome: RunResult) -> str:
-    """How far answers agree, and how many independent ones they amount to."""
+    """Return how far answers agree, and how many independent ones they amount to."""
     figures = outcome.figures
     alpha, agreement = figures.get("alpha"), figures.get("agreement")
     said = "no two answers to compare"
@@ -110,7 +110,7 @@ def _agreement(outcome: RunResult) -> str:
 
 
 def _histogram(outcome: RunResult) -> str:
-    """How many items are how sure, ten bars from 0 to 1."""
+    """Return a histogram of confidences, ten bars from 0 to 1."""
     from misc_cli.quality.figures import CountSure
 
     *counts, below = outcome.engine.sweep(CountSure(UNSURE)).tolist()
@@ -122,7 +122,7 @@ def _histogram(outcome: RunResult) -> str:
 
 
 def _look_at(outcome: RunResult) -> str:
-    """The three workers whose answers spoil the most, and why in a word."""
+    """Return the three workers whose answers spoil the most, each with its reason."""
     from misc_cli.quality.verdicts import words, worst
 
     verdicts, labels = outcome.verdicts, outcome.engine.vocabulary
@@ -138,7 +138,7 @@ def _look_at(outcome: RunResult) -> str:
 
 
 def _ending(outcome: RunResult) -> str:
-    """Whether the run converged; if not, which loops met their limit or ran as often as was set."""
+    """Return whether the run converged, else which loops met their limit or a set number."""
     aggregation = outcome.fit
     if not aggregation.stopped:
         return "nothing to iterate"

@@ -1,7 +1,10 @@
-"""What each engine can do: the one table that refusals and docs/scale.md are made from."""
+"""Capabilities of engines: the one table that refusals and docs/scale.md are made from."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from misc_cli.data.parameters import flag
 from misc_cli.errors import ConfigError
 
 ENGINES = ("local", "disk", "dask", "spark")
@@ -23,6 +26,35 @@ CAPABILITIES: dict[str, frozenset[str]] = {
     "other completers, chosen ranks, --final completed": frozenset({"local"}),
     "labels as a folder of parts": frozenset({"disk", "dask"}),
 }
+# Flags of a run that only the local engine heeds, by the field of their request.
+LOCAL_FLAGS = (
+    *("rejects", "each_question", "chosen_by", "time_budget"),
+    *("state", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
+)
+# Flags of reading that every engine heeds; the others are the local one's.
+READING_FLAGS = (
+    *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
+    *("allow_odd", "duplicates"),
+)
+# Flags that one other engine heeds.
+OWN_FLAGS = {"spill": "disk", "scheduler": "dask"}
+INSTEAD = {"question": "give a file with that question's rows"}
+
+
+def check_flags(engine: str, reading: Iterable[str], others: Iterable[str]) -> None:
+    """Raise for the first flag that was given and that this engine does not heed.
+
+    `reading` are those given of how to read, `others` of the rest, by field.
+    """
+    for name in others:
+        if engine != OWN_FLAGS.get(name, engine):
+            raise ConfigError(f"{flag(name)} is for --engine {OWN_FLAGS[name]}")
+    if engine == "local":
+        return
+    lacking = [name for name in reading if name not in READING_FLAGS]
+    for name in [*lacking, *(name for name in others if name in LOCAL_FLAGS)]:
+        end = f": {INSTEAD[name]}" if name in INSTEAD else ""
+        raise ConfigError(f"{flag(name)} is for --engine local, not {engine}{end}")
 
 
 def methods_of(engine: str) -> tuple[str, ...]:

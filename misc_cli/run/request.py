@@ -11,6 +11,7 @@ from typing import Any
 
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import Lighten, OnIteration
+from misc_cli.engines.capabilities import check_flags
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.readers.options import ReadOptions
@@ -23,18 +24,6 @@ Fitter = Callable[[Engine, Methods, OnIteration, Lighten], FitResult]
 FitterOf = Callable[[str], Fitter | None]
 
 LOCAL = "local"
-# The engine that takes an option of the command line alone.
-OWNERS = {"spill": "disk", "scheduler": "dask"}
-# Fields of a request, and of how to read, that only the local engine honours.
-LOCAL_ONLY = (
-    *("report", "anonymize_workers", "rejects", "each_question", "chosen_by"),
-    *("state", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
-)
-ENGINES_READ = {
-    *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
-    *("allow_odd", "duplicates"),
-}
-INSTEAD = {"question": "give a file with that question's rows"}
 # Fields that carry one question's fit from one run to another.
 ONE_QUESTION = ("state", "workers_prior")
 # Fields without any effect on the bytes of an output.
@@ -91,7 +80,8 @@ class AggregateRequest:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        self._refuse_what_the_engine_lacks()
+        own = ["time_budget"] if self.settings.time_budget is not None else []
+        check_flags(self.engine, _given(self.reading), [*_given(self), *own])
         if self.each_question:
             for name in ONE_QUESTION:
                 if getattr(self, name):
@@ -114,18 +104,18 @@ class AggregateRequest:
 
     @property
     def known_files(self) -> dict[str, str]:
-        """The files of known labels, by role: gold, truth."""
+        """Return the files of known labels, by role: gold, truth."""
         named = {"gold": None if self.embedded_gold else self.gold, "truth": self.truth}
         return {role: file for role, file in named.items() if file is not None}
 
     @property
     def embedded_gold(self) -> bool:
-        """Whether gold is taken from the files of answers themselves."""
+        """Tell whether gold is taken from the files of answers themselves."""
         return self.gold == AUTO
 
     @property
     def files(self) -> list[str]:
-        """Everything that will be read."""
+        """Return the names of everything that will be read."""
         return [*self.sources, *self.known_files.values()]
 
     def of_question(self, question: str) -> AggregateRequest:
@@ -162,23 +152,10 @@ class AggregateRequest:
         plain = replace(self, settings=replace(self.settings, threads=None)).to_json()
         return {name: value for name, value in plain.items() if name not in WITHOUT_EFFECT}
 
-    def _refuse_what_the_engine_lacks(self) -> None:
-        for name, owner in OWNERS.items():
-            if self.engine != owner and getattr(self, name) is not None:
-                raise ConfigError(f"{flag(name)} is for --engine {owner}")
-        if self.engine == LOCAL:
-            return
-        given = [
-            one.name
-            for one in fields(ReadOptions)
-            if one.name not in ENGINES_READ and getattr(self.reading, one.name)
-        ]
-        given += [name for name in LOCAL_ONLY if getattr(self, name)]
-        if self.settings.time_budget is not None:
-            given.append("time_budget")
-        for name in given:
-            end = f": {INSTEAD[name]}" if name in INSTEAD else ""
-            raise ConfigError(f"{flag(name)} is for --engine local, not {self.engine}{end}")
+
+def _given(record: AggregateRequest | ReadOptions) -> list[str]:
+    """Return the names of the fields that are neither empty nor false."""
+    return [one.name for one in fields(record) if getattr(record, one.name)]
 
 
 def _redacted(value: Any) -> Any:

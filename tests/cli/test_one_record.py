@@ -163,7 +163,7 @@ def test_a_request_keeps_no_secret_and_refuses_what_cannot_be() -> None:
     assert "secret" not in json.dumps(request.to_json())
     assert "abcdef" not in json.dumps(request.to_json())
     for given, said in [
-        ({"engine": "disk", "report": "r.html"}, "--report is for --engine local"),
+        ({"engine": "disk", "rejects": "r.csv"}, "--rejects is for --engine local"),
         ({"engine": "dask", "spill": "x"}, "--spill is for --engine disk"),
         ({"settled": (0.9, 2.0)}, "--settled needs --state"),
         ({"each_question": True, "state": "s"}, "--state is for one question"),

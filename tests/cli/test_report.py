@@ -122,6 +122,17 @@ def test_answers_with_times_show_progress(monkeypatch: pytest.MonkeyPatch) -> No
     assert 'id="progress"' not in Path("none.html").read_text()
 
 
+def test_a_run_on_disk_writes_the_report_of_one_in_memory() -> None:
+    pages = {}
+    for engine in ("local", "disk"):
+        words = ["aggregate", "answers.csv", *EM, "--engine", engine, "-o", f"{engine}.csv"]
+        assert run([*words, "--report", f"{engine}.html"]) == 0
+        page = Path(f"{engine}.html").read_text()
+        shown = page[page.index('id="workers"') : page.index('id="run"')]
+        pages[engine] = re.sub(r' data-value="[^"]*"', "", shown)  # of sixteen digits
+    assert pages["disk"] == pages["local"]
+
+
 def test_a_workbook_without_its_library_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

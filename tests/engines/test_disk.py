@@ -243,7 +243,7 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
         (("--aggregator", "mmce-c", "--regularization", "auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
         (("--aggregator", "ds-em", "--gold", "auto"), "no gold in it; give --gold a file"),
-        (("--aggregator", "ds-em", "--report", "r.html"), "--report is for --engine local"),
+        (("--aggregator", "ds-em", "--rejects", "r.csv"), "--rejects is for --engine local"),
         (("--aggregator", "ds-em", "--fail-if", "error>5"), "needs --truth"),
         (("--aggregator", "ds-em", "--workers", "-"), "stdout is for the labels"),
     ],

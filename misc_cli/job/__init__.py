@@ -1,0 +1,1 @@
+"""A request carried out: inputs read, questions fitted, outputs judged and published."""

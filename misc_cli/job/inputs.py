@@ -1,0 +1,149 @@
+"""Inputs of a run: answers and known labels of each question, in memory or on an engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from misc_cli.errors import InputError, MiscWarning
+from misc_cli.readers.known_labels import Known, carried_gold, read_known, read_known_each
+from misc_cli.readers.source import refuse_changed, stamps
+from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Iteration
+    from misc_cli.engines.protocol import AnswerEngine
+    from misc_cli.readers.answer_table import FileInfo, ReadResult
+
+
+class Observer(Protocol):
+    """Hears what a run has to say while it goes on; the console is one."""
+
+    @property
+    def warnings(self) -> list[str]: ...
+    def on_iteration(self, iteration: Iteration) -> None: ...
+    def note(self, text: str) -> None: ...
+    def clear_line(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The answers to one question, in memory (`read`) or on an engine, and its known labels."""
+
+    question: str
+    known: Mapping[str, Known]
+    read: ReadResult | None = None
+    engine: AnswerEngine | None = None
+    read_stamps: Any = None
+
+    @property
+    def files(self) -> list[FileInfo]:
+        """Return every file that was read into memory, with its checksum."""
+        answers = [] if self.read is None else self.read.files
+        return [*answers, *(found.file for found in self.known.values())]
+
+
+def inputs_of(
+    request: AggregateRequest,
+    observer: Observer,
+    watch: Stopwatch,
+    stack: ExitStack,
+    *,
+    with_times: bool = False,
+) -> list[Inputs]:
+    """Read everything that a request names: one entry, or one for each question.
+
+    `with_times` keeps when answers were given, where files tell; `stack` closes an engine.
+    """
+    if request.engine != LOCAL:
+        return [_on_engine(request, observer, watch, stack)]
+    with watch.stage("read"):
+        return _each(request, with_times) if request.each_question else [_one(request, with_times)]
+
+
+def _one(request: AggregateRequest, with_times: bool) -> Inputs:
+    from misc_cli.readers.read import read_answer_columns
+
+    read = read_answer_columns(request.sources, request.reading, with_times=with_times)
+    known = {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+    if request.embedded_gold:
+        known["gold"] = _embedded_gold(read)
+    return Inputs(read.question, known, read)
+
+
+def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
+    from misc_cli.readers.read import read_questions
+
+    results = read_questions(request.sources, request.reading, each=True, with_times=with_times)
+    known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
+    for role, file in request.known_files.items():
+        told = read_known_each(file, list(known), request.reading)
+        for question, of_role in known.items():
+            if question in told:
+                of_role[role] = told[question]
+            else:
+                text = f"{file}: nothing about question {question!r}, so it has no {role}"
+                warnings.warn(text, MiscWarning, stacklevel=2)
+    for read in results:
+        if request.embedded_gold:
+            known[read.question]["gold"] = _embedded_gold(read)
+    return [Inputs(read.question, known[read.question], read) for read in results]
+
+
+def _embedded_gold(read: ReadResult) -> Known:
+    """Return the gold in the answers' own files."""
+    if read.gold is None:
+        raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
+    return Known(read.gold, read.files[0])
+
+
+def _on_engine(
+    request: AggregateRequest, observer: Observer, watch: Stopwatch, stack: ExitStack
+) -> Inputs:
+    """Read the answers onto an engine, which `stack` closes."""
+    from misc_cli.readers.chunks import pieces_of
+
+    pieces = pieces_of(request.sources, request.reading)
+    if not pieces:
+        raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
+    read = stamps(piece.path for piece in pieces)
+    known = {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+    if request.embedded_gold:
+        known["gold"] = carried_gold(pieces)
+    settings = request.settings
+    common: dict[str, Any] = {
+        "duplicates": settings.duplicates_rule,
+        "class_order": settings.class_order_list,
+        "gold": known["gold"].labels if "gold" in known else None,
+        "name": _names_of(request.sources),
+    }
+    opening: Any
+    if request.engine == "disk":
+        from misc_cli.engines import disk
+
+        opening = disk.opened(pieces, spill=request.spill, **common)
+    else:
+        from misc_cli.engines import dask
+
+        opening = dask.opened(pieces, scheduler=request.scheduler, say=observer.note, **common)
+    with watch.stage("read"):
+        engine: AnswerEngine = stack.enter_context(opening)
+    refuse_changed(read)
+    if not is_folder(request.output):
+        engine.refuse_one_file()
+    return Inputs("", known, engine=engine, read_stamps=read)
+
+
+def _names_of(sources: Sequence[str]) -> str:
+    """Return what errors call the input."""
+    shown = ", ".join(sources[:3])
+    return shown if len(sources) <= 3 else f"{shown} and {len(sources) - 3:,} more"
+
+
+def is_folder(output: str | None) -> bool:
+    """Tell whether labels go to a folder, in parts."""
+    return output not in (None, "-") and (str(output).endswith("/") or Path(str(output)).is_dir())

@@ -1,0 +1,119 @@
+"""Carry out an AggregateRequest: read, aggregate, compare with the last outputs, judge, write.
+
+`misc aggregate` calls `performed`; `misc rerun` does too, with the request of a run.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from misc_cli.errors import GateTripped
+from misc_cli.job.inputs import Observer, inputs_of
+from misc_cli.job.outputs import Target, Writing, read_previous
+from misc_cli.job.question_run import QuestionRun, checked, fitted
+from misc_cli.run.fail_if import Gate, holding
+from misc_cli.run.request import AggregateRequest, FitterOf, Stopwatch
+from misc_cli.state.session import StateSession, fitter_of, open_session
+
+if TYPE_CHECKING:
+    from misc_cli.quality.figures import Figure
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A request that was carried out: a run for each question, and the state if there is one.
+
+    `unchanged` holds the figures of the last run where nothing changed since and nothing was done.
+    """
+
+    runs: Sequence[QuestionRun]
+    named: Sequence[Mapping[str, Path]] = ()
+    session: StateSession | None = None
+    unchanged: Mapping[str, Figure] | None = None
+    tripped: Sequence[str] = ()
+
+    def refuse(self) -> None:
+        """Raise if a condition of --fail-if held."""
+        if self.tripped:
+            done = "done and written" if self.unchanged is None else "nothing to do"
+            raise GateTripped(f"{done}, but --fail-if {'; '.join(self.tripped)}")
+
+
+@contextmanager
+def performed(
+    request: AggregateRequest,
+    observer: Observer,
+    *,
+    command: Sequence[str] = (),
+    began: float | None = None,
+    now: float | None = None,
+    fitter: FitterOf | None = None,
+) -> Iterator[Finished]:
+    """Carry out a request and publish its outputs; its engine lives as long as the context.
+
+    Parameters
+    ----------
+    command
+        The words of the command line, for run.json.
+    began, now
+        When the process began, by the monotonic clock, and the time of day that a state counts
+        from; both are found out if not given.
+    fitter
+        Gives a question's fitter where methods are not to be chosen anew.
+    """
+    methods, gates = checked(request)
+    target = Target.of(request)
+    if not request.each_question:
+        target.check()
+    session = open_session(request, target.places, now)
+    own = fitter_of(session, request) if fitter is None else None
+    watch = Stopwatch(began)
+    with ExitStack() as stack:
+        whole = None
+        if not request.each_question:
+            whole = read_previous(request, gates, target.places, session)
+        read = inputs_of(request, observer, watch, stack, with_times=request.report is not None)
+        if session is not None and (figures := session.unchanged(read[0].files)) is not None:
+            tripped = [gate.told(figures) for gate in holding(gates, figures)]
+            figures = {**figures, "gates-tripped": len(tripped)}
+            session.nothing_done(figures, watch.seconds)
+            yield Finished([], [], session, figures, tripped)
+            return
+        places = target.places_of(read)
+        runs, told = [], []
+        for inputs, where in zip(read, places, strict=True):
+            earlier = whole or read_previous(request, gates, where, None)
+            chosen = own if fitter is None else fitter(inputs.question)
+            run = fitted(request, inputs, methods, observer, watch, chosen)
+            run.places = where
+            if earlier is not None:
+                run.changes = earlier.against(run)
+                run.outcome.figures.update(run.changes.figures)
+            told += _judged(run, gates, request.each_question)
+            runs.append(run)
+        _refuse_unjudged(gates, runs)
+        write = Writing(request, runs, target, observer.warnings, command, session)
+        write.publish()
+        if session is not None:
+            session.written_down()
+        yield Finished(runs, [target.named(run) for run in runs], session, tripped=told)
+
+
+def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> list[str]:
+    """Judge a run; return the conditions that held, in words."""
+    figures = run.outcome.figures
+    asked = [gate for gate in gates if gate.metric in figures] if among_several else gates
+    run.tripped = holding(asked, figures)
+    figures["gates-tripped"] = len(run.tripped)
+    before = f"{run.inputs.question}: " if among_several else ""
+    return [f"{before}{gate.told(figures)}" for gate in run.tripped]
+
+
+def _refuse_unjudged(gates: Sequence[Gate], runs: Sequence[QuestionRun]) -> None:
+    for gate in gates:
+        if not any(gate.metric in run.outcome.figures for run in runs):
+            gate.trips({})  # no question can be judged by it: an error
