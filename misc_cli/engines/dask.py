@@ -1,8 +1,8 @@
-"""`--engine dask`: shares of the items on the workers of a cluster; only shared state travels.
+"""`--engine dask`: keep shares of the items on the workers of a cluster.
 
-One task per worker and sweep, pinned to it: the kernel goes out, the sums come back. Rows stay. If
-a worker is lost, its shares are made again elsewhere: from the input, and from the kernels that
-made their rows. A share's version keeps a task that is run twice from counting twice.
+A sweep is one task per worker, pinned to it: the kernel is sent, the sums come back, rows stay. If
+a worker is lost, its shares are made again on others, from the input and from the kernels that made
+their rows. The version of a share prevents that a task that runs twice counts twice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ OWN_CLUSTER = {
 
 @contextmanager
 def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> Iterator[Any]:
-    """A Dask client of the cluster at `scheduler`, or of one of this machine's cores."""
+    """Yield a Dask client of the cluster at `scheduler`, or of one on this machine."""
     try:
         import dask
         from distributed import Client, LocalCluster
@@ -83,10 +83,10 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
 
 @contextmanager
 def _stderr_of_children_nowhere() -> Iterator[None]:
-    """Of those that start meanwhile; what this process says goes where it went.
+    """Discard stderr of child processes that start within; stderr of this process stays.
 
     Ctrl-C in a terminal reaches them, too, and they would tell of their end in tracebacks. What
-    they have to say comes to us as errors of tasks.
+    report reaches us as errors of tasks.
     """
     if sys.stderr is None:
         yield
@@ -107,7 +107,7 @@ def _stderr_of_children_nowhere() -> Iterator[None]:
 
 
 def _kill_children() -> None:
-    """The workers' processes; Python's own helper, which is none of them, ends by itself."""
+    """Kill the processes of workers; Python's own helper process ends by itself."""
     for child in multiprocessing.active_children():
         with suppress(OSError, ValueError):  # it has just ended
             child.kill()
@@ -119,7 +119,7 @@ def _line(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A kernel, and the names of the rows it needs and writes; None where it does not say."""
+    """A kernel and the names of the rows it needs and writes; None where not declared."""
 
     needs: frozenset[str] | None
     writes: frozenset[str] | None
@@ -127,7 +127,7 @@ class _Entry:
 
 
 class KernelLineage:
-    """The pickled kernels that made the rows there are, in their order, and no more than needed."""
+    """The pickled kernels that are needed to make the current rows again, in their order."""
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
@@ -137,7 +137,7 @@ class KernelLineage:
         return [entry.payload for entry in self._entries]
 
     def add(self, kernel: Kernel[Any], payload: bytes) -> None:
-        """One more; those whose rows are all written again before any kernel needs them go."""
+        """Add a kernel; drop those whose rows are all overwritten before a kernel needs them."""
         entry = _Entry(_names(kernel, "needs"), _names(kernel, "writes"), payload)
         if entry.writes is not None and not entry.writes:
             return
@@ -167,7 +167,7 @@ ONE_FILE_ITEMS = 20_000_000
 
 @dataclass
 class Wire:
-    """Bytes of kernels sent and of sums received, all workers together."""
+    """Count the bytes of kernels sent and of sums received, over all workers."""
 
     sweeps: int = 0
     sent: int = 0
@@ -186,14 +186,14 @@ def opened(
     name: str,
     n_workers: int | None = None,
 ) -> Iterator[ClusterEngine]:
-    """The engine on the cluster at `scheduler`, or on one of this machine's cores."""
+    """Yield the engine on the cluster at `scheduler`, or on a cluster of this machine's cores."""
     with connected(scheduler, say, n_workers) as client:
         seen = [_seen_from_anywhere(piece) for piece in pieces]
         yield ClusterEngine(client, seen, duplicates, class_order, gold, name)
 
 
 class ClusterEngine:
-    """Shares on workers, and who has which."""
+    """Engine whose shares are on Dask workers; knows which worker has which share."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class ClusterEngine:
         return map(columns_of, merged([WholeTable(table) for table in tables if table.num_rows]))
 
     def refuse_one_file(self) -> None:
-        """Labels that one machine should not be asked to hold go to a folder."""
+        """Raise if the labels are too many for one machine: they go to a folder."""
         if self.n_items > ONE_FILE_ITEMS:
             raise ConfigError(
                 f"{self.n_items:,} items are too many for one file through this machine "
@@ -273,7 +273,7 @@ class ClusterEngine:
         return {name: digests[name] for digests in written for name in digests}
 
     def _build(self, class_order: list[str] | None) -> None:
-        """Read everywhere, exchange, encode, agree on the vocabularies."""
+        """Read on all workers, exchange rows, encode, and join the vocabularies."""
         plan, n_shares = self.plan, self.plan.n_shares
         everyone = set(self._owners.values())
         numbers = {share: list(range(share, len(plan.pieces), n_shares)) for share in self._owners}
@@ -327,7 +327,7 @@ class ClusterEngine:
         self.n_votes = sum(n_votes for _, n_votes in sizes.values())
 
     def _on_owners(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """The task's results of all shares, in their order; a task says None for what is lost."""
+        """Return the results of a task for all shares, in their order; None means a lost share."""
         done: dict[int, Any] = {}
         todo = set(self._owners)
         while todo:
@@ -360,7 +360,7 @@ class ClusterEngine:
         return argument
 
     def _make_again(self, group: Sequence[int]) -> None:
-        """Lost shares on the workers that have least to do."""
+        """Make lost shares again on the workers with the fewest shares."""
         todo = list(group)
         while todo:
             self.crew.count_loss()
@@ -392,5 +392,5 @@ class ClusterEngine:
 
 
 def _seen_from_anywhere(piece: Piece) -> Piece:
-    """The workers' current folder is another one."""
+    """Return the path as an absolute one, since workers have another current folder."""
     return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))

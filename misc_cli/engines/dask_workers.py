@@ -1,8 +1,8 @@
-"""What a worker of a cluster does: it reads, keeps and walks its shares of the items.
+"""Tasks of a Dask worker: read, keep and sweep its shares of the items.
 
-A share is all answers of the items whose hash falls to it, in a few parts. It lives in this
-process, outside of any task's result, and says at which version it is: a task that is run twice, or
-on a process that was started anew, is noticed, and never counts twice.
+A share is all answers of the items whose hash falls to it, in a few parts. It lives in the process
+of the worker, outside of the results of tasks. Its version shows when a task runs twice or on a
+process that was restarted, so that nothing counts twice.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ MOST_LOSSES = 20
 
 
 class Lost(Exception):
-    """Workers that went, or came back without what they held."""
+    """Workers are gone, or restarted without their shares."""
 
 
 class DaskWorkers:
-    """Who works, with how many threads each, and how often somebody was lost."""
+    """The workers of a cluster, their threads, and the number of losses."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -70,7 +70,7 @@ class DaskWorkers:
         )
 
     def wait(self, futures: dict[Any, Any], needed: set[str]) -> dict[Any, Any]:
-        """Results by key; Lost if one of the workers that are needed is gone, or holds nothing."""
+        """Return results by key; raise Lost if a needed worker is gone or has no data."""
         from distributed import TimeoutError, wait
         from distributed.client import FutureCancelledError
         from distributed.scheduler import KilledWorker
@@ -104,7 +104,7 @@ class DaskWorkers:
         return results
 
     def workers(self) -> list[str]:
-        """Addresses in a fixed order; waits a little for the first one."""
+        """Return the addresses in a fixed order; wait a little for the first one."""
         started = time.monotonic()
         while not (threads := dict(self.client.nthreads())):
             cleanup.check()
@@ -129,7 +129,7 @@ SALT_OF_PARTS = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that it takes to make any share, or to make it again."""
+    """All that is needed to make a share, also again."""
 
     run: str
     pieces: tuple[Piece, ...]
@@ -145,7 +145,7 @@ class Plan:
 
 @dataclass
 class Share:
-    """`version` counts the sweeps; `last` is what the last one gave."""
+    """Parts of a share; `version` counts the sweeps, `last` is the result of the last one."""
 
     encoded: list[EncodedPart]
     engine: PartsEngine | None = None
@@ -155,7 +155,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Found:
-    """What an encoded share tells: its small vocabularies, and counts."""
+    """The vocabularies of workers and classes of an encoded share, and its counts."""
 
     workers: list[Names]
     classes: list[Names]
@@ -164,7 +164,7 @@ class Found:
 
 @dataclass
 class _Process:
-    """What this process holds, by run."""
+    """The data that this process holds for a run."""
 
     splits: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
     shares: dict[tuple[str, int], Share] = field(default_factory=dict)
@@ -174,9 +174,9 @@ _HERE = _Process()
 
 
 def read_pieces(plan: Plan, numbers: Sequence[int]) -> tuple[Counts, dict[int, Any]]:
-    """Read these pieces and cut them into shares, which wait here to be fetched.
+    """Read these pieces and split them into shares, which wait here to be fetched.
 
-    Who reads the first piece of a file also tells its SHA-256, by the piece's number.
+    The reader of the first piece of a file also returns its SHA-256, by the piece's number.
     """
     counts, digests = Counts(), {}
     kept = _HERE.splits.setdefault(plan.run, {})
@@ -193,12 +193,12 @@ def read_pieces(plan: Plan, numbers: Sequence[int]) -> tuple[Counts, dict[int, A
 
 
 def fetch(plan: Plan, share: int) -> dict[int, Any]:
-    """This share's rows of every piece that was read here."""
+    """Return the rows of this share in the pieces that were read here."""
     return {number: cut[share] for number, cut in _HERE.splits.get(plan.run, {}).items()}
 
 
 def assemble(plan: Plan, share: int, *fetched: dict[int, Any]) -> Found | None:
-    """The share from what all processes have of it, in the input's order; None if some is lost."""
+    """Make the share from the rows of all processes, in input order; None if some are lost."""
     tables = {number: table for part in fetched for number, table in part.items()}
     if len(tables) < len(plan.pieces):
         return None
@@ -222,7 +222,7 @@ def _encode(plan: Plan, share: int, table: Any) -> Found:
 def join(
     plan: Plan, share: int, vocabulary: Vocabulary, gold: KnownLabels | None
 ) -> tuple[int, int] | None:
-    """Put the share in the codes of all; how many items and votes it has; None if it is lost."""
+    """Translate the share to common codes; return its items and votes, None if it is lost."""
     _HERE.splits.pop(plan.run, None)
     held = _HERE.shares.get((plan.run, share))
     if held is None:
@@ -244,7 +244,7 @@ def make_again(
     log: Sequence[bytes],
     version: int,
 ) -> int:
-    """A share that was lost, from the input, and its rows from the kernels that made them."""
+    """Make a lost share again from the input, and its rows from the kernels that made them."""
     tables = (
         split(batch.answers, plan.n_shares)[share]
         for piece in plan.pieces
@@ -264,7 +264,7 @@ def make_again(
 def sweep(
     run: str, shares: Sequence[int], version: int, threads: int, payload: bytes
 ) -> bytes | None:
-    """The sums of these shares, pickled; None if one of them is not here at this version."""
+    """Return the pickled sums of these shares; None if one is not here at this version."""
     held = _held(run, shares, version)
     if held is None:
         return None
@@ -314,7 +314,7 @@ def write(
 
 
 def _held(run: str, shares: Sequence[int], version: int) -> list[Share] | None:
-    """These shares if all are here and none is at another version than this one or the next."""
+    """Return these shares if all are here, at this version or the next; else None."""
     held = [_HERE.shares.get((run, share)) for share in shares]
     fine = all(
         share is not None and share.engine is not None and share.version in (version, version + 1)
@@ -328,7 +328,7 @@ def held_engines(held: Sequence[Share]) -> list[PartsEngine]:
 
 
 def forget(run: str) -> None:
-    """Let go of everything of a run."""
+    """Free all data of a run."""
     _HERE.splits.pop(run, None)
     for key in [key for key in _HERE.shares if key[0] == run]:
         del _HERE.shares[key]

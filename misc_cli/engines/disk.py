@@ -1,4 +1,4 @@
-"""`--engine disk`: one process, its votes and rows in files."""
+"""`--engine disk`: keep votes and rows in files of one process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from misc_cli.readers.chunks import Piece, batches, fingerprint
 
 @dataclass(frozen=True)
 class MappedVotes:
-    """Votes whose columns are a file: a block is read when it is asked for, and let go after."""
+    """Votes whose columns are a file: a block is read when it is needed and freed after."""
 
     columns: Int32s
     pointers: Pointers
@@ -61,7 +61,7 @@ class MappedVotes:
 
     @cached_property
     def _layout(self) -> tuple[list[slice], Floats]:
-        """The blocks' items, and as many ones as the largest block has votes."""
+        """Return the items of the blocks, and ones for the votes of the largest block."""
         ranges = block_ranges(self.pointers, self.n_workers * self.n_classes)
         edges = self.pointers[[0, *(rows.stop for rows in ranges)]]
         return ranges, np.ones(int(np.diff(edges).max()))
@@ -79,7 +79,7 @@ class MappedVotes:
 
 @contextmanager
 def spill_folder(parent: str | None) -> Iterator[Path]:
-    """A folder of our own below `parent` (the system's temporary one if None), gone afterwards."""
+    """Yield a new folder below `parent` (None: the temporary folder); delete it at the end."""
     with ExitStack() as stack:
         try:
             own = stack.enter_context(cleanup.folder("misc-spill-", parent))
@@ -109,7 +109,7 @@ def build(
     gold: KnownLabels | None,
     name: str,
 ) -> PartsEngine:
-    """Parts on disk from a stream of answers that have a worker, an item and a label each."""
+    """Build parts on disk from a stream of answers with worker, item and label."""
     stored, counts = [], Counts()
     for number in _spill(batches, folder, n_parts):
         encoded = encode_part(_read_pieces(_pieces(folder, number)), duplicates, name)
@@ -125,7 +125,7 @@ def build(
 
 
 def _spill(batches: Iterable[Answers], folder: Path, n_parts: int) -> list[int]:
-    """One file of pieces per part that has some; their numbers."""
+    """Write one file of pieces for each part that has some; return their numbers."""
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in batches:
@@ -145,7 +145,7 @@ def _pieces(folder: Path, number: int) -> Path:
 
 
 def _read_pieces(path: Path) -> Any:
-    """The pieces as one table; the file is no longer needed and goes."""
+    """Return the pieces as one table and delete their file."""
     with pa.OSFile(str(path), "rb") as file:
         reader = pa.ipc.open_stream(file)
         table = joined([pa.Table.from_batches([batch]) for batch in reader])
@@ -175,7 +175,7 @@ class _Stored:
         return cls(stem, labels.workers, labels.classes)
 
     def opened(self, vocabulary: Vocabulary, gold: KnownLabels | None) -> Part:
-        """Translated, and mapped."""
+        """Translate the part to common codes and map it into memory."""
         columns_file = self.stem.with_suffix(".columns.npy")
         pointers = np.load(self.stem.with_suffix(".pointers.npy"))
         columns = np.load(columns_file)
@@ -197,7 +197,7 @@ class _Stored:
         return part_of(labels, gold, mapped, self._allocate)
 
     def _allocate(self, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
-        """Rows in a file whose space is taken beforehand: a full disk is an error, not a crash."""
+        """Make rows in a file with reserved space, so that a full disk is an error and no crash."""
         path = self.stem.with_suffix(f".{name}.rows")
         size = max(int(np.prod(shape)) * dtype.itemsize, 1)
         with path.open("wb") as file:
@@ -221,7 +221,7 @@ def opened(
     gold: KnownLabels | None,
     name: str,
 ) -> Iterator[PartsEngine]:
-    """The engine; its files are gone afterwards."""
+    """Yield the engine; delete its files at the end."""
     n_parts = max(LEAST_PARTS, -(-sum(piece.n_answers for piece in pieces) // PART_ANSWERS))
     with spill_folder(spill) as folder:
         inputs = _Fingerprints([piece.path for piece in pieces])
@@ -241,7 +241,7 @@ def opened(
 
 
 class _Fingerprints:
-    """The files of the input hashed while they are read, on a thread that keeps no exit waiting."""
+    """Hash the input files while they are read, on a daemon thread."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = list(dict.fromkeys(paths))

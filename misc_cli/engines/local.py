@@ -1,4 +1,4 @@
-"""The engine of one process: votes and rows in its memory (or mapped), blocks walked by threads."""
+"""Engine of one process: votes and rows in memory (or mapped), threads walk the blocks."""
 
 from __future__ import annotations
 
@@ -61,9 +61,10 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) ->
 
 
 class LocalEngine:
-    """`rows` are those there are at the start, (n_items, ...) each; `allocate` makes new ones.
+    """Engine in this process.
 
-    `items` are the items' names, for kernels that ask for them.
+    `rows` are the initial arrays, (n_items, ...) each; `allocate` makes new ones; `items` are the
+    names of the items, for kernels that need them.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class LocalEngine:
 
     @classmethod
     def of(cls, labels: Labels, rows: Mapping[str, Array] | None = None) -> LocalEngine:
-        """The labels' votes and gold, with these rows besides."""
+        """Make an engine of the labels' votes and gold, with more rows."""
         known = dict(rows or {})
         if labels.gold is not None:
             known[GOLD] = labels.gold
@@ -142,7 +143,7 @@ class LocalEngine:
         self._arrays[name] = values
 
     def _array(self, name: str, values: Array) -> Array:
-        """Where the rows of this name are kept, made for the first block that has some."""
+        """Return the array of this name; allocate it for the first block that has some rows."""
         with self._lock:
             if name not in self._arrays:
                 shape = (self.n_items, *values.shape[1:])

@@ -1,4 +1,4 @@
-"""The base of methods that are written for engines. No numeric imports: their records use it."""
+"""Base of methods that run on engines. No numeric imports, because method records use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OnEngines:
-    """A method written for engines, called as every aggregator is: on labels in memory."""
+    """A method for engines that can be called on labels in memory, as every aggregator."""
 
     def __call__(
         self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration

@@ -1,8 +1,8 @@
-"""Answers split by a hash of their item into parts, each encoded alone, joined by vocabularies.
+"""Split answers by a hash of their item into parts that are encoded alone.
 
-An item's answers all fall into one part, so votes, repeats and contradictions are a part's own
-affair. Workers and classes are few: their names are collected, ordered once for all parts, and
-every part then translates its codes. Items' names never leave their part.
+All answers to an item are in one part, so that repeats and contradictions are found within a part.
+Workers and classes are few: their names are collected and ordered once for all parts, and every
+part translates its codes. Names of items never leave their part.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _sorted_union(vocabularies: Iterable[Names]) -> Names:
 
 
 def split(answers: Answers, n_parts: int, salt: int = 0) -> list[Any]:
-    """One arrow table (worker, item, label; dictionaries) per part, rows in their order.
+    """Return one arrow table (worker, item, label; dictionaries) per part, rows in their order.
 
     A `salt` splits differently: once by machine, then within each by part.
     """
@@ -78,13 +78,13 @@ def split(answers: Answers, n_parts: int, salt: int = 0) -> list[Any]:
 
 
 def compact(table: Any) -> Any:
-    """The same rows, dictionaries without what no row uses."""
+    """Return the rows with dictionaries that hold only the words in use."""
     columns = [_used(_plain(table[name])) for name in COLUMNS]
     return pa.table(columns, names=list(COLUMNS))
 
 
 def _plain(column: Any) -> Any:
-    """One dictionary array of text with int32 codes."""
+    """Return the column as one dictionary array of text with int32 codes."""
     if isinstance(column, pa.ChunkedArray):
         column = column.unify_dictionaries().combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # no chunk at all
@@ -106,7 +106,7 @@ def _used(column: Any) -> Any:
 
 
 def joined(tables: Sequence[Any]) -> Any:
-    """Pieces of one part as one table."""
+    """Join the pieces of one part into one table."""
     if not tables:
         empty = pa.array([], pa.dictionary(pa.int32(), pa.string()))
         return pa.table([empty] * 3, names=list(COLUMNS))
@@ -115,14 +115,14 @@ def joined(tables: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class EncodedPart:
-    """A part before the others are known: codes are into its own vocabularies."""
+    """A part whose codes refer to its own vocabularies."""
 
     labels: Labels
     counts: Counts
 
 
 def encode_part(table: Any, duplicates: str, name: str) -> EncodedPart | None:
-    """None for a part without answers. `name` is what errors call the input."""
+    """Encode a part; None if it has no answers. `name` is the input's name in errors."""
     if table.num_rows == 0:
         return None
     worker, item, label = (_plain(table[column]) for column in COLUMNS)
@@ -132,7 +132,7 @@ def encode_part(table: Any, duplicates: str, name: str) -> EncodedPart | None:
 
 
 def translate(labels: Labels, vocabulary: Vocabulary) -> Labels:
-    """The part's votes in the codes that all parts share."""
+    """Return the votes of the part in the codes that all parts share."""
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     n_workers, n_classes = len(vocabulary.workers), len(vocabulary.classes)
@@ -164,7 +164,7 @@ def _positions(names: Names, within: Names) -> Codes:
 
 @dataclass(frozen=True)
 class Part:
-    """A part's items, in byte order, and the engine that holds its votes and rows."""
+    """The items of a part, in byte order, and the engine with its votes and rows."""
 
     items: Names
     engine: LocalEngine

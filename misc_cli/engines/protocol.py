@@ -1,4 +1,4 @@
-"""The seam between methods and machines.
+"""Interfaces between methods (kernels) and engines.
 
 Everything about an item lives with its block of items; everything about a worker, a class or a rank
 is small and shared. A kernel is a pure function
@@ -33,7 +33,7 @@ SMALLEST: Mapping[str, Callable[..., Any]] = {_JOIN: min}
 
 @dataclass
 class Summed:
-    """Base of such a record: its numbers and arrays are added, its lists grow, all in place."""
+    """Base of records of sums: `+=` adds numbers and arrays and extends lists, in place."""
 
     def __iadd__(self, other: Self) -> Self:
         for each in fields(self):
@@ -45,13 +45,13 @@ class Summed:
 
 @dataclass
 class Counted(Summed):
-    """With counts (n_workers * n_classes observed, n_classes true): how often, as expected."""
+    """Sums with expected counts, (n_workers * n_classes observed, n_classes true)."""
 
     counts: Floats
 
     @property
     def by_worker(self) -> Floats:
-        """n_w[ck], (n_workers, n_classes true, n_classes observed)."""
+        """Return n_w[ck], (n_workers, n_classes true, n_classes observed)."""
         n_classes = self.counts.shape[1]
         return self.counts.reshape(-1, n_classes, n_classes).transpose(0, 2, 1)
 
@@ -77,18 +77,18 @@ class Block(Protocol):
 
     @property
     def items(self) -> Names:
-        """The items' names, (n_block_items,); not all engines of a test have them."""
+        """Return the names of the items, (n_block_items,); some engines of tests have none."""
 
     @property
     def matrix(self) -> sp.csr_array:
-        """CSR (n_block_items, n_workers * n_classes)."""
+        """Return the votes, CSR (n_block_items, n_workers * n_classes)."""
 
     def class_totals(self) -> Floats:
-        """How many votes each class has on these items, (n_block_items, n_classes)."""
+        """Count the votes of each class on these items, (n_block_items, n_classes)."""
 
 
 class Kernel(Protocol[SumsOut]):
-    """A frozen dataclass of shared state that can be pickled. A call changes neither its arguments.
+    """A frozen dataclass of shared state that can be pickled. A call does not change its arguments.
 
     The sums can be added with `+=`: an array, a number, a list (which grows) or a record. Two class
     attributes help an engine that lost some rows, or keeps none, to make them again:
@@ -101,7 +101,7 @@ class Kernel(Protocol[SumsOut]):
 
 @dataclass
 class FusedSums(Generic[Sums]):
-    """The sums of several kernels, each by itself."""
+    """The sums of several kernels, each added by itself."""
 
     each: list[Sums]
 
@@ -112,7 +112,7 @@ class FusedSums(Generic[Sums]):
 
 @dataclass(frozen=True)
 class FusedKernels(Generic[Sums]):
-    """Kernels that do not need each other's rows, in one sweep."""
+    """Run kernels that do not need each other's rows in one sweep."""
 
     kernels: tuple[Kernel[Sums], ...]
 
@@ -125,7 +125,7 @@ class FusedKernels(Generic[Sums]):
         return self._names("writes")
 
     def _names(self, which: str) -> tuple[str, ...] | None:
-        """Of all kernels; None if one of them does not say."""
+        """Join the names of all kernels; None if one does not declare them."""
         names: list[str] = []
         for kernel in self.kernels:
             of_kernel = getattr(kernel, which, None)
@@ -146,7 +146,7 @@ class FusedKernels(Generic[Sums]):
 
 @dataclass(frozen=True)
 class CopyRows:
-    """Rows under one more name."""
+    """Copy rows to another name."""
 
     source: str
     target: str
@@ -186,13 +186,13 @@ class Engine(Protocol):
     def n_votes(self) -> int: ...
     @property
     def ordered(self) -> bool:
-        """Whether the order of the classes means something."""
+        """Return True if the classes are ordered."""
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        """`kernel` on every block: keeps the new rows, returns the sums of all blocks."""
+        """Run the kernel on each block; keep the new rows, return the sums of all blocks."""
 
     def whole(self, name: str) -> Array | None:
-        """These rows of all items as one array, if they are in this process's memory."""
+        """Return the rows of this name for all items as one array, if they are in this process."""
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class AnswerEngine(Engine, Protocol):
     def counts(self) -> Counts: ...
     @property
     def inputs(self) -> Sequence[Mapping[str, Any]]:
-        """Name, size and SHA-256 of every file that the engine itself read."""
+        """Return name, size and SHA-256 of each file that the engine read."""
 
     def facts(self) -> dict[str, Any]:
         """Return what run.json says of the engine."""
@@ -271,20 +271,20 @@ def add_up(partials: Iterable[Sums]) -> Sums:
 
 
 class DetailKernel(Kernel[int], Protocol):
-    """One that says what it writes."""
+    """A kernel that declares the rows it writes."""
 
     writes: ClassVar[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a method found out on an engine. The posteriors stay there (`POSTERIORS`).
+    """Result of a method on an engine. The posteriors stay there (`POSTERIORS`).
 
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
     stopped, own_workers, own_shared  as in `Aggregation`
-    item_details makes rows of what the method knows of items, (n_block_items,) by each name that it
-                 writes, as long as its own rows are there
+    item_details kernel that writes details of items, (n_block_items,) each, while the method's rows
+                 are still there
     """
 
     confusions: Floats
@@ -306,7 +306,7 @@ class EngineMethod(Protocol):
 
 
 def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
-    """The aggregation of an engine whose rows are in this process's memory."""
+    """Return the aggregation of an engine whose rows are in this process."""
     posteriors = engine.whole(POSTERIORS)
     if posteriors is None:
         raise MiscError("the posteriors are spread over files or machines: read them part by part")

@@ -1,8 +1,8 @@
-"""Engines that leave something out, and engines gathered into memory.
+"""Views of an engine without some answers or without gold; engines gathered into memory.
 
 `Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
-those answers; `Reveal` returns the posteriors of a fit there. These are of the size of the hidden
-answers and of the workers, never of the items.
+those answers; `Reveal` returns the posteriors of a fit on it. Their size is that of the hidden
+answers and of the workers, never that of the items.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ DRAWN = "drawn"
 
 @dataclass
 class Said(Summed):
-    """How many answers are hidden; how often each column of the votes was said by the others."""
+    """The number of hidden answers, and the counts of the kept votes by column."""
 
     n_hidden: int
     counts: npt.NDArray[np.int64]
@@ -136,7 +136,7 @@ class Said(Summed):
 
 @dataclass(frozen=True)
 class Hide:
-    """Marks what the draw hides."""
+    """Marks the items whose answers a draw hides, and counts the kept votes."""
 
     draw: Draw
     n_classes: int
@@ -160,7 +160,7 @@ def _rows_of(matrix: sp.csr_array, positions: Positions) -> Positions:
 
 
 def _hidden(matrix: sp.csr_array, n_classes: int, draw: Draw, drawn: Hashes) -> Positions:
-    """Where the hidden votes are, given the marks: only marked items are looked at again."""
+    """Return the positions of the hidden votes; only marked items are searched."""
     marked = np.flatnonzero(drawn)
     starts, sizes = matrix.indptr[marked], np.diff(matrix.indptr)[marked]
     few = matrix[marked]
@@ -191,7 +191,7 @@ class KeptBlock:
 
 @dataclass(frozen=True)
 class MaskedKernel:
-    """A kernel that does not see all there is; it makes the rows that the kernel itself makes."""
+    """Base of kernels that show another kernel only a part; the rows are those of that kernel."""
 
     kernel: Kernel[Any]
 
@@ -206,7 +206,7 @@ class MaskedKernel:
 
 @dataclass(frozen=True)
 class Without(MaskedKernel):
-    """It does not see the hidden votes."""
+    """Shows a kernel the block without the hidden votes."""
 
     draw: Draw
     n_classes: int
@@ -223,7 +223,7 @@ class Without(MaskedKernel):
 
 @dataclass(frozen=True)
 class WithoutGold(MaskedKernel):
-    """It does not see which classes are known."""
+    """Shows a kernel the rows without the known classes."""
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
         return self.kernel(block, {name: rows[name] for name in rows if name != GOLD})
@@ -231,7 +231,7 @@ class WithoutGold(MaskedKernel):
 
 @dataclass(frozen=True)
 class View:
-    """An engine whose kernels do not see all there is."""
+    """Base of engines that show a part of another engine."""
 
     engine: Engine
 
@@ -299,7 +299,7 @@ class Revealed(Counted):
     posteriors: list[Floats]
 
     def sorted(self) -> tuple[Triplets, Floats]:
-        """The hidden answers, and their items' posteriors: row n is that of answer n."""
+        """Return the hidden answers and the posteriors of their items, row by row."""
         columns = np.concatenate(self.columns)
         order = np.lexsort((columns, np.concatenate(self.keys)))
         workers, classes = np.divmod(columns[order], np.int32(self.counts.shape[1]))

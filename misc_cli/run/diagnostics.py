@@ -1,4 +1,4 @@
-"""The record of a run, iteration by iteration."""
+"""Record a run iteration by iteration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Recorder:
         self.forward = forward
 
     def judged(self, iteration: Iteration) -> Iteration:
-        """The line without its posteriors and with the error they make, where truth is known."""
+        """Return the line with the error in place of the posteriors, where truth is known."""
         extra = dict(iteration.extra)
         if self.truth is not None and iteration.posteriors is not None:
             extra["error"] = round(100.0 * expected_error(iteration.posteriors, self.truth), 6)
@@ -44,7 +44,7 @@ class Recorder:
 
 
 def iterations_by_stage(records: Sequence[Record]) -> dict[str, int]:
-    """How many iterations each stage took in all."""
+    """Count the iterations of each stage."""
     counts: dict[str, int] = {}
     for record in records:
         counts[record["stage"]] = counts.get(record["stage"], 0) + 1
@@ -52,7 +52,7 @@ def iterations_by_stage(records: Sequence[Record]) -> dict[str, int]:
 
 
 def strict(value: Any) -> Any:
-    """The same value for strict JSON: no NaN or infinity, no numpy, no tuples."""
+    """Return the value for strict JSON: no NaN or infinity, no numpy, no tuples."""
     if isinstance(value, dict):
         return {str(key): strict(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

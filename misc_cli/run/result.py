@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Everything a run found out.
+    """Result of a run: the fit, its figures, warnings and timings.
 
     fit      confusions, members, calibration and reasons; its engine holds votes and posteriors
     methods  the methods as they were asked for
@@ -44,12 +44,12 @@ class RunResult:
 
     @property
     def engine(self) -> AnswerEngine:
-        """The engine that holds the votes and the posteriors that are written."""
+        """Return the engine with the votes and the final posteriors."""
         return self.fit.engine
 
     @cached_property
     def memory(self) -> MemoryEngine:
-        """The engine, gathered into memory where it is not there already."""
+        """Return the engine, gathered into memory if it is not there already."""
         return gathered_engine(self.engine, (POSTERIORS, *self.fit.item_details))
 
     @property
@@ -58,17 +58,17 @@ class RunResult:
 
     @property
     def posteriors(self) -> Floats:
-        """(n_items, n_classes), in memory."""
+        """Return the posteriors, (n_items, n_classes), in memory."""
         return self.memory.whole(POSTERIORS)
 
     @property
     def item_details(self) -> dict[str, Floats]:
-        """What the method knows of items, (n_items,) by name."""
+        """Return details of items from the method, (n_items,) by name."""
         return {name: self.memory.whole(name) for name in self.fit.item_details}
 
     @property
     def truth(self) -> Codes | None:
-        """Known classes for judging, (n_items,), -1 where unknown; None without truth."""
+        """Return known classes for judging, (n_items,), -1 where unknown; None without truth."""
         return self.memory.whole(TRUTH) if self.memory.has(TRUTH) else None
 
     @cached_property
@@ -77,7 +77,7 @@ class RunResult:
 
     @cached_property
     def verdicts(self) -> Verdicts:
-        """A verdict on each worker."""
+        """Return the verdicts of workers."""
         from misc_cli.quality.verdicts import judge
         from misc_cli.quality.worker_scores import gather
 

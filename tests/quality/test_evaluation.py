@@ -1,4 +1,4 @@
-"""What `misc evaluate` says must be what one would count by hand."""
+"""Figures of `misc evaluate` are those that one counts by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from misc_cli.data.types import KnownLabels, LabelTable
 from misc_cli.errors import InputError
-from misc_cli.quality.evaluation import evaluate
+from misc_cli.quality.evaluation import evaluate, wilson
 
 
 def column(text: str) -> pa.Array:
@@ -115,3 +115,10 @@ def test_an_empty_label_is_no_class() -> None:
     nothing = LabelTable(column(""), column(""))
     with pytest.raises(InputError, match="the labels: every label is empty"):
         evaluate(nothing, known("a b", "1 2"))
+
+
+def test_wilson_holds_the_share() -> None:
+    low, high = wilson(np.array([0.0, 0.5]), np.array([10.0, 10.0]))
+    # Wilson's interval of 5 in 10: 0.237 to 0.763 (e.g. Brown, Cai & DasGupta 2001)
+    assert (low[1], high[1]) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert low[0] == pytest.approx(0)
