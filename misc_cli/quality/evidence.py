@@ -1,0 +1,292 @@
+"""Evidence that answers depend on items: without it, every confidence is a guess.
+
+Under the null hypothesis a worker answers by its own label shares, whatever the item. Two workers
+then agree on an item by chance alone. Notation, over items i and their answers x_w, x_v (w ≠ v):
+
+    p_w   worker w's label shares, drawn towards the crowd's by SHRINKAGE pseudo-answers
+    d_w   (indicator of x_w − p_w) / f_w, where f_w makes up for w's own answers in p_w
+    Σ_w   diag(p_w) − p_w p_wᵀ, the covariance of d_w under the null
+    A     Σ_i Σ_wv d_w · d_v            agreement beyond chance; 0 is expected under the null
+    V     2 Σ_i Σ_wv tr(Σ_w Σ_v)        its variance: two pairs of workers are uncorrelated
+    M     Σ_i Σ_wv √(tr Σ_w tr Σ_v)     the most that A could be
+    a = A / M, e = √V / M               the estimate and its standard error
+
+All are sums over an item's answers, never over pairs: Σ_wv d_w·d_v = |Σ d_w|² − Σ |d_w|².
+Where answers do not depend on items the true agreement is 0; where they do, any from 0 to 1 is as
+likely. Bayes' rule weighs the two by how well they explain the estimate; what is written is the
+mean of both: the posteriors where answers depend on items, the class shares where they do not.
+
+Workers who only ever say one label (labelling functions) have d = 0 and say nothing so. What they
+may show is which of them speak together: with q the share of pairs of distinct workers with the
+same label, were they to speak at random, B = Σ_i (pairs with the same label − q · pairs).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from misc_cli.data.decide import tied_classes
+from misc_cli.data.logdomain import clamp
+from misc_cli.data.types import Floats
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
+
+SHRINKAGE = 2.0
+# Covariances take K² numbers per worker: more classes than this are put together, by their codes.
+MOST_CLASSES = 8
+# −log of the chance, a thousandth, that who answers as the crowd does says one label only.
+ODD = 7.0
+# Where more of the answers than this are by workers who only ever say one label, these decide.
+ONE_LABEL_SHARE = 0.5
+# A standard error up to the first tells agreement from chance; from the second on, nothing would.
+TELLING, POWERLESS = 0.15, 0.25
+# Below this probability the run says that its labels are guesses.
+GUESSES = 0.5
+# The least lead of a label that was ahead: `decide` takes less than half of it for a tie.
+LEAST_LEAD = 2e-9
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the answers show of their dependence on items.
+
+    probability  that they depend on items; None where no two answers could have told
+    agreement    beyond chance: 0 none, 1 all there can be; NaN where there is nothing to compare
+    error        its standard error under the null hypothesis
+    shares       (n_classes,) of all answers: what is left to say of an item without evidence
+    """
+
+    probability: float | None
+    agreement: float
+    error: float
+    shares: Floats
+
+    @property
+    def weight(self) -> float:
+        """The weight of the posteriors against the class shares."""
+        return 1.0 if self.probability is None else self.probability
+
+    @property
+    def guesses(self) -> bool:
+        return self.probability is not None and self.probability < GUESSES
+
+
+def evidence_of(engine: Engine) -> Evidence:
+    """Return the evidence in an engine's votes, in two sweeps."""
+    said = engine.sweep(CountAnswers()).reshape(engine.n_workers, engine.n_classes)
+    return weighed(engine.sweep(AgreementBeyondChance.of(said)), said)
+
+
+def weighed(sums: AgreementSums, said: Counts) -> Evidence:
+    """Return the evidence in sums over all items; `said` is (n_workers, n_classes)."""
+    shares: Floats = said.sum(axis=0) / max(said.sum(), 1)
+    alone = one_label_workers(said)
+    mostly = said[alone].sum() > ONE_LABEL_SHARE * said.sum()
+    if mostly:
+        of, q = sums.one_label, same_label_chance(said[alone])
+        agreement, error = _ratio(of[0], of[1], (1.0 - q) * of[2] if q > 0.0 else 0.0)
+    else:
+        agreement, error = _ratio(sums.agreed, sums.variance, sums.most)
+    probability = None if math.isnan(agreement) else dependence_probability(agreement, error)
+    return Evidence(probability, agreement, error, shares)
+
+
+def dependence_probability(agreement: float, error: float) -> float:
+    """Return the probability that answers depend on items, by Bayes' rule with even odds.
+
+    The density of the estimate is normal around 0 if they do not, and normal around a number that
+    is uniform between 0 and 1 if they do. A handful of answers decides nothing: it stays 1.
+    """
+    z = agreement / error
+    power = min(max((POWERLESS - error) / (POWERLESS - TELLING), 0.0), 1.0)
+    if z > 30.0 or power == 0.0:  # beyond what exp can say; too few
+        return 1.0
+    by_chance = math.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * error)
+    depends = max(_normal_below(z) - _normal_below(z - 1.0 / error), 1e-300)
+    return 1.0 - power * by_chance / (by_chance + depends)
+
+
+def _normal_below(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _ratio(total: float, variance: float, most: float) -> tuple[float, float]:
+    """Return an estimate and its standard error; NaN where there is nothing to compare."""
+    if not (variance > 0.0 and most > 1e-9):
+        return math.nan, math.nan
+    return total / most, math.sqrt(variance) / most
+
+
+def one_label_workers(said: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Return which workers only ever say one label, beyond chance, (n_workers,).
+
+    said (n_workers, n_classes) is how often each worker said each class.
+    """
+    answers, crowd = said.sum(axis=1), said.sum(axis=0)
+    most = said.argmax(axis=1)
+    surprise = answers * np.log(crowd.sum() / np.maximum(crowd[most], 1))
+    alone: npt.NDArray[np.bool_] = (said.max(axis=1) == answers) & (surprise >= ODD)
+    return alone
+
+
+def same_label_chance(said: npt.NDArray[np.integer]) -> float:
+    """Return the chance that answers of two distinct workers have the same label."""
+    counts = said.astype(np.float64)
+    of_workers = counts.sum(axis=1)
+    same = float((counts.sum(axis=0) ** 2).sum() - (counts**2).sum())
+    pairs = float(of_workers.sum() ** 2 - (of_workers**2).sum())
+    return same / pairs if pairs > 0.0 else 0.0
+
+
+@dataclass(frozen=True)
+class CountAnswers:
+    """Count the answers of each column of the votes, (n_workers * n_classes,)."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Counts]:
+        return {}, np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
+
+
+@dataclass
+class AgreementSums(Summed):
+    """Sums over items: A, V and M of the notation above.
+
+    one_label  (3,) of the answers by one-label workers: B, Σ B_i², pairs of answers
+    """
+
+    agreed: float
+    variance: float
+    most: float
+    one_label: Floats
+
+
+@dataclass(frozen=True)
+class AgreementBeyondChance:
+    """Sum up how far the answers of items agree beyond what workers' label shares explain.
+
+    shares      (n_workers, n_groups) p_w; classes are put together where there are many
+    scales      (n_workers,) f_w
+    one_label   (n_workers,) who only ever says one label
+    same_label  q
+    """
+
+    n_classes: int
+    shares: Floats
+    scales: Floats
+    one_label: npt.NDArray[np.bool_]
+    same_label: float
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, said: Counts) -> AgreementBeyondChance:
+        """Make the kernel for workers who said each class so often, (n_workers, n_classes)."""
+        n_classes = said.shape[1]
+        n_groups = min(n_classes, MOST_CLASSES)
+        counts = np.zeros((len(said), n_groups))
+        for start in range(0, n_classes, n_groups):
+            part = said[:, start : start + n_groups]
+            counts[:, : part.shape[1]] += part
+        answers = np.maximum(counts.sum(axis=1), 1.0)  # who answers nothing divides nothing
+        crowd = counts.sum(axis=0) / max(counts.sum(), 1.0)
+        with_crowd = answers + SHRINKAGE
+        shares = (counts + SHRINKAGE * crowd) / with_crowd[:, None]
+        # Var(x − mean that counts x once in n + s): 1 − 2/(n + s) + n/(n + s)²
+        scales = np.sqrt(1.0 - 2.0 / with_crowd + answers / with_crowd**2)
+        alone = one_label_workers(said)
+        return cls(n_classes, shares, scales, alone, same_label_chance(said[alone]))
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, AgreementSums]:
+        matrix, n_groups = block.matrix, self.shares.shape[1]
+        workers, classes = np.divmod(matrix.indices, self.n_classes)
+        n_items = matrix.shape[0]
+        who = sp.csr_array((matrix.data, workers, matrix.indptr), (n_items, len(self.scales)))
+        groups = classes % n_groups
+        weights = matrix.data / self.scales[workers]
+        said = sp.csr_array((weights, groups, matrix.indptr), (n_items, n_groups)).toarray()
+        squares = (self.shares**2).sum(axis=1)
+        own = 1.0 - 2.0 * self.shares[workers, groups] + squares[workers]
+        own *= matrix.data / self.scales[workers] ** 2
+        beyond = said - who @ (self.shares / self.scales[:, None])
+        spread = 1.0 - squares
+        covariances = _covariances(self.shares)
+        together = who @ covariances
+        of_workers = who @ np.column_stack([(covariances**2).sum(axis=1), np.sqrt(spread), spread])
+        return {}, AgreementSums(
+            agreed=float((beyond**2).sum() - own.sum()),
+            variance=2.0 * float((together**2).sum() - of_workers[:, 0].sum()),
+            most=float((of_workers[:, 1] ** 2).sum() - of_workers[:, 2].sum()),
+            one_label=self._one_label(matrix, workers, classes),
+        )
+
+    def _one_label(self, matrix: sp.csr_array, workers: Counts, classes: Counts) -> Floats:
+        if not self.one_label.any():
+            return np.zeros(3)
+        counted = matrix.data * self.one_label[workers]
+        by_class = (counted, classes, matrix.indptr)
+        totals = sp.csr_array(by_class, (matrix.shape[0], self.n_classes)).toarray()
+        answers = totals.sum(axis=1)
+        pairs = answers * (answers - 1.0)
+        beyond = (totals**2).sum(axis=1) - answers - self.same_label * pairs
+        return np.array([beyond.sum(), (beyond**2).sum(), pairs.sum()])
+
+
+def _covariances(shares: Floats) -> Floats:
+    """Return each Σ_w as a row, the upper triangle, so that rows' products are tr(Σ_w Σ_v)."""
+    rows, columns = np.triu_indices(shares.shape[1])
+    flat = -shares[:, rows] * shares[:, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
+    flat[:, rows == columns] += shares
+    return flat
+
+
+@dataclass(frozen=True)
+class WeighEvidence:
+    """Draw posteriors towards the class shares, by `Evidence.weight`; no label changes."""
+
+    weight: float
+    shares: Floats = field(repr=False)
+
+    needs: ClassVar[tuple[str, ...]] = (POSTERIORS,)
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        written = toward_shares(np.asarray(rows[POSTERIORS]), self.shares, self.weight)
+        if GOLD in rows:
+            clamp(written, rows[GOLD])
+        return {POSTERIORS: written}, 0
+
+
+def toward_shares(posteriors: Floats, shares: Floats, weight: float) -> Floats:
+    """Return weight · posteriors + (1 − weight) · class shares, (n_items, n_classes).
+
+    Where the shares prefer other classes than an item's label, they count as equal with it: the
+    label stays and is as doubtful as can be. Ties stay ties.
+    """
+    if weight >= 1.0:
+        return posteriors
+    tied = tied_classes(posteriors)
+    target = np.broadcast_to(shares, posteriors.shape).copy()
+    level = np.zeros(len(posteriors))
+    top = tied.copy()
+    for _ in range(len(shares)):  # classes above the label's level join it, one level at a time
+        level = (target * top).sum(axis=1) / top.sum(axis=1)
+        above = ~top & (target > level[:, None])
+        if not above.any():
+            break
+        top |= above
+    target[top] = np.broadcast_to(level[:, None], top.shape)[top]
+    rest = np.where(tied, -1.0, posteriors).max(axis=1)
+    lead = np.maximum(posteriors.max(axis=1) - rest, LEAST_LEAD)
+    weights = np.maximum(weight, np.minimum(LEAST_LEAD / lead, 1.0))[:, None]
+    written: Floats = weights * posteriors + (1.0 - weights) * target
+    return written
