@@ -218,6 +218,8 @@ def facts_of(record: Mapping[str, Any]) -> Facts:
     for name in [key for key in facts if key.startswith("figures.")]:
         if facts[name] == facts.get(name.replace("figures.", "counts.")):
             del facts[name]
+    for name in [key for key in facts if key.endswith("figures.evidence") and facts[key] == 1.0]:
+        del facts[name]  # nothing moved, and pins may be older than the figure
     return facts
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
+    from misc_cli.quality.figures import Figure
     from misc_cli.run.result import RunResult
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -31,7 +32,8 @@ def summary(
     from misc_cli.run.tables import method_in_words
 
     figures, engine = outcome.figures, outcome.engine
-    rows = [
+    rows = _guesses(figures)
+    rows += [
         ("method", method_in_words(outcome)),
         (
             "answers",
@@ -88,6 +90,14 @@ def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
         "figures": dict(outcome.figures),
         "outputs": {name: str(path) for name, path in places.items()},
     }
+
+
+def _guesses(figures: Mapping[str, Figure]) -> list[Row]:
+    """Return the first line of a run whose answers show nothing of items; else nothing."""
+    from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
+
+    evidence = figures.get("evidence")
+    return [] if evidence is None or evidence >= GUESSES else [("evidence", GUESSES_SAID)]
 
 
 def _agreement(outcome: RunResult) -> str:

@@ -12,9 +12,10 @@ then agree on an item by chance alone. Notation, over items i and their answers 
     a = A / M, e = √V / M               the estimate and its standard error
 
 All are sums over an item's answers, never over pairs: Σ_wv d_w·d_v = |Σ d_w|² − Σ |d_w|².
-Where answers do not depend on items the true agreement is 0; where they do, any from 0 to 1 is as
-likely. Bayes' rule weighs the two by how well they explain the estimate; what is written is the
-mean of both: the posteriors where answers depend on items, the class shares where they do not.
+Where answers do not depend on items the true agreement is 0; where they do it has the density
+6a(1 − a), which is low near 0: no crowd of people we know is below 0.16. Bayes' rule weighs the two
+by how well they explain the estimate. What is written is the mean of both: the posteriors where
+answers depend on items, the class shares where they do not.
 
 Workers who only ever say one label (labelling functions) have d = 0 and say nothing so. What they
 may show is which of them speak together: with q the share of pairs of distinct workers with the
@@ -24,6 +25,7 @@ same label, were they to speak at random, B = Σ_i (pairs with the same label �
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -35,18 +37,26 @@ from misc_cli.data.decide import tied_classes
 from misc_cli.data.logdomain import clamp
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
+from misc_cli.errors import MiscWarning
 
 SHRINKAGE = 2.0
 # Covariances take K² numbers per worker: more classes than this are put together, by their codes.
 MOST_CLASSES = 8
 # −log of the chance, a thousandth, that who answers as the crowd does says one label only.
 ODD = 7.0
-# Where more of the answers than this are by workers who only ever say one label, these decide.
+# Where more of the answers than this are by workers who only ever say one label, hidden answers say
+# nothing of items, and who speaks together decides. Of 19 public crowds at most 12 % are such; of
+# labelling functions all, or most.
 ONE_LABEL_SHARE = 0.5
+# Fewer answers than this decide nothing.
+FEWEST_ANSWERS = 50
 # A standard error up to the first tells agreement from chance; from the second on, nothing would.
 TELLING, POWERLESS = 0.15, 0.25
 # Below this probability the run says that its labels are guesses.
 GUESSES = 0.5
+# From this probability on nothing is doubted.
+CERTAIN = 0.99
+GUESSES_SAID = "these answers agree no more than chance: the labels are guesses"
 # The least lead of a label that was ahead: `decide` takes less than half of it for a tie.
 LEAST_LEAD = 2e-9
 
@@ -57,16 +67,18 @@ Counts = npt.NDArray[np.int64]
 class Evidence:
     """What the answers show of their dependence on items.
 
-    probability  that they depend on items; None where no two answers could have told
+    probability  that they depend on items; None where no two answers, or too few, could have told
     agreement    beyond chance: 0 none, 1 all there can be; NaN where there is nothing to compare
     error        its standard error under the null hypothesis
     shares       (n_classes,) of all answers: what is left to say of an item without evidence
+    one_label    whether most answers are by workers who only ever say one label
     """
 
     probability: float | None
     agreement: float
     error: float
     shares: Floats
+    one_label: bool = False
 
     @property
     def weight(self) -> float:
@@ -84,6 +96,26 @@ def evidence_of(engine: Engine) -> Evidence:
     return weighed(engine.sweep(AgreementBeyondChance.of(said)), said)
 
 
+def weigh(engine: Engine, evidence: Evidence) -> None:
+    """Draw an engine's posteriors towards the class shares as far as evidence is missing."""
+    if evidence.weight < 1.0:
+        engine.sweep(WeighEvidence(evidence.weight, evidence.shares))
+
+
+def warn_of(evidence: Evidence) -> None:
+    """Warn where labels are guesses, and where nobody can know whether they are."""
+    if evidence.guesses:
+        text = f"{GUESSES_SAID}, and confidences are the class shares"
+    elif evidence.probability is None and evidence.one_label:
+        text = (
+            "workers who only ever say one label, no two of them the same: nothing in these "
+            "answers tells whether the labels are right"
+        )
+    else:
+        return
+    warnings.warn(text, MiscWarning, stacklevel=3)
+
+
 def weighed(sums: AgreementSums, said: Counts) -> Evidence:
     """Return the evidence in sums over all items; `said` is (n_workers, n_classes)."""
     shares: Floats = said.sum(axis=0) / max(said.sum(), 1)
@@ -94,27 +126,30 @@ def weighed(sums: AgreementSums, said: Counts) -> Evidence:
         agreement, error = _ratio(of[0], of[1], (1.0 - q) * of[2] if q > 0.0 else 0.0)
     else:
         agreement, error = _ratio(sums.agreed, sums.variance, sums.most)
-    probability = None if math.isnan(agreement) else dependence_probability(agreement, error)
-    return Evidence(probability, agreement, error, shares)
+    undecided = math.isnan(agreement) or said.sum() < FEWEST_ANSWERS
+    probability = None if undecided else dependence_probability(agreement, error)
+    return Evidence(probability, agreement, error, shares, bool(mostly))
 
 
 def dependence_probability(agreement: float, error: float) -> float:
     """Return the probability that answers depend on items, by Bayes' rule with even odds.
 
-    The density of the estimate is normal around 0 if they do not, and normal around a number that
-    is uniform between 0 and 1 if they do. A handful of answers decides nothing: it stays 1.
+    The density of the estimate is normal around 0 if they do not, and normal around a, which has
+    the density 6a(1 − a), if they do. A handful of answers decides nothing: it stays 1.
     """
     z = agreement / error
     power = min(max((POWERLESS - error) / (POWERLESS - TELLING), 0.0), 1.0)
     if z > 30.0 or power == 0.0:  # beyond what exp can say; too few
         return 1.0
-    by_chance = math.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * error)
-    depends = max(_normal_below(z) - _normal_below(z - 1.0 / error), 1e-300)
-    return 1.0 - power * by_chance / (by_chance + depends)
-
-
-def _normal_below(z: float) -> float:
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+    normal = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    above_0 = 0.5 * math.erfc(-z / math.sqrt(2.0))
+    # ∫ (a − a²) N(agreement; a, error²) da over a > 0, by the moments of a truncated normal
+    first = agreement * above_0 + error * normal
+    second = (agreement**2 + error**2) * above_0 + agreement * error * normal
+    depends = max(6.0 * (first - second), 1e-300)
+    by_chance = normal / error
+    probability = 1.0 - power * by_chance / (by_chance + depends)
+    return 1.0 if probability >= CERTAIN else probability
 
 
 def _ratio(total: float, variance: float, most: float) -> tuple[float, float]:

@@ -54,9 +54,16 @@ Counts = npt.NDArray[np.int64]
 
 
 def figures(
-    engine: AnswerEngine, pairs: Pairs, *, iterations: int, converged: bool
+    engine: AnswerEngine,
+    pairs: Pairs,
+    evidence: float | None = None,
+    *,
+    iterations: int,
+    converged: bool,
 ) -> dict[str, Figure]:
     """Return every figure of the posteriors that are on the engine, and of its votes.
+
+    `evidence` is the probability that answers depend on items (`quality.evidence`).
 
     None where there is nothing to judge. Warns of what looks wrong. One sweep, and one more where
     workers err together.
@@ -82,6 +89,7 @@ def figures(
         "ties": seen.ties,
         "alpha": _rounded(alpha),
         "agreement": _rounded(agreement),
+        "evidence": None if evidence is None else round(evidence, 6),
         **_overruled(seen),
         **_lost(engine.vocabulary.classes, seen),
         **_effective(engine, pairs),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from misc_cli.quality.evaluation import wilson
+from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
 from misc_cli.report.frames import Report
 
 # Krippendorff (2004, p. 241): rely on data from .800 on, draw tentative conclusions from .667 on.
@@ -34,7 +35,14 @@ class Sentence:
 def sentences(report: Report) -> list[Sentence]:
     """Say what was done, how far to trust the labels, what to check and what is missing."""
     missing = [Sentence("fact", text) for text in report.missing]
-    return [*_done(report), *_warnings(report), *_trust(report), *_to_check(report), *missing]
+    return [
+        *_guesses(report),
+        *_done(report),
+        *_warnings(report),
+        *_trust(report),
+        *_to_check(report),
+        *missing,
+    ]
 
 
 def method(facts: Any) -> str:
@@ -59,9 +67,17 @@ def count(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun if number == 1 else plural}"
 
 
+def _guesses(report: Report) -> Iterator[Sentence]:
+    evidence = figure(report, "evidence")
+    if evidence is not None and evidence < GUESSES:
+        yield Sentence("warning", f"{GUESSES_SAID[:1].upper()}{GUESSES_SAID[1:]}.", "agreement")
+
+
 def _warnings(report: Report) -> Iterator[Sentence]:
     for warning in report.facts.get("warnings", []):
         text = str(warning).rstrip(".")
+        if text.startswith(GUESSES_SAID):  # it stands first
+            continue
         yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
 
 

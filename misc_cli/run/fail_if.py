@@ -38,6 +38,7 @@ METRICS: dict[str, str] = {
     "conflicts": "pairs where a worker contradicts itself",
     "alpha": "Krippendorff's alpha of the answers: 1 always the same, 0 as by chance",
     "agreement": "chance that two answers to an item agree, 0 to 1",
+    "evidence": "probability that answers depend on items, 0 to 1; below 0.5 labels are guesses",
     "unanimous": "items on which all answers agree",
     "overruled": "% of those whose label is another",
     "classes-lost": "classes that lead the vote on some item and that no label is of",
@@ -55,6 +56,7 @@ METRICS: dict[str, str] = {
 WITHOUT = {
     "alpha": "it takes two classes, and an item with two answers",
     "agreement": "no item has two answers",
+    "evidence": "there are too few answers, or no two that could have told",
 }
 # Those that compare with the files that this run replaces.
 CHANGES = ("flips", "new-items", "gone-items", "worker-drop")

@@ -23,6 +23,7 @@ from misc_cli.quality.duplicate_workers import (
     judged_by_all_answers,
     once_per_copy,
 )
+from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.fitting import few, fit
@@ -80,9 +81,14 @@ def run(
                 judged = judged_by_all_answers(found.confusions, engine, compared)
                 found = replace(found, confusions=judged)
         with watch.stage("decide"):
+            evidence = evidence_of(counted)
+            warn_of(evidence)
+            if settings.calibrate:
+                weigh(found.engine, evidence)
             numbers = figures(
                 found.engine,
                 compared.pairs,
+                evidence.probability,
                 iterations=found.iterations,
                 converged=found.converged,
             )

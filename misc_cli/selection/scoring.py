@@ -12,6 +12,7 @@ import numpy.typing as npt
 from misc_cli.data.holdout import Triplets, log_score
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import SparseVotes
+from misc_cli.quality.evidence import ONE_LABEL_SHARE, one_label_workers
 from misc_cli.selection.calibration import TEMPERATURES
 from misc_cli.selection.candidates import Candidate, Method, Trial
 
@@ -22,12 +23,6 @@ SIGNIFICANT = 3.0
 # would be a lottery ticket, and between neighbours a sharp limit would be one too.
 FULL_SHARE = 0.97
 NO_SHARE = 0.93
-# Where more of the answers than this are by workers who only ever say one label, hidden answers say
-# nothing of items; half as many will do where no lead is above luck either. Of 19 public crowds at
-# most 12 % are; of labelling functions all, or most.
-ONE_LABEL_SHARE = 0.5
-# −log of the chance, a thousandth, that who answers as the crowd does says one label only.
-ODD = 7.0
 # Pseudo-answers, spread as the crowd answers, that a worker's label shares start from.
 NULL_SHRINKAGE = 2.0
 
@@ -71,11 +66,8 @@ def one_label_share(counts: npt.NDArray[Any]) -> float:
 
     counts (n_workers, n_classes) is how often each worker said each class.
     """
-    answers, crowd = counts.sum(axis=1), counts.sum(axis=0)
-    most = counts.argmax(axis=1)
-    surprise = answers * np.log(crowd.sum() / np.maximum(crowd[most], 1))
-    alone = (counts.max(axis=1) == answers) & (surprise >= ODD)
-    return float(answers[alone].sum() / max(crowd.sum(), 1))
+    alone = one_label_workers(counts)
+    return float(counts[alone].sum() / max(counts.sum(), 1))
 
 
 def crowd_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:

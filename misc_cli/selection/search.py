@@ -29,6 +29,7 @@ from misc_cli.data.types import (
     ignore_iteration,
     without_posteriors,
 )
+from misc_cli.quality.evidence import ONE_LABEL_SHARE
 from misc_cli.selection import racing
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method, Trial
@@ -43,7 +44,6 @@ from misc_cli.selection.ensemble import (
 )
 from misc_cli.selection.scoring import (
     FULL_SHARE,
-    ONE_LABEL_SHARE,
     SIGNIFICANT,
     Score,
     completed_table,

@@ -60,7 +60,8 @@ def test_two_workers_who_agree_by_hand() -> None:
     assert found.agreement == pytest.approx(3.2 / 2.0)
     assert found.error == pytest.approx(math.sqrt(2.0) / 2.0)
     assert found.error > POWERLESS
-    assert found.probability == 1.0  # too few to deny it
+    assert found.probability is None  # too few to deny it
+    assert found.weight == 1.0
     assert found.shares.tolist() == [0.5, 0.5]
 
 
@@ -87,8 +88,10 @@ def test_the_sums_are_those_over_pairs() -> None:
 
 
 def test_probability_by_hand() -> None:
-    # z = 0 at an error of 0.1: 1 / (0.1 √2π) = 3.989 by chance; Φ(0) − Φ(−10) = 1/2 otherwise.
-    assert dependence_probability(0.0, 0.1) == pytest.approx(0.5 / (0.5 + 3.98942), rel=1e-4)
+    # z = 0 at an error of 0.1: 1 / (0.1 √2π) = 3.98942 by chance; otherwise the mean of 6a(1 − a)
+    # over half a normal, 6 (0.1 · 0.398942 − 0.01 / 2) = 0.209365.
+    wanted = 0.209365 / (0.209365 + 3.98942)
+    assert dependence_probability(0.0, 0.1) == pytest.approx(wanted, rel=1e-4)
     assert dependence_probability(0.3, 0.005) == 1.0
     assert dependence_probability(0.5, 0.3) == 1.0
     rising = [dependence_probability(z * 0.02, 0.02) for z in np.linspace(-5.0, 8.0, 40)]

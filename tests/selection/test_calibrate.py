@@ -48,8 +48,11 @@ def test_calibration_keeps_labels_and_what_is_known() -> None:
 def test_five_to_none_is_surer_than_three_to_two() -> None:
     """The same five workers, items that are alike but for the split of their votes."""
     random = np.random.default_rng(3)
+    truth = random.random(56) < 0.3
     rows = [
-        (f"w{w}", f"i{i}", "ab"[int(random.random() < 0.3)]) for i in range(56) for w in range(5)
+        (f"w{w}", f"i{i}", "ab"[int(truth[i] ^ (random.random() < 0.25))])
+        for i in range(56)
+        for w in range(5)
     ]
     rows += [(f"w{w}", "none", "a") for w in range(5)]
     rows += [(f"w{w}", "two", "a" if w < 3 else "b") for w in range(5)]
