@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import options, report, startup
+from misc_cli.cli import options, startup
 from misc_cli.run.fail_if import METRICS
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     metavar="FILE",
     help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
 )
-@report.anonymize()
+@options.anonymize()
 @_output(
     "--diagnostics",
     metavar="FILE",

@@ -296,6 +296,15 @@ def state() -> Callable[[F], F]:
     )
 
 
+def anonymize() -> Callable[[F], F]:
+    return option(
+        "--anonymize-workers",
+        section="Output",
+        is_flag=True,
+        help="A number in place of each worker's name: for a report that leaves the house.",
+    )
+
+
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     """Keep the value of an option that every command has and none needs to know of."""
     ctx.meta[f"misc_cli.{parameter.name}"] = value

@@ -58,7 +58,7 @@ def sources_argument() -> Callable[[F], F]:
 def source_options() -> Callable[[F], F]:
     """Return the options of a new run; a finished one takes none of them but --question."""
     return options.apply(
-        anonymize(),
+        options.anonymize(),
         _known(
             "--gold",
             metavar="FILE",
@@ -72,15 +72,6 @@ def source_options() -> Callable[[F], F]:
         options.methods(),
         options.reading(),
         options.talking(),
-    )
-
-
-def anonymize() -> Callable[[F], F]:
-    return options.option(
-        "--anonymize-workers",
-        section="Output",
-        is_flag=True,
-        help="A number in place of each worker's name: for a report that leaves the house.",
     )
 
 

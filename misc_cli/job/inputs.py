@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from misc_cli.errors import InputError, MiscWarning
-from misc_cli.readers.known_labels import Known, carried_gold, read_known, read_known_each
 from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from misc_cli.data.types import Iteration
     from misc_cli.engines.protocol import AnswerEngine
     from misc_cli.readers.answer_table import FileInfo, ReadResult
+    from misc_cli.readers.known_labels import Known
 
 
 class Observer(Protocol):
@@ -69,10 +69,19 @@ def _one(request: AggregateRequest, with_times: bool) -> Inputs:
     from misc_cli.readers.read import read_answer_columns
 
     read = read_answer_columns(request.sources, request.reading, with_times=with_times)
-    known = {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+    known = _known(request)
     if request.embedded_gold:
         known["gold"] = _embedded_gold(read)
     return Inputs(read.question, known, read)
+
+
+def _known(request: AggregateRequest) -> dict[str, Known]:
+    """Return the known labels that the request names, by role."""
+    if not request.known_files:
+        return {}
+    from misc_cli.readers.known_labels import read_known
+
+    return {name: read_known(file, request.reading) for name, file in request.known_files.items()}
 
 
 def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
@@ -81,6 +90,8 @@ def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
     results = read_questions(request.sources, request.reading, each=True, with_times=with_times)
     known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
     for role, file in request.known_files.items():
+        from misc_cli.readers.known_labels import read_known_each
+
         told = read_known_each(file, list(known), request.reading)
         for question, of_role in known.items():
             if question in told:
@@ -96,6 +107,8 @@ def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
 
 def _embedded_gold(read: ReadResult) -> Known:
     """Return the gold in the answers' own files."""
+    from misc_cli.readers.known_labels import Known
+
     if read.gold is None:
         raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
     return Known(read.gold, read.files[0])
@@ -111,8 +124,10 @@ def _on_engine(
     if not pieces:
         raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
     read = stamps(piece.path for piece in pieces)
-    known = {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+    known = _known(request)
     if request.embedded_gold:
+        from misc_cli.readers.known_labels import carried_gold
+
         known["gold"] = carried_gold(pieces)
     settings = request.settings
     common: dict[str, Any] = {

@@ -16,7 +16,6 @@ from misc_cli.run.fail_if import CHANGES, Gate
 from misc_cli.run.request import LOCAL, AggregateRequest
 from misc_cli.run.run_record import several_questions, write_records
 from misc_cli.run.tables import label_chunks, label_columns, label_maker, worker_columns
-from misc_cli.state.session import StateSession
 from misc_cli.writers.output_paths import (
     check_new_folder,
     check_suffix,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from misc_cli.data.types import LabelTable, WorkerTable
     from misc_cli.quality.changes import Changes
     from misc_cli.report.frames import Report
+    from misc_cli.state.session import StateSession
 
 
 # Outputs that every question has of its own; run.json is the set's.
@@ -256,9 +256,7 @@ class Writing:
 
     def _writers(self, run: QuestionRun) -> dict[str, Write]:
         """Return how each output is written, in the order in which run.json lists them."""
-        from misc_cli.quality.changes import change_columns
         from misc_cli.readers.answer_table import reject_columns
-        from misc_cli.run.prometheus import gauges, method_of
 
         def table(name: str, columns: Callable[[], Mapping[str, Any]]) -> Write:
             return lambda stream: write_table(columns(), stream, run.places[name].name)
@@ -267,7 +265,14 @@ class Writing:
             made = run.report(self._facts(run, {}), anonymize=self.request.anonymize_workers)
             stream.write(report_bytes(made, run.places["report"]))
 
+        def changes() -> Mapping[str, Any]:
+            from misc_cli.quality.changes import change_columns
+
+            return {} if run.changes is None else change_columns(run.changes)
+
         def metrics(stream: BinaryIO) -> None:
+            from misc_cli.run.prometheus import gauges, method_of
+
             outcome = run.outcome
             text = gauges(outcome.figures, method_of(outcome), outcome.timings)
             stream.write(text.encode())
@@ -278,9 +283,7 @@ class Writing:
             "labels": partial(self._write_labels, run),
             "workers": table("workers", lambda: worker_columns(run.outcome)),
             "diagnostics": lambda stream: write_records(run.outcome.records, stream),
-            "changes": table(
-                "changes", lambda: {} if run.changes is None else change_columns(run.changes)
-            ),
+            "changes": table("changes", changes),
             "metrics": metrics,
             "rejects": table("rejects", lambda: reject_columns(rejects)),
             "report": report,

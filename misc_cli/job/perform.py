@@ -17,10 +17,10 @@ from misc_cli.job.outputs import Target, Writing, read_previous
 from misc_cli.job.question_run import QuestionRun, checked, fitted
 from misc_cli.run.fail_if import Gate, holding
 from misc_cli.run.request import AggregateRequest, FitterOf, Stopwatch
-from misc_cli.state.session import StateSession, fitter_of, open_session
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
+    from misc_cli.state.session import StateSession
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,12 @@ def performed(
     target = Target.of(request)
     if not request.each_question:
         target.check()
-    session = open_session(request, target.places, now)
-    own = fitter_of(session, request) if fitter is None else None
+    session, own = None, None
+    if request.state is not None or request.workers_prior is not None:
+        from misc_cli.state.session import fitter_of, open_session
+
+        session = open_session(request, target.places, now)
+        own = fitter_of(session, request)
     watch = Stopwatch(began)
     with ExitStack() as stack:
         whole = None
