@@ -259,8 +259,9 @@ def compare(
     Columns as in `misc_cli.selection.compare.Standing`; `truth` is only reported. `options` say how
     to read. Warns of what `aggregate` warns of in the answers.
     """
+    from misc_cli.run.fitting import combinations
     from misc_cli.selection.compare import compare as leaderboard
-    from misc_cli.selection.roster import applicable, pairs
+    from misc_cli.selection.roster import applicable
 
     reading, unknown = _split(options, duplicates)
     if unknown:
@@ -279,7 +280,7 @@ def compare(
         judges = _known(truth)
         standings = leaderboard(
             labels,
-            pairs(completers, aggregators or applicable(labels), preset, seed),
+            combinations(completers, aggregators or applicable(labels), preset, seed),
             truth=None if judges is None else encode_truth(labels, judges[0]),
             seed=seed,
             time_budget=settings.time_budget,

@@ -130,13 +130,14 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     """Return every pair of a completer and an aggregator that these answers allow."""
+    from misc_cli.run.fitting import combinations
     from misc_cli.selection import roster
 
     completers, aggregators = (
         None if parameters[name] == ("all",) else parameters[name]
         for name in ("completers", "aggregators")
     )
-    return roster.pairs(
+    return combinations(
         completers or [NO_COMPLETER, *registry.names("completer")],
         aggregators or roster.applicable(labels),
         parameters["preset"],

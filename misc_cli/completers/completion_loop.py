@@ -22,16 +22,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of, judge_answers
+from misc_cli.aggregators.confusion_kernels import (
+    PSEUDO_ANSWERS,
+    confusions_of,
+    judge,
+    judge_answers,
+)
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
+from misc_cli.completers.tucker.unfolding import unfolded
 from misc_cli.data import memory
 from misc_cli.data.logdomain import clamp
-from misc_cli.data.solver import FIXED, Solution, Step, iterations, joined_stops
+from misc_cli.data.solver import FIXED, Solution, Step, iterate, iterations, joined_stops
 from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import (
     Aggregation,
@@ -43,9 +49,21 @@ from misc_cli.data.types import (
     Iteration,
     Labels,
     OnIteration,
+    Start,
     ignore_iteration,
 )
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    SLICE,
+    Block,
+    Engine,
+    EngineMethod,
+    Fitted,
+    RowArrays,
+    Summed,
+)
 from misc_cli.errors import ConfigError, MiscWarning
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
@@ -290,3 +308,122 @@ def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",
         "lower --ranks or --max-cells, or aggregate without a completer",
     )
+
+
+class EngineCompleter(Protocol):
+    """A completer that runs on any engine whose rows have the slice."""
+
+    def slice_table(
+        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
+    ) -> Floats:
+        """((n_workers + 1) * n_classes, n_classes): T_(2) times this is the completed slice.
+
+        `known` keeps what depends on the votes alone, for the passes to come.
+        """
+
+    def resolve_ranks(self, shape: tuple[int, int, int]) -> tuple[int, ...]:
+        """The ranks used on a tensor of this shape."""
+
+
+@dataclass
+class Moved(Summed):
+    """Sums of how far a pass moved the slice, and of the items that changed their top class."""
+
+    squared_step: float
+    squared_length: float
+    flipped: int
+
+    @property
+    def share(self) -> float:
+        """‖ΔS‖ / ‖S‖."""
+        return float((self.squared_step / (self.squared_length or 1.0)) ** 0.5)
+
+
+@dataclass(frozen=True)
+class FirstSlice:
+    """Makes the first slice: the pure result, one class per item."""
+
+    needs: ClassVar[tuple[str, ...]] = (POSTERIORS,)
+    writes: ClassVar[tuple[str, ...]] = (SLICE,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        return {SLICE: harden(np.asarray(rows[POSTERIORS]), rows.get(GOLD))}, 0
+
+
+@dataclass(frozen=True)
+class NextSlice:
+    """Makes the next slice, S ← T_(2) @ table, as it is or one class per item; gold stays."""
+
+    table: Floats
+    hard: bool
+
+    needs: ClassVar[tuple[str, ...]] = (SLICE,)
+    writes: ClassVar[tuple[str, ...]] = (SLICE,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Moved]:
+        old, new = np.asarray(rows[SLICE]), unfolded(block, rows, self.table)
+        if self.hard:
+            new = harden(new, rows.get(GOLD))
+        elif GOLD in rows:
+            clamp(new, rows[GOLD])
+        step = new - old
+        return {SLICE: new}, Moved(
+            float(np.vdot(step, step)),
+            float(np.vdot(old, old)),
+            int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1))),
+        )
+
+
+@dataclass(frozen=True)
+class CompletedAnswers:
+    """The loop with `final` "answers" as one method that runs on any engine.
+
+    A completer that can say its completed slice as T_(2) @ table, with a table as long as workers ×
+    classes, needs nothing of the size of the items in one place (tucker can). `tol` as in
+    `run_loop`.
+    """
+
+    completer: EngineCompleter
+    aggregator: EngineMethod
+    loop: Loop
+    tol: float = SLICE_TOLERANCE
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        return self.run(engine, on_iteration, start)[0]
+
+    def run(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> tuple[Fitted, int]:
+        """Return what was found (the posteriors stay on the engine) and the number of passes."""
+        self.ranks(engine)  # those that cannot be are told of before anything is fitted
+        starter: EngineMethod = self.loop.start or self.aggregator  # type: ignore[assignment]
+        initial = starter.solve(engine, stamped(on_iteration, 0), start)
+        engine.sweep(FirstSlice())
+        known: dict[str, Any] = {}
+
+        def step(before: int) -> Step[int]:
+            number = before + 1
+            table = self.completer.slice_table(engine, stamped(on_iteration, number), known)
+            moved = engine.sweep(NextSlice(table, self.loop.slice == "hard"))
+            extra = {"flipped": moved.flipped}
+            return Step(number, moved.share, posteriors=engine.whole(SLICE), extra=extra)
+
+        solution = iterate(
+            step,
+            0,
+            stage="pass",
+            tol=self.tol,
+            max_iter=self.loop.passes,
+            on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
+            warn=False,
+        )
+        passes = solution.iterations
+        judged = judge(engine, stamped(on_iteration, passes))
+        stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, judged.stopped)
+        return replace(judged, stopped=stopped), passes
+
+    def ranks(self, engine: Engine) -> tuple[int, ...]:
+        shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
+        return self.completer.resolve_ranks(shape)

@@ -14,6 +14,9 @@ from misc_cli.data.parameters import COUNT, FEW, WEIGHT, parameter
 if TYPE_CHECKING:
     from misc_cli.data.types import Aggregator
 
+# Fields of a completer that are its rank.
+RANK_OPTIONS = ("ranks", "cp_rank")
+
 
 def observed() -> Any:
     text = "tenals, lrtc: the entries that count as seen."

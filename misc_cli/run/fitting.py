@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from misc_cli import registry
-from misc_cli.completers.parameters import FINALS, LOOP_OPTIONS, Loop
+from misc_cli.completers.parameters import FINALS, LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import (
@@ -23,7 +23,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import AnswerEngine, Engine
 from misc_cli.engines.views import View, gathered_engine
 from misc_cli.errors import MiscWarning
-from misc_cli.run.settings import BASELINE, NO_COMPLETER, RANK_OPTIONS, Methods
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build
 from misc_cli.selection.ensemble import Fit, FitResult
 
 if TYPE_CHECKING:
@@ -349,3 +349,28 @@ def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any])
             MiscWarning,
             stacklevel=4,
         )
+
+
+def combinations(
+    completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
+) -> list[Method]:
+    """Return every completer with every aggregator, with a preset's parameters; "none" is pure."""
+    from misc_cli.selection.candidates import Method
+
+    methods = []
+    for completer in completers:
+        for aggregator in aggregators:
+            settings = Settings(preset, completer, aggregator, seed=seed)
+            built = build(settings)
+            methods.append(
+                Method(aggregator, built.aggregator, preset=preset)
+                if built.completer is None
+                else Method(
+                    f"{completer} + {aggregator}",
+                    built.aggregator,
+                    built.completer,
+                    Loop(**built.loop),
+                    preset=preset,
+                )
+            )
+    return methods

@@ -40,7 +40,7 @@ def described(member: Candidate) -> dict[str, Any]:
         "name": member.name,
         "method": method.name,
         "preset": method.preset,
-        "brief": method.brief,
+        "early_stopped": method.early_stopped,
         "passes": member.passes,
         "aggregator": _described("aggregator", method.aggregator),
         "completer": _described("completer", method.completer),
@@ -67,7 +67,7 @@ def rebuilt(entry: Mapping[str, Any]) -> Candidate:
         Loop(**loop),
         (passes,) if passes else (),
         entry["preset"],
-        bool(entry.get("brief", False)),
+        bool(entry.get("early_stopped", False)),
     )
     return Candidate(method, passes)
 
@@ -84,7 +84,7 @@ def fit_members(
             on_iteration(replace(iteration, extra=extra))
 
         *_, (_, found) = fits(member.method, labels[member.name], None, observe)
-        if member.method.brief:  # it stops when it should
+        if member.method.early_stopped:  # it stops when it should
             found = replace(found, stopped={})
         fitted[member.name] = found
     return fitted

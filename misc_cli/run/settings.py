@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from misc_cli import registry
-from misc_cli.completers.parameters import LOOP_OPTIONS, Loop
+from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data.parameters import (
     AUTO,
     DUPLICATES,
@@ -28,7 +28,6 @@ NO_COMPLETER = "none"
 AUTO_COMPLETER = "tucker"
 BASELINE = "ds-em"
 # The parameter that is a completer's rank: chosen by held-out answers unless it is given.
-RANK_OPTIONS = ("ranks", "cp_rank")
 
 # These two words mean the aggregator's stopping rule even where a completer has one of its own.
 AGGREGATOR_ONLY = ("tol", "max_iter")

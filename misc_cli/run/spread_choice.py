@@ -48,7 +48,7 @@ def named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> 
     method = Method(methods.names["aggregator"], methods.aggregator)
     calibrate = methods.settings.calibrate and method.calibratable
     # where folds begin where the whole fit ended, they come after it
-    after = calibrate and hasattr(method.aggregator, "solve_again") and not few(engine)
+    after = calibrate and hasattr(method.aggregator, "refit_subset_on") and not few(engine)
     calibration, given = None, (engine, methods, method, method, on_iteration)
     if calibrate and not after:
         calibration = _calibration(*given)
@@ -100,7 +100,7 @@ def _calibration(
 
 def _calibration_here(labels: Labels, method: Method, seed: int) -> Calibration | None:
     whole = None
-    if hasattr(method.aggregator, "again") and labels.votes.n_votes >= MANY_ANSWERS:
+    if hasattr(method.aggregator, "refit_subset") and labels.votes.n_votes >= MANY_ANSWERS:
         whole = method.aggregator(labels)
     return calibration_of(method, labels, seed, whole)
 
@@ -169,7 +169,7 @@ def _fit(
             on_iteration(replace(iteration, extra={**iteration.extra, "candidate": name}))
 
         fitted: Fitted = member.method.aggregator.solve(engine, observe)  # type: ignore[attr-defined]
-        found.append(replace(fitted, stopped={}) if member.method.brief else fitted)
+        found.append(replace(fitted, stopped={}) if member.method.early_stopped else fitted)
         done: dict[str, Any] = {"candidate": member.name, "of": len(members)}
         on_iteration(Iteration("fitted", at + 1, extra=done))
         if len(members) > 1:

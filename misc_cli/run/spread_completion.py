@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from misc_cli.completers.completion_loop import CompletedAnswers
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import AUTO
 from misc_cli.data.types import OnIteration
 from misc_cli.engines.capabilities import check_aggregator, methods_of
 from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted
 from misc_cli.errors import ConfigError
-from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.run.fitting import loop_record
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings
 from misc_cli.selection.candidates import Method

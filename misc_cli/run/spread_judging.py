@@ -155,7 +155,7 @@ class CrossValidation:
             surfaces.append(surface_of_many(of_items, said))
         votes = gathered_votes(self.engine, Sample(self.engine.n_votes, self.seed))
         pairs = zip(places, methods, strict=True)
-        telling = next((at for at, method in pairs if method.describes), 0)
+        telling = next((at for at, method in pairs if method.has_worker_model), 0)
         counts = self.forecasts[telling][0].counts
         weight = together(votes.pointers, votes.columns, counts, self.seed)
         by_hidden = replace(best_calibration(surfaces), weight=weight)
@@ -173,7 +173,7 @@ class CrossValidation:
 def _forecast(method: Method, kept: TrainingView, draw: Draw, whole: Fitted | None) -> Forecast:
     """As `select.trial.try_method` has it: an aggregator may send another to forecast."""
     started = time.perf_counter()
-    fitted = _quietly(getattr(method.aggregator, "in_folds", method.aggregator), kept, whole)
+    fitted = _quietly(getattr(method.aggregator, "cv_variant", method.aggregator), kept, whole)
     revealed = kept.engine.sweep(Reveal(draw))
     hidden, of_items = revealed.sorted()
     own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
@@ -186,8 +186,8 @@ def _quietly(aggregator: Any, engine: Engine, whole: Fitted | None = None) -> Fi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found: Fitted
-        if whole is not None and hasattr(aggregator, "solve_again"):
-            found = aggregator.solve_again(engine, whole)
+        if whole is not None and hasattr(aggregator, "refit_subset_on"):
+            found = aggregator.refit_subset_on(engine, whole)
         else:
             found = aggregator.solve(engine, ignore_iteration)
     return found

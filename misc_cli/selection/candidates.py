@@ -53,7 +53,7 @@ HARD_SHRINKAGE = 1.0
 class Method:
     """A pure aggregator, or a completer with the passes after which it is judged.
 
-    `preset` is the one that the parameters come from, for the record. `brief` marks a method that
+    `preset` is the one that the parameters come from. `early_stopped` marks a method that
     is defined by its few iterations, so that they are no lack of convergence.
     """
 
@@ -63,7 +63,7 @@ class Method:
     loop: Loop = DEFAULT_LOOP
     judged_after: tuple[int, ...] = ()
     preset: str = "robust"
-    brief: bool = False
+    early_stopped: bool = False
 
     @property
     def passes(self) -> tuple[int, ...]:
@@ -81,9 +81,9 @@ class Method:
         return self.loop.final != "completed"
 
     @property
-    def describes(self) -> bool:
+    def has_worker_model(self) -> bool:
         """Return True if the fit models what workers answer, as the dependence check needs."""
-        return self.calibratable and not self.brief
+        return self.calibratable and not self.early_stopped
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ def fits(
     """Fit the candidates of a method.
 
     `initial` (the aggregator's posteriors) saves a completer one fit; `whole` (the fit on all
-    answers) is the start of an aggregator that has `again`.
+    answers) is the start of an aggregator that has `refit_subset`.
     """
     if method.completer is None:
-        again = getattr(method.aggregator, "again", None)
-        if whole is not None and again is not None:
-            yield Candidate(method), again(labels, whole)
+        refit = getattr(method.aggregator, "refit_subset", None)
+        if whole is not None and refit is not None:
+            yield Candidate(method), refit(labels, whole)
         else:
             yield Candidate(method), method.aggregator(labels, on_iteration)
         return
@@ -169,11 +169,11 @@ def try_method(
 ) -> list[Trial]:
     """Fit and score the candidates of a method on one fold; without `hidden`, on all answers.
 
-    An aggregator that has `in_folds` uses that variant to forecast held-out answers. At the
+    An aggregator that has `cv_variant` uses that variant to forecast held-out answers. At the
     deadline the fit ends after its current iteration, with OutOfTime.
     """
     last = hidden is None
-    stand_in = method.aggregator if last else getattr(method.aggregator, "in_folds", None)
+    stand_in = method.aggregator if last else getattr(method.aggregator, "cv_variant", None)
     tried = replace(method, aggregator=stand_in or method.aggregator)
     trials = []
     records: list[Iteration] = []
@@ -192,7 +192,7 @@ def try_method(
         for candidate, found in fits(tried, labels, initial, observe, whole):
             views = {} if hidden is None else _views(labels, found, hidden)
             light = found if last else replace(found, predictor=None)
-            if method.brief:
+            if method.early_stopped:
                 light = replace(light, stopped={})
             spent = time.perf_counter() - started
             said = [(str(warning.message), warning.category) for warning in caught]

@@ -209,7 +209,9 @@ class CrossValidation:
         does): a model that counts for nothing fails that check for reasons of its own. Where items
         are known, fits that did not know them are judged by them.
         """
-        telling = next((score for score in scores if score.candidate.method.describes), first)
+        telling = next(
+            (score for score in scores if score.candidate.method.has_worker_model), first
+        )
         many = self.labels.votes.n_votes >= MANY_ANSWERS
         means = self.mean_posteriors(scores, shares)
         surfaces = []

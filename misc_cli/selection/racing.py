@@ -50,7 +50,7 @@ def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Scor
     """
     best = max(rivals, key=lambda score: float(score.best.mean())).best
     many = work.labels.votes.n_votes >= MANY_ANSWERS
-    warm = [method for method in methods if many and hasattr(method.aggregator, "again")]
+    warm = [method for method in methods if many and hasattr(method.aggregator, "refit_subset")]
     cold = [method for method in methods if method not in warm]
     return _race_warm(work, warm, best) + _race_cold(work, cold, best)
 

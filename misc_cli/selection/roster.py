@@ -11,13 +11,12 @@ from typing import Any
 from misc_cli import registry
 from misc_cli.aggregators.ebcc.method import EnhancedBcc
 from misc_cli.completers.completion_loop import check_memory
-from misc_cli.completers.parameters import Loop
+from misc_cli.completers.parameters import RANK_OPTIONS, Loop
 from misc_cli.completers.tucker.method import check_ranks
 from misc_cli.data.parameters import flag
 from misc_cli.data.types import Aggregator, Labels
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
-from misc_cli.run.settings import RANK_OPTIONS, Settings, build
 from misc_cli.selection.candidates import Method
 
 
@@ -95,7 +94,7 @@ def _made(
     own = {"seed": seed, "restarts": RESTARTS}
     resolved = {key: value for key, value in own.items() if key in fields} | given
     made = registry.create("aggregator", entry.aggregator, under, **{**resolved, **entry.differs})
-    return Method(name, made, preset=under, brief=bool(entry.differs)), set(given)
+    return Method(name, made, preset=under, early_stopped=bool(entry.differs)), set(given)
 
 
 def _worth_trying(name: str, engine: Engine) -> bool:
@@ -120,7 +119,7 @@ def completions(
     completer: Any,
     aggregator: Aggregator,
     loop: Mapping[str, Any],
-    preset: str = Settings.preset,
+    preset: str = "robust",
     max_cells: int = MAX_COMPLETED_CELLS,
     finals: Sequence[str] = (FINAL,),
     tries: Mapping[str, Sequence[Any]] | None = None,
@@ -193,26 +192,3 @@ def applicable(labels: Labels) -> list[str]:
         for name in registry.names("aggregator")
         if labels.ordered or not getattr(registry.load("aggregator", name), "needs_order", False)
     ]
-
-
-def pairs(
-    completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
-) -> list[Method]:
-    """Every completer with every aggregator, with the parameters of a preset; "none" is pure."""
-    methods = []
-    for completer in completers:
-        for aggregator in aggregators:
-            settings = Settings(preset, completer, aggregator, seed=seed)
-            built = build(settings)
-            methods.append(
-                Method(aggregator, built.aggregator, preset=preset)
-                if built.completer is None
-                else Method(
-                    f"{completer} + {aggregator}",
-                    built.aggregator,
-                    built.completer,
-                    Loop(**built.loop),
-                    preset=preset,
-                )
-            )
-    return methods

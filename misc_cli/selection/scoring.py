@@ -203,7 +203,9 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     for method in methods:
         own = asdict(method)
         kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
-        resolved[method.name] = {key: own[key] for key in kept if key not in ("name", "brief")}
+        resolved[method.name] = {
+            key: own[key] for key in kept if key not in ("name", "early_stopped")
+        }
     return resolved
 
 

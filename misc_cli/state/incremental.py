@@ -291,7 +291,9 @@ class IncrementalRun:
     def _starts(self, labels: Labels, members: Sequence[Candidate]) -> dict[str, Labels]:
         """Return labels with each member's start; one whose few steps are its point gets none."""
         return {
-            member.name: labels if member.method.brief else self._started(labels, member.name)
+            member.name: labels
+            if member.method.early_stopped
+            else self._started(labels, member.name)
             for member in members
         }
 

@@ -23,6 +23,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.__main__ import run
+from misc_cli.completers.completion_loop import CompletedAnswers
 from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker.method import Tucker
 from misc_cli.data import holdout
@@ -30,7 +31,6 @@ from misc_cli.data.types import Iteration
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import joined_columns
 from misc_cli.engines.protocol import POSTERIORS
-from misc_cli.loop.spread import CompletedAnswers
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.tables import LabelColumns

@@ -63,20 +63,20 @@ class EnhancedBcc(Checked):
         return best_restart(self, engine, on_iteration, start).fitted()
 
     @property
-    def in_folds(self) -> EnhancedBcc:
+    def cv_variant(self) -> EnhancedBcc:
         """The variant that cross-validation fits: with fewer restarts.
 
         With eight or two the share of the best lead differs by at most 0.01 on twelve sets.
         """
         return replace(self, restarts=min(self.restarts, RESTARTS_IN_FOLDS))
 
-    def again(self, labels: Labels, whole: Aggregation) -> Aggregation:
+    def refit_subset(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """Fit a part of the answers, starting from the workers and subtypes of the whole fit."""
         from misc_cli.aggregators.ebcc.fit import aggregate_again
 
         return aggregate_again(self, labels, whole)
 
-    def solve_again(self, engine: Engine, whole: Fitted) -> Fitted:
+    def refit_subset_on(self, engine: Engine, whole: Fitted) -> Fitted:
         """Fit the answers of an engine, starting from the workers and subtypes of `whole`."""
         from misc_cli.aggregators.ebcc.fit import best_restart_from
 

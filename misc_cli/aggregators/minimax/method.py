@@ -59,7 +59,7 @@ class MinimaxEntropy(Checked):
     needs_order: ClassVar[bool] = False
 
     @property
-    def in_folds(self) -> MinimaxEntropy:
+    def cv_variant(self) -> MinimaxEntropy:
         """The variant that cross-validation fits: with a wider tolerance.
 
         The share of the best lead differs by at most 0.01 on twelve sets.
