@@ -23,9 +23,10 @@ import numpy as np
 import pandas as pd
 
 import misc_cli
+from misc_cli.data.decide import tied_classes
 from misc_cli.data.encode import encode_truth
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels, ignore_iteration
-from misc_cli.quality.evaluation import calibration_error, expected_error, wrong_among_least_sure
+from misc_cli.quality.evaluation import calibration_error, expected_error
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.result import RunResult
@@ -119,6 +120,24 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
     if gold:
         row.gold_calibration = with_gold(auto.outcome, plain, truth)
     return row
+
+
+def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2) -> float:
+    """Return the share of wrong labels that are among the least sure `share` of known items.
+
+    Items that are equally sure count by expectation, as do labels that tie. NaN if none is wrong.
+    """
+    known = truth >= 0
+    rows, right = posteriors[known], truth[known]
+    tied = tied_classes(rows)
+    inside = np.flatnonzero(right < rows.shape[1])
+    wrong = np.ones(len(rows))
+    wrong[inside] -= tied[inside, right[inside]] / tied[inside].sum(axis=1)
+    _, which, sizes = np.unique(rows.max(axis=1).round(9), return_inverse=True, return_counts=True)
+    before = np.cumsum(sizes) - sizes
+    taken = np.clip((share * len(rows) - before) / sizes, 0.0, 1.0)
+    total = float(wrong.sum())
+    return float((wrong * taken[which]).sum()) / total if total > 0 else float("nan")
 
 
 def of_confidence(posteriors: Floats, truth: Codes) -> float:

@@ -392,5 +392,5 @@ class ClusterEngine:
 
 
 def _seen_from_anywhere(piece: Piece) -> Piece:
-    """Return the path as an absolute one, since workers have another current folder."""
+    """Return the piece with an absolute path, since workers have another current folder."""
     return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))

@@ -173,8 +173,7 @@ class Part:
 def part_of(
     labels: Labels, gold: KnownLabels | None, votes: Votes, allocate: Allocate = in_memory
 ) -> Part:
-    """A part of these labels, with those of its items known that `gold` has; `votes` stand for the
-    labels' own."""
+    """Make a part of these labels with these votes; `gold` says which items are known."""
     known = {}
     if gold is not None:
         codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))

@@ -59,17 +59,6 @@ def ballots_of(totals: Floats) -> Ballots:
     return Ballots(answers, leader, (top == answers) & (answers > 0), agreement)
 
 
-def count_ballots(votes: Votes) -> Ballots:
-    """Count the ballots of all items, block by block."""
-    parts = list(map_in_order(lambda rows: ballots_of(votes.class_totals(rows)), votes.blocks))
-    return Ballots(
-        answers=np.concatenate([part.answers for part in parts]),
-        leader=np.concatenate([part.leader for part in parts]),
-        unanimous=np.concatenate([part.unanimous for part in parts]),
-        agreement=np.concatenate([part.agreement for part in parts]),
-    )
-
-
 RESAMPLES = 2_000
 # More items than this are resampled in random groups: the same interval at a bounded cost.
 MOST_GROUPS = 2_000
@@ -126,34 +115,6 @@ def of_sums(sums: Floats) -> tuple[float, float]:
     """Return alpha and pairwise agreement from the `agreement_sums` of all items."""
     all_items = _Sums(sums[None, :], None)
     return float(_alphas(all_items)[0]), float(_agreements(all_items)[0])
-
-
-def fleiss_kappa(votes: Votes) -> float:
-    """Return Fleiss's kappa, for any number of answers per item (Fleiss 1971).
-
-    κ = (P̄ − Σ_c p_c²) / (1 − Σ_c p_c²) with p_c the share of class c. Alpha differs from it in the
-    correction for small numbers and in that items with more answers count more.
-    """
-    sums = _group_sums(votes, None, 1, False, None)
-    shares = sums.classes[0] / max(sums.answers[0], 1.0)
-    by_chance = float((shares**2).sum())
-    if by_chance >= 1.0 or sums.answers[0] == 0:
-        return float("nan")
-    return (float(_agreements(sums)[0]) - by_chance) / (1.0 - by_chance)
-
-
-def cohen_kappa(first: Codes, second: Codes, n_classes: int) -> float:
-    """Return Cohen's kappa of two workers on the items that both answered (Cohen 1960).
-
-    first, second  (n_shared_items,) class codes. NaN where both always say the same one class.
-    """
-    if len(first) == 0:
-        return float("nan")
-    shares = np.bincount(first, minlength=n_classes) / len(first)
-    by_chance = float(shares @ np.bincount(second, minlength=n_classes) / len(second))
-    if by_chance >= 1.0:
-        return float("nan")
-    return (float((first == second).mean()) - by_chance) / (1.0 - by_chance)
 
 
 def agreement_intervals(

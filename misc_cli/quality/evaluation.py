@@ -55,24 +55,6 @@ def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
     return centre - half, centre + half
 
 
-def wrong_among_least_sure(posteriors: Floats, truth: Codes, share: float = 0.2) -> float:
-    """Return the share of wrong labels that are among the least sure `share` of known items.
-
-    Items that are equally sure count by expectation, as do labels that tie. NaN if none is wrong.
-    """
-    known = truth >= 0
-    rows, right = posteriors[known], truth[known]
-    tied = tied_classes(rows)
-    inside = np.flatnonzero(right < rows.shape[1])
-    wrong = np.ones(len(rows))
-    wrong[inside] -= tied[inside, right[inside]] / tied[inside].sum(axis=1)
-    _, which, sizes = np.unique(rows.max(axis=1).round(9), return_inverse=True, return_counts=True)
-    before = np.cumsum(sizes) - sizes
-    taken = np.clip((share * len(rows) - before) / sizes, 0.0, 1.0)
-    total = float(wrong.sum())
-    return float((wrong * taken[which]).sum()) / total if total > 0 else float("nan")
-
-
 def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDArray[np.int64]:
     """Count the items of each true class that got each label, (n_classes, n_classes)."""
     cells = truth.astype(np.int64) * n_classes + predicted
