@@ -26,8 +26,7 @@ from misc_cli.data.parameters import check, parameters_of, seconds_of
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
 from misc_cli.readers.answer_table import FileInfo
-from misc_cli.readers.frames import frame_answers, frame_known
-from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.known_labels import frame_answers, frame_known, read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.report.frames import frames, text_frame

@@ -62,7 +62,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     from misc_cli.errors import InputError
     from misc_cli.quality.agreement import summarize
-    from misc_cli.readers.spelling import alike as spellings
+    from misc_cli.readers.checks import spelled_alike as spellings
 
     if question.read is None:
         return {}

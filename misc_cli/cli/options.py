@@ -31,7 +31,7 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from misc_cli.readers.answer_table import ReadResult
+    from misc_cli.readers.answer_table import AnswerTable
     from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
@@ -367,7 +367,7 @@ def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
     return ReadOptions(**{name: parameters[name] for name in names if name in parameters})
 
 
-def with_workers(read: ReadResult) -> ReadResult:
+def with_workers(read: AnswerTable) -> AnswerTable:
     """Refuse answers that do not say who gave them: workers cannot be judged."""
     if read.anonymous:
         raise InputError(

@@ -16,7 +16,7 @@ from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
 if TYPE_CHECKING:
     from misc_cli.data.types import Iteration
     from misc_cli.engines.protocol import AnswerEngine
-    from misc_cli.readers.answer_table import FileInfo, ReadResult
+    from misc_cli.readers.answer_table import FileInfo, AnswerTable
     from misc_cli.readers.known_labels import Known
 
 
@@ -36,7 +36,7 @@ class Inputs:
 
     question: str
     known: Mapping[str, Known]
-    read: ReadResult | None = None
+    read: AnswerTable | None = None
     engine: AnswerEngine | None = None
     read_stamps: Any = None
 
@@ -105,7 +105,7 @@ def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
     return [Inputs(read.question, known[read.question], read) for read in results]
 
 
-def _embedded_gold(read: ReadResult) -> Known:
+def _embedded_gold(read: AnswerTable) -> Known:
     """Return the gold in the answers' own files."""
     from misc_cli.readers.known_labels import Known
 

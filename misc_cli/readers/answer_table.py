@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.types import Answers, KnownLabels
-from misc_cli.readers.platforms.base import Question
-from misc_cli.readers.vocabulary import ROLES
-
-
-def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
-    """File, line and reason of every row that was set aside, by file and line."""
-    found = sorted(
-        (group.file, line, group.reason)
-        for group in rejects
-        for line in group.lines([int(row) for row in group.rows])
-    )
-    files, numbers, reasons = zip(*found, strict=True) if found else ((), (), ())
-    return {
-        "file": pa.array(files, pa.string()),
-        "line": pa.array(numbers, pa.int64()),
-        "reason": pa.array(reasons, pa.string()),
-    }
 
 
 @dataclass(frozen=True)
 class FileInfo:
-    """How one file was read: what a run's manifest records."""
+    """How one file was read: what run.json records.
+
+    flags  the flags that declare the same reading, so that a nightly job can pin them
+    """
 
     name: str
     sha256: str
@@ -44,6 +30,8 @@ class FileInfo:
     reader: str | None = None
     question: str | None = None
     set_aside: dict[str, int] = field(default_factory=dict)
+    read_as: str | None = None
+    flags: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,12 +45,13 @@ class Rejects:
 
 
 @dataclass(frozen=True)
-class ReadResult:
-    """The answers to one question, from all files.
+class AnswerTable:
+    """The answers to one question, from one file or several.
 
     gold       what the files themselves say is right; None if they say nothing
     anonymous  nobody knows who answered: a majority vote is all that can be had
     times      when each answer was given, seconds since 1970 (NaN: not told), if that was asked
+    kept       columns that are carried along (--keep): name → text for each item
     """
 
     answers: Answers
@@ -72,52 +61,79 @@ class ReadResult:
     anonymous: bool = False
     rejects: list[Rejects] = field(default_factory=list, repr=False)
     times: Any = None
+    kept: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     @property
     def set_aside(self) -> dict[str, int]:
-        """Reason → how many rows, over all files."""
+        """Return reason → how many rows, over all files."""
         total: Counter[str] = Counter()
         for file in self.files:
             total.update(file.set_aside)
         return dict(total)
 
-
-@dataclass(frozen=True)
-class Part:
-    """One file's answers to one question; `times` as in `ReadResult`."""
-
-    question: Question
-    info: FileInfo
-    rejects: list[Rejects]
-    has_workers: bool
-    times: Any = None
+    @property
+    def read_as(self) -> str:
+        """Return the line that says which columns were taken for what."""
+        first = self.files[0].read_as or ""
+        others = {file.read_as for file in self.files[1:]} - {first}
+        return first + (f" (and {len(others)} other ways in other files)" if others else "")
 
 
-def result_of(name: str, parts: list[Part]) -> ReadResult:
-    """The files' answers to one question as one."""
-    questions = [part.question for part in parts]
-    files = [part.info for part in parts]
-    worker, item, label = (joined([getattr(one, role) for one in questions]) for role in ROLES)
+def read_as(columns: dict[str, str], set_aside: dict[str, int]) -> str:
+    """Return one line: worker = a, item = b, label = c; 56 rejected, 12 empty set aside."""
+    roles = [f"{role} = {columns[role]}" for role in ("worker", "item", "label") if role in columns]
+    aside = ", ".join(f"{n:,} {reason}" for reason, n in set_aside.items())
+    return ", ".join(roles) + (f"; {aside} set aside" if aside else "")
+
+
+def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
+    """Return the files' answers to one question as one."""
+    if len(tables) == 1:
+        return replace(tables[0], question=name or tables[0].question)
+    parts = [table.answers for table in tables]
+    files = [file for table in tables for file in table.files]
     names = ", ".join(file.name for file in files)
-    gold = [one.gold for one in questions if one.gold is not None]
+    worker, item, label = (
+        joined([getattr(one, role) for one in parts]) for role in ("worker", "item", "label")
+    )
+    gold = [table.gold for table in tables if table.gold is not None]
     known = None
     if gold:
-        items, labels = (joined([one[at] for one in gold]) for at in (0, 1))
+        items, labels = joined([one.items for one in gold]), joined([one.labels for one in gold])
         known = KnownLabels(items, labels, f"{names}, the gold it carries")
-    anonymous = not all(part.has_workers for part in parts)
-    return ReadResult(
+    kept: dict[str, dict[str, str]] = {}
+    for table in tables:
+        for column, texts in table.kept.items():
+            kept.setdefault(column, {}).update(texts)
+    return AnswerTable(
         Answers(worker, item, label, names),
         files,
-        name or questions[0].name,
+        name or tables[0].question,
         known,
-        anonymous,
-        [one for part in parts for one in part.rejects],
-        None if parts[0].times is None else np.concatenate([part.times for part in parts]),
+        any(table.anonymous for table in tables),
+        [one for table in tables for one in table.rejects],
+        None if tables[0].times is None else np.concatenate([table.times for table in tables]),
+        kept,
     )
 
 
+def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
+    """Return file, line and reason of every row that was set aside, by file and line."""
+    found = sorted(
+        (group.file, line, group.reason)
+        for group in rejects
+        for line in group.lines([int(row) for row in group.rows])
+    )
+    files, numbers, reasons = zip(*found, strict=True) if found else ((), (), ())
+    return {
+        "file": pa.array(files, pa.string()),
+        "line": pa.array(numbers, pa.int64()),
+        "reason": pa.array(reasons, pa.string()),
+    }
+
+
 def joined(parts: list[Any]) -> Any:
-    """Dictionary arrays as one; neighbours that share a dictionary are not looked up again."""
+    """Return dictionary arrays as one; neighbours that share a dictionary are not looked up."""
     if len(parts) == 1:
         return parts[0]
     groups: list[list[Any]] = []
@@ -140,7 +156,7 @@ def _with_one_dictionary(group: list[Any]) -> Any:
 
 
 def _same_dictionary(one: Any, other: Any) -> bool:
-    """Whether two arrays are slices of one: their names lie in the same memory."""
+    """Return whether two arrays are slices of one: their names lie in the same memory."""
     if not all(isinstance(array, pa.DictionaryArray) for array in (one, other)):
         return False
     first, second = one.dictionary, other.dictionary

@@ -1,38 +1,47 @@
-"""The sanity gate: a reading that is likely wrong is refused, and the refusal says what settles it.
+"""Sanity checks: a reading that is likely wrong is refused, and the refusal says what settles it.
 
-Only vocabularies and the first items are looked at, so that the gate costs the same for ten
+Only vocabularies and the first items are looked at, so that the checks cost the same for ten
 thousand answers and ten million.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
-from misc_cli.errors import InputError
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.document import Document
+from misc_cli.readers.layouts.long import tells_apart
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import Question
-from misc_cli.readers.regions import several_regions
-from misc_cli.readers.repeats import share_of_conflicts, tells_apart
+from misc_cli.readers.reading import Question, Refusal
 from misc_cli.readers.values import (
     BOXES,
     CHOICES,
     COORDINATES,
     DATES,
+    IDS,
     JSON,
     OTHER,
     SPANS,
     TEXT,
+    URLS,
     is_number,
     kind_of,
 )
-from misc_cli.readers.vocabulary import EMAILS, normalise
+from misc_cli.readers.vocabulary import WEAK_WORKERS, normalise
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
 CONFLICTS = 0.2  # share of pairs of worker and item with more than one label that is odd
+RARE = 0.02  # of the pairs: fewer with several places are corrections
+FIRST_ITEMS = 500  # only their answers are looked at: a long file costs no more than a short one
+MANY_CLASSES = 100
 ALLOW = "--allow-odd reads it all the same"
 OTHER_COLUMN = "name the right column with --label-col"
 
@@ -43,17 +52,30 @@ _WHAT = {
     DATES: "dates or times",
     COORDINATES: "coordinates",
     JSON: "JSON",
+    URLS: "addresses",
+    IDS: "ids",
     OTHER: "something without classes",
 }
-_WEAK_WORKERS = {
-    *("user", "userid", "username", "createdby", "sessionid", "name", *EMAILS),
-    *("model", "modelname", "modelid", "observer", "assignee", "submittedby", "submitter"),
-    *("submittername", "submitterid", "subject", "subjectid"),
+# What a model that was judged gets, rather than what it answered itself.
+_JUDGED = {"rating", "score", "correct", "grade", "win", "rank", "quality", "pass", "iscorrect"}
+# What one number of a place is called (bbox_x, xmin, start_offset); a place takes two of them.
+_PLACE = re.compile(
+    r"(?:bbox|box|boundingbox|bb|region|rect|rectangle|span|value|coords?|char|token)?"
+    r"(?:[xy](?:min|max|[0-3]|center|centre|c|px|pos)?|(?:min|max|center|c)[xy]"
+    r"|w|h|width|height|left|top|right|bottom|lat|lon|lng|latitude|longitude"
+    r"|(?:start|begin|end|stop|onset|offset)(?:offset|char|token|time|index|pos|ms|s|sec|frame)?)"
+)
+_WHOLE_PLACES = {
+    *("bbox", "boundingbox", "box", "polygon", "points", "segmentation", "mask", "rle", "geometry"),
+    *("coordinates", "coords", "region", "span"),
 }
+
+
+Oddity = tuple[str, Sequence[Mapping[str, Any]]]  # what speaks against it, and what may settle it
 
 
 def no_classes(question: Question, kind: str, seen: str = "") -> str:
-    """Why a question of this kind cannot be voted on."""
+    """Return why a question of this kind cannot be voted on."""
     example = f", such as {shown(seen)}" if seen else ""
     return (
         f"{question.name!r} holds {_WHAT.get(kind, kind)}{example}: there are no classes to vote "
@@ -69,23 +91,28 @@ def several_choices(question: Question, seen: str = "") -> str:
     )
 
 
-def refuse(where: str, oddities: Sequence[str], options: ReadOptions) -> None:
-    if oddities and not options.allow_odd:
-        raise InputError(f"{where}: {oddities[0]}")
+SEVERAL_CHOICES: Sequence[Mapping[str, Any]] = ({"multi": "split", "each_question": True},)
 
 
-def oddities(question: Question, options: ReadOptions, document: Document) -> list[str]:
-    """What speaks against this reading, each with the flag that settles it; worst first."""
+def refuse(where: str, found: Sequence[Oddity], options: ReadOptions, read_as: str) -> None:
+    """Raise the worst of what speaks against a reading, unless the user wants it all the same."""
+    if found and not options.allow_odd:
+        told, remedies = found[0]
+        raise Refusal(f"{where}: read as {read_as}: {told}", remedies)
+
+
+def oddities(question: Question, options: ReadOptions, document: Document) -> list[Oddity]:
+    """Return what speaks against this reading, worst first; what was declared is not doubted."""
     found = [
         *_labels(question, options),
-        *_lists(question),
-        *_coincidences(question),
+        *_lists(question, options),
+        *_coincidences(question, options),
         *_abstentions(question, options),
     ]
     if options.duplicates is None:  # who has a rule for repeats knows of them
         found += [*_regions(question, document), *_repeats(question, document)]
-    if options.worker_from is None:
-        found += _lonely(question, document)
+    if options.worker_from is None and options.worker_col is None:
+        found += _lonely(question)
     return found
 
 
@@ -94,12 +121,13 @@ def _names(column: Any) -> list[str]:
     return [value for value in values if value]
 
 
-def _labels(question: Question, options: ReadOptions) -> Iterable[str]:
+def _labels(question: Question, options: ReadOptions) -> Iterable[Oddity]:
     kind = kind_of(question.label)
-    if kind.name == CHOICES and options.multi is None:
-        yield several_choices(question, kind.seen)
-    if not kind.has_classes:
-        yield no_classes(question, kind.name, kind.seen)
+    is_declared = options.label_col is not None
+    if kind.name == CHOICES and options.multi is None and not options.extract:
+        yield several_choices(question, kind.seen), SEVERAL_CHOICES
+    if not kind.has_classes and not (is_declared and kind.name in (URLS, IDS)):
+        yield no_classes(question, kind.name, kind.seen), ()
     n_answers = len(question.label)
     n_classes = len(question.label.dictionary)
     if n_answers < FEW or 2 * n_classes <= n_answers:
@@ -109,73 +137,109 @@ def _labels(question: Question, options: ReadOptions) -> Iterable[str]:
         return  # a scale
     yield (
         f"{n_classes:,} classes in {n_answers:,} answers, {_some(values)}: nearly every answer is "
-        f"one of its own; {OTHER_COLUMN}, or {ALLOW}"
+        f"one of its own; {OTHER_COLUMN}, or {ALLOW}",
+        (),
     )
 
 
-def _lists(question: Question) -> Iterable[str]:
+def _lists(question: Question, options: ReadOptions) -> Iterable[Oddity]:
     for role in ("worker", "item"):
         column = getattr(question, role)
         start = [value for value in _names(column) if value[:1] in ("[", "{")]
-        if start and (role == "worker" or len(start) > len(_names(column)) / 2):
+        is_most = role == "worker" or len(start) > len(_names(column)) / 2
+        if options.columns[role] is None and start and is_most:
             kind = kind_of(column)
             if kind.separator == "json" or not kind.has_classes:
                 yield (
                     f"the {role} is a list or an object ({shown(start[0])}) where one name was "
-                    f"expected; name another column with --{role}-col, or {ALLOW}"
+                    f"expected; name another column with --{role}-col, or {ALLOW}",
+                    (),
                 )
     worker = kind_of(question.worker)
     if worker.name == CHOICES and worker.separator not in (None, ",", "json"):
         yield (
             f"several workers in one cell ({shown(worker.seen)}) where one name was expected; "
-            f"give one row per answer, or {ALLOW}"
+            f"give one row per answer, or {ALLOW}",
+            (),
         )
 
 
-def _coincidences(question: Question) -> Iterable[str]:
-    """Labels that are also items or workers: columns were mixed up, or there is one per worker."""
+def _coincidences(question: Question, options: ReadOptions) -> Iterable[Oddity]:
+    """Find labels that are also items or workers: mixed-up columns, or one for each worker."""
     labels = set(_names(question.label))
     for role in ("item", "worker"):
         names = set(_names(getattr(question, role)))
         both = sorted(name for name in names & labels if not is_number(name))
-        is_said = normalise(question.columns.get(role, "")) == role  # its very name says so
+        is_said = normalise(question.columns.get(role, "")) == role or options.columns[role]
         if len(both) > 1 and not is_said and 2 * len(both) >= min(len(names), len(labels)):
             yield (
                 f"{_some(both)} are {role}s and labels at once: is there a column for each of "
-                f"several workers? Then say --wide or --worker-cols, else --{role}-col and "
-                f"--label-col, or {ALLOW}"
+                f"several workers? Then say --layout wide, else --{role}-col and --label-col, "
+                f"or {ALLOW}",
+                ({"layout": "wide"},),
             )
     known = {normalise(n) for n in question.columns.values() if not is_number(n)}
     heads = [name for name in _names(question.item)[:3] if normalise(name) in known]
     if heads and len(heads) == len(question.item.dictionary[:3]):
-        yield f"items are called as the columns are ({_some(heads)}); set --header or --item-col"
+        told = f"items are called as the columns are ({_some(heads)}); set --header or --item-col"
+        yield told, ()
 
 
-def _abstentions(question: Question, options: ReadOptions) -> Iterable[str]:
-    """-1 beside 0, 1, 2 in a column for each worker: a class, or no answer?"""
+def _abstentions(question: Question, options: ReadOptions) -> Iterable[Oddity]:
+    """Find -1 beside 0, 1, 2 in a column for each worker: a class, or no answer?"""
     is_wide = question.columns.get("worker") == "a column for each"
     values = _names(question.label)
     others = [value for value in values if value != "-1"]
     is_open = is_wide and options.no_answer is None and len(others) < len(values)
     if is_open and others and all(value.isdigit() for value in others):
+        n_zeros = question.label.to_pylist().count("0")
+        nothing = "0" if set(others) == {"0", "1"} and 2 * n_zeros > len(question) else "-1"
         yield (
-            "-1 may be a class or no answer; say --no-answer -1 if nobody answered there, "
-            "or --allow-odd if it is a class"
+            f"-1 may be a class or no answer; say --no-answer {nothing} if nobody answered there, "
+            "or --allow-odd if it is a class",
+            ({"no_answer": nothing},),
         )
 
 
-def _regions(question: Question, document: Document) -> Iterable[str]:
-    """A row for each box or span: its label says nothing about the item as a whole."""
-    places, n_pairs, n_several = several_regions(question, document)
-    if n_several:
+def _regions(question: Question, document: Document) -> Iterable[Oddity]:
+    """Find a row for each box or span: its label says nothing about the item as a whole."""
+    places = _places(question, document)
+    if not places:
+        return
+    columns = document.columns(places)
+    if question.rows is not None:
+        columns = [column.take(pa.array(question.rows)) for column in columns]
+    if any(len(column) != len(question) for column in columns):
+        return  # its rows are not the answers
+    n_pairs, n_several = share_of_conflicts(question.worker, question.item, *columns)
+    if n_several > RARE * n_pairs:
         yield (
             f"{n_several:,} of {n_pairs:,} times a worker gives one item labels at several places "
             f"({_some(places)}): each row labels a box or a span, not the item; name the column "
-            f"that tells regions apart with --item-col, or {ALLOW}"
+            f"that tells regions apart with --item-col, or {ALLOW}",
+            (),
         )
 
 
-def _repeats(question: Question, document: Document) -> Iterable[str]:
+def _places(question: Question, document: Document) -> list[str]:
+    roles = question.columns
+    if not {roles.get("worker"), roles.get("item"), roles.get("label")} <= set(document.names):
+        return []
+    free = [n for n in document.names if n not in roles.values() and document.names.count(n) == 1]
+    whole = [name for name in free if normalise(name) in _WHOLE_PLACES]
+    numbers = [name for name in free if _is_number_of_place(document, name)]
+    return whole + (numbers if len(numbers) > 1 else [])
+
+
+def _is_number_of_place(document: Document, name: str) -> bool:
+    last = normalise(name.rpartition(".")[2])
+    if _PLACE.fullmatch(last) is None and _PLACE.fullmatch(normalise(name)) is None:
+        return False
+    cells = document.sampled(name)
+    return bool(cells) and all(map(is_number, cells))
+
+
+def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
     if n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs:
         return
@@ -185,7 +249,7 @@ def _repeats(question: Question, document: Document) -> Iterable[str]:
     names = document.names
     if set(used) <= set(names):
         rest = [n for n in names if n not in roles.values() and names.count(n) == 1]
-        few = [name for name in rest if _is_few(document, name)]
+        few = [n for n in rest if 2 <= len(set(document.sampled(n))) <= 30]
         apart = [name for name in few if tells_apart(document, used, name)]
     by = ""
     if apart:
@@ -193,32 +257,166 @@ def _repeats(question: Question, document: Document) -> Iterable[str]:
         by = f" Column {apart[0]!r} tells them apart: {flag} reads questions."
     yield (
         f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels: are there "
-        f"several questions?{by} If these are corrections, say --duplicates last, first or all"
+        f"several questions?{by} If these are corrections, say --duplicates last, first or all",
+        [{"group_by": apart[0], "each_question": True}] if apart else (),
     )
 
 
-def _is_few(document: Document, name: str) -> bool:
-    return 2 <= len(set(document.sampled(name))) <= 30
+def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
+    """Return pairs of worker and item among the first items, and how many differ in `beside`."""
+    items = np.asarray(item.indices)
+    rows = np.flatnonzero(items < FIRST_ITEMS)[: FIRST_ITEMS * 100]
+    if not len(rows):
+        return 0, 0
+    workers = np.asarray(worker.indices)[rows].astype(np.int64)
+    pairs = workers * FIRST_ITEMS + items[rows]
+    keys = pairs
+    for column in beside:
+        _, places = np.unique(keys, return_inverse=True)
+        keys = places * (len(column.dictionary) + 1) + np.asarray(column.indices)[rows]
+    _, first = np.unique(keys, return_index=True)
+    _, counts = np.unique(pairs[first], return_counts=True)
+    return len(counts), int((counts > 1).sum())
 
 
-def _lonely(question: Question, document: Document) -> Iterable[str]:
-    """Everybody answers once, or every item is answered once by somebody who may be its author."""
+def _lonely(question: Question) -> Iterable[Oddity]:
+    """Find workers who are none: everybody answers once, or wrote what is judged."""
     n_answers = len(question.label)
-    if n_answers < FEW:
+    worker = question.columns.get("worker", "")
+    if n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
         return
     n_workers, n_items = len(question.worker.dictionary), len(question.item.dictionary)
-    is_weak = normalise(question.columns.get("worker", "")) in _WEAK_WORKERS
-    if n_workers == n_answers and is_weak:
+    if n_workers == n_answers:
         yield (
-            f"each of {n_answers:,} answers has a worker of its own, so "
-            f"{question.columns.get('worker')!r} may count answers; name the worker's column with "
-            f"--worker-col (none if there is none), or {ALLOW}"
+            f"each of {n_answers:,} answers has a worker of its own, so {worker!r} may count "
+            f"answers; name the worker's column with --worker-col (none if there is none), or "
+            f"{ALLOW}",
+            (),
         )
-    if n_items == n_answers and is_weak:
+    if n_items == n_answers:
         yield (
-            f"each item has one answer, and {question.columns.get('worker')!r} may be its author; "
-            f"say --worker-col if it is the worker, or {ALLOW}"
+            f"each item has one answer, and {worker!r} may be its author; "
+            f"say --worker-col if it is the worker, or {ALLOW}",
+            (),
         )
+    label = normalise(question.columns.get("label", ""))
+    if normalise(worker) in ("model", "modelname", "modelid", "llm") and label in _JUDGED:
+        yield (
+            f"{worker!r} may be what was judged, not who judged; say --worker-col {quote(worker)} "
+            "if the models gave these labels",
+            (),
+        )
+
+
+def agreement(item: Any, label: Any) -> tuple[float, float, int]:
+    """Return how often two answers to an item agree, how often by chance, and how many pairs."""
+    items, labels = np.asarray(item.indices), np.asarray(label.indices)
+    rows = np.flatnonzero(items < FIRST_ITEMS * 4)
+    items, labels = items[rows].astype(np.int64), labels[rows].astype(np.int64)
+    if not len(items):
+        return 0.0, 0.0, 0
+    n_classes = int(labels.max()) + 1
+    _, of_cell = np.unique(items * n_classes + labels, return_counts=True)
+    _, of_item = np.unique(items, return_counts=True)
+    n_pairs = int((of_item * (of_item - 1)).sum())
+    shares = np.bincount(labels) / len(labels)
+    agreeing = int((of_cell * (of_cell - 1)).sum())
+    return agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2
+
+
+def suspicions(table: AnswerTable) -> list[str]:
+    """Return what is odd about answers that were read, for a warning."""
+    worker, item, label = (getattr(table.answers, r) for r in ("worker", "item", "label"))
+    if len(label) < 2 * FEW:
+        return []
+    agree, chance, n_pairs = agreement(item, label)
+    counts = np.bincount(np.asarray(label.indices))
+    counts = counts[counts > 0]
+    told = []
+    if len(counts) == 1:
+        told.append("there is one class only")
+    elif n_pairs and agree == 0:
+        told.append("no two answers to an item agree, so all are tied; is this the label's column?")
+    elif len(counts) > MANY_CLASSES and agree < 2 * chance:
+        told.append(f"{len(counts):,} classes, and answers agree no more than by chance")
+    elif (counts == 1).sum() * 2 > len(counts) > 12:
+        told.append(f"most of {len(counts):,} classes are seen once")
+    workers = np.asarray(worker.indices).astype(np.int64)
+    _, own = np.unique(workers, return_counts=True)
+    pairs = np.unique(workers * (len(label.dictionary) + 1) + np.asarray(label.indices))
+    if len(counts) > 1 and len(own) > 2 and own.min() > 4 and len(pairs) == len(own):
+        told.append("each worker gives one label only")
+    if n_pairs == 0:
+        told.append("each item has one answer, so labels are the answers")
+    return told
+
+
+# What programs write into a cell that holds nothing; no person chooses such a label.
+NOTHING = ("nan", "<na>", "nat", "#n/a")
+# What may be a class of its own or stand for no answer.
+_PERHAPS = {"null", "n/a", "na", "undefined", "?", "-", "--", "skip", "skipped", "no answer"}
+_PYTHON = "None"  # `none` may be a class; Python's None is not
+MOST_CLASSES = 2000  # more are no classes that anybody has spelled by hand
+MOST_SHOWN = 3
+
+
+def spelled_alike(classes: Iterable[str]) -> list[list[str]]:
+    """Return classes that differ only in case or spaces, group by group."""
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
+
+
+def _same_numbers(classes: Iterable[str]) -> list[list[str]]:
+    """Return classes that are one number: 1, 1.0 and 01."""
+    groups: dict[float, list[str]] = {}
+    for name in classes:
+        if is_number(name):
+            groups.setdefault(float(name), []).append(name)
+    return [sorted(names, key=len) for names in groups.values() if len(names) > 1]
+
+
+def spelling_doubts(column: Any) -> list[str]:
+    """Return what to say of the classes of a label column, each with the flag that settles it."""
+    if len(column.dictionary) > MOST_CLASSES:
+        return []
+    classes = sorted({n.strip() for n in column.dictionary.to_pylist() if n and n.strip()})
+    told = []
+    spelled = spelled_alike(classes)
+    if spelled:
+        told.append(
+            f"{_each(spelled)} are different classes and differ only in case or spaces; "
+            "--fold-case makes them one"
+        )
+    numbers = _same_numbers(classes)
+    if numbers:
+        first, *others = numbers[0]
+        flags = " ".join(f"--rename {other}={first}" for other in others)
+        told.append(f"{_each(numbers)} are different classes and one number; {flags} makes it one")
+    perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == _PYTHON]
+    if perhaps and len(perhaps) < len(classes):
+        told.append(
+            f"{_and(perhaps)} {'counts as a class' if len(perhaps) == 1 else 'count as classes'}; "
+            f"if nobody answered there, say --no-answer '{','.join(perhaps)}'"
+        )
+    return told
+
+
+def nothing(label: Any) -> Any | None:
+    """Return a mask of the labels that programs write where there is nothing; None without any."""
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(label.dictionary))
+    hits = np.asarray(pc.is_in(lowered, pa.array(NOTHING)))
+    return hits[np.asarray(label.indices)] if hits.any() else None
+
+
+def _each(groups: Sequence[Sequence[str]]) -> str:
+    told = ", ".join(map(_and, groups[:MOST_SHOWN]))
+    return told + (f", … ({len(groups)} such)" if len(groups) > MOST_SHOWN else "")
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(repr(name[:40]) for name in names)
 
 
 def _some(values: Iterable[str], most: int = 3) -> str:

@@ -22,12 +22,13 @@ import pyarrow.fs as arrow_fs
 
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers import checks, spelling
+from misc_cli.readers import checks
+from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.dialect import SPACE, sniff
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
-from misc_cli.readers.read import open_document, read_document
+from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
 from misc_cli.readers.source import Source
@@ -74,7 +75,7 @@ class Batch:
 def batches(piece: Piece) -> Iterator[Batch]:
     """The answers of a piece, a batch at a time, in their order."""
     before = 0
-    for columns in read_columns(piece, dict(zip(ROLES, piece.positions, strict=True))):
+    for columns in piece_columns(piece, dict(zip(ROLES, piece.positions, strict=True))):
         n_rows = len(columns["label"])
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
@@ -94,7 +95,7 @@ def batches(piece: Piece) -> Iterator[Batch]:
         yield Batch(answers, n_rows, n_empty)
 
 
-def read_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def piece_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Columns by name, given their positions, a batch at a time; text, dictionary-encoded."""
     read = _text if piece.row_groups is None else _parquet
     yield from read(piece, wanted)
@@ -345,7 +346,7 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
         raise InputError(f"{path}: the file is empty; give a file with answers in it")
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
     source = _source(path, pa.py_buffer(start[mark:]))
-    document = open_document(source, options)
+    document = opened_document(source, options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)
     positions, gold = _positions(source, options)
@@ -430,19 +431,21 @@ def _positions(sample: Source, options: ReadOptions) -> tuple[tuple[int, ...], i
 
     A file that some reader knows as its own is refused.
     """
-    document = open_document(sample, options)
+    document = opened_document(sample, options)
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
         raise _not_streamed(sample.name, reader.title)
     (question,) = pick(sample.name, document, reading, options)
-    if reading.aside or options.has_filters or spelling.nothing(question.label) is not None:
+    if reading.aside or options.has_filters or checks.nothing(question.label) is not None:
         raise _not_streamed(sample.name, "some of its rows are to be set aside")
-    checks.refuse(sample.name, checks.oddities(question, options, document), options)
-    chosen = question.columns
-    if document.table.header is False:
-        return tuple(int(chosen[role]) - 1 for role in ROLES), None
-    known = gold_of(document, chosen, [question.name]).get(question.name)
-    places = tuple(document.position(chosen[role]) for role in ROLES)
+    chosen = dict(question.columns)
+    told = read_as(chosen, {})
+    checks.refuse(sample.name, checks.oddities(question, options, document), options, told)
+    layout = reading.layout
+    if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
+        raise _not_streamed(sample.name, "its items or workers are no single column")
+    known = gold_of(document, [*layout.worker, *layout.item], layout.label).get(question.name)
+    places = tuple(document.position(getattr(layout, role)[0]) for role in ROLES)
     return places, None if known is None else document.position(known)
 
 

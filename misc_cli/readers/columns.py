@@ -1,106 +1,170 @@
-"""Which column is the worker, which the item, which the label: by the user's word, else by name.
+"""Find the columns of worker, item and label: by the user's word, by name, else by their values.
 
 Of the tiers of names (vocabulary.py) the first that matches decides, and two columns within one
-tier are an error, because a guess between `annotator` and `rater` would be a coin toss.
+tier are an error, because a guess between `annotator` and `rater` would be a coin toss. Where no
+name tells, how values come again does: answers to one item differ in who gave them, a worker's
+answers in what they are about.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.vocabulary import SYNONYMS, TRUE_LABELS, find_roles, normalise
+from misc_cli.readers.document import Document
+from misc_cli.readers.formats import open_document
+from misc_cli.readers.options import NOBODY, ROW
+from misc_cli.readers.source import Source
+from misc_cli.readers.vocabulary import (
+    SYNONYMS,
+    TRUE_LABELS,
+    find_roles,
+    is_position,
+    normalise,
+)
 
+Synonyms = dict[str, list[set[str]]]
 
-def _named_by(given: str | None) -> set[str]:
-    """A tier of what the user called a column, unless that was its position."""
-    return {normalise(given)} if given and not is_position(given) else set()
-
-
-def truth_synonyms(item: str | None = None, label: str | None = None) -> dict[str, list[set[str]]]:
-    """Names in a file of known labels, where `item` and `label` are what the answers call them."""
-    items, labels = (_named_by(name) for name in (item, label))
-    return {
-        "item": [items, *SYNONYMS["item"], {"id"}],
-        "label": [*TRUE_LABELS, labels, *SYNONYMS["label"]],
-    }
+MOST_LISTED = 8
 
 
 @dataclass(frozen=True)
-class Column:
-    """A chosen column: its position (from 0) and its name, None in a file without a header."""
+class Layout:
+    """The columns of a table by what they are; `name` is that of --layout, or `pairs`.
 
-    position: int
-    name: str | None
+    long    worker, item and label columns; no worker is nobody, no item is the row
+    wide    a column for each worker; form: a column for each item; counts: for each class
+    """
 
-    def __str__(self) -> str:
-        return str(self.position + 1) if self.name is None else self.name
+    name: str
+    worker: tuple[str, ...] = ()
+    item: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+
+    def options(self, document: Document) -> dict[str, object]:
+        """Return the fields of `ReadOptions` that declare the same."""
+        given: dict[str, object] = {}
+        if self.name != "long":
+            given["layout"] = self.name
+        several = {"wide": "worker", "form": "item", "counts": "label"}.get(self.name)
+        for role in ("worker", "item", "label"):
+            names = getattr(self, role)
+            if names:
+                given[f"{role}_col"] = written(document, names, pattern=role == several)
+            elif role == "worker" and self.name == "long":
+                given["worker_col"] = NOBODY
+            elif role == "item" and self.name in ("long", "wide", "counts"):
+                given["item_col"] = ROW
+        if document.table.header is False and self.name == "long":
+            given["header"] = False
+        return given
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """One file's text columns by role, dictionary-encoded, and how they were found."""
+    """Text columns of one file by role, dictionary-encoded, and how they were found."""
 
     columns: dict[str, Any]
-    chosen: dict[str, Column]
+    chosen: dict[str, str]
     n_rows: int
+    format: str
     delimiter: str | None = None
     header: bool | None = None
+
+
+def truth_synonyms(item: str | None = None, label: str | None = None) -> Synonyms:
+    """Return names in a file of known labels; `item` and `label` are what the answers call them."""
+    named = [{normalise(n)} if n and not is_position(n) else set() for n in (item, label)]
+    return {
+        "item": [named[0], *SYNONYMS["item"], {"id"}],
+        "label": [*TRUE_LABELS, named[1], *SYNONYMS["label"]],
+    }
+
+
+def read_columns(
+    source: Source,
+    given: Mapping[str, str | None],
+    synonyms: Synonyms,
+    delimiter: str | None = None,
+) -> Parsed:
+    """Return the columns sought, by role, of a file of known labels, labels or workers."""
+    header = True if any(name and not is_position(name) for name in given.values()) else None
+    document = open_document(source, delimiter=delimiter, header=header, synonyms=synonyms)
+    table = document.table
+    if table.header is False:
+        places = by_position(document, given, list(synonyms))
+    else:
+        places = choose(source.name, table.names, given, synonyms)
+    values = table.fetch(list(places.values()))
+    columns = dict(zip(places, values, strict=True))
+    for role in columns:
+        row = first_nameless(columns, role)
+        if row is not None:
+            raise nameless(document, row, role)
+    chosen = {role: table.names[at] for role, at in places.items()}
+    n_rows = len(columns["label"])
+    return Parsed(columns, chosen, n_rows, document.format, table.delimiter, table.header)
 
 
 def flag(role: str) -> str:
     return "--group-by" if role == "group" else f"--{role}-col"
 
 
-def is_position(given: str) -> bool:
-    return given.isascii() and given.isdigit() and int(given) > 0
-
-
 def choose(
     where: str,
     names: Sequence[str],
     given: Mapping[str, str | None],
-    synonyms: dict[str, list[set[str]]] = SYNONYMS,
-    hint: str = "",
-) -> dict[str, Column]:
-    """The column of each role in a file with a header; an error says what is there instead."""
+    synonyms: Synonyms = SYNONYMS,
+) -> dict[str, int]:
+    """Return role → position by name alone; an error says what is there instead."""
     by_name = find_roles(names, synonyms)
-    if len(names) == 2 == len(synonyms):
-        _fill_pair(by_name)
-    chosen: dict[str, Column] = {}
+    if len(names) == 2 == len(synonyms):  # two columns leave no choice once one is known
+        for role, places in by_name.items():
+            if not places:
+                taken = [other for found in by_name.values() for other in found]
+                by_name[role] = [at for at in (0, 1) if at not in taken][:1]
     missing = [role for role in synonyms if given.get(role) is None and not by_name[role]]
     if missing:
-        raise missing_columns(where, names, missing, hint)
+        raise missing_columns(where, names, missing)
+    chosen: dict[str, int] = {}
     for role in synonyms:
         asked = given.get(role)
         if asked is not None:
-            at = named(where, names, role, asked)
+            chosen[role] = named(where, names, role, asked)
         elif len(by_name[role]) == 1:
-            at = by_name[role][0]
+            chosen[role] = by_name[role][0]
         else:
             raise rivals(where, role, [names[at] for at in by_name[role]])
-        chosen[role] = Column(at, names[at])
-    return _distinct(where, chosen)
+        twice = [other for other in chosen if other != role and chosen[other] == chosen[role]]
+        if twice:
+            raise InputError(
+                f"{where}: column {names[chosen[role]]} would be both the {twice[0]} and the "
+                f"{role}; set {flag(twice[0])} and {flag(role)}"
+            )
+    return chosen
 
 
 def missing_columns(
     where: str, names: Sequence[str], missing: Sequence[str], hint: str = ""
 ) -> InputError:
-    """All that is missing at once, and all that is there."""
+    """Return an error that names all that is missing at once, and what is there."""
     pronoun = "it" if len(missing) == 1 else "them"
+    flags = _and([flag(role) for role in missing])
     return InputError(
-        f"{where}: no {_and(missing)} column among {listing(names, 20)}; "
-        f"name {pronoun} with {_and([flag(role) for role in missing])}{hint}"
+        f"{where}: no {_and(missing)} column among {listing(names)}; name {pronoun} with "
+        f"{flags}{hint}"
     )
 
 
 def rivals(where: str, role: str, names: Sequence[str]) -> InputError:
-    found = " and ".join(map(repr, names))
+    found = " and ".join(map(repr, names[:MOST_LISTED]))
     return InputError(f"{where}: {found} may each be the {role}; pick with {flag(role)}")
 
 
@@ -108,36 +172,29 @@ def _and(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _fill_pair(by_name: dict[str, list[int]]) -> None:
-    """Two columns of known labels leave no choice once one is known: `image,breed`."""
-    for role, positions in by_name.items():
-        if not positions:
-            taken = [other for at in by_name.values() for other in at]
-            by_name[role] = [at for at in (0, 1) if at not in taken][:1]
-
-
 def by_position(
-    where: str, n_columns: int, given: Mapping[str, str | None], roles: Sequence[str]
-) -> dict[str, Column]:
-    """The columns of a file without a header: the user's positions, else 1, 2, 3 in role order."""
+    document: Document, given: Mapping[str, str | None], roles: Sequence[str]
+) -> dict[str, int]:
+    """Return the columns of a file without a header: the user's positions, else 1, 2, 3."""
     chosen = {}
     for default, role in enumerate(roles, start=1):
         asked = given.get(role) or str(default)
         if not is_position(asked):
             raise ConfigError(
-                f"{where} has no header, so {flag(role)} must be a position, not {asked!r}"
+                f"{document.name} has no header, so {flag(role)} must be a position, not {asked!r}"
             )
-        if int(asked) > n_columns:
+        if int(asked) > len(document.names):
             raise InputError(
-                f"{where}: no column {asked} for the {role}, the first row has {n_columns}; "
-                f"set {flag(role)}, or --delimiter if the columns were split wrongly"
+                f"{document.name}: no column {asked} for the {role}, the first row has "
+                f"{len(document.names)}; set {flag(role)}, or --delimiter if the columns were "
+                "split wrongly"
             )
-        chosen[role] = Column(int(asked) - 1, None)
-    return _distinct(where, chosen)
+        chosen[role] = int(asked) - 1
+    return chosen
 
 
 def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
-    """Exact name first, then the name without case and punctuation, then a position."""
+    """Return a column by its exact name, by its name without case and punctuation, or position."""
     for key in (str, normalise):
         matches = [at for at, name in enumerate(names) if key(name) == key(asked)]
         if len(matches) == 1:
@@ -154,25 +211,64 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
     )
 
 
-def _distinct(where: str, chosen: dict[str, Column]) -> dict[str, Column]:
-    taken: dict[int, str] = {}
-    for role, column in chosen.items():
-        if column.position in taken:
-            raise InputError(
-                f"{where}: column {column} would be both the {taken[column.position]} and the "
-                f"{role}; set {flag(taken[column.position])} and {flag(role)}"
-            )
-        taken[column.position] = role
-    return chosen
+def select(document: Document, role: str, given: str) -> tuple[str, ...]:
+    """Return the columns that a declaration means: names, positions, ranges (3-7), patterns."""
+    names = document.names
+    if given.lower() in (NOBODY, ROW) and given not in names:
+        return ()
+    if given in names or "," not in given:
+        found = _select_one(document, role, given)
+    else:
+        found = [name for part in given.split(",") for name in _select_one(document, role, part)]
+    twice = [name for name in found if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"{document.name}: {names.count(twice[0])} columns are called {twice[0]!r}; rename them"
+        )
+    return tuple(dict.fromkeys(found))
 
 
-def listing(names: Sequence[str], most: int = 12) -> str:
+def _select_one(document: Document, role: str, part: str) -> list[str]:
+    names, part = document.names, part.strip()
+    if part not in names:
+        span = re.fullmatch(r"(\d+)-(\d+)", part)
+        if span and 0 < int(span[1]) <= int(span[2]) <= len(names):
+            return names[int(span[1]) - 1 : int(span[2])]
+        if any(mark in part for mark in "*?["):
+            found = [name for name in names if fnmatchcase(name, part)]
+            if found:
+                return found
+        dotted = [name for name in names if name.startswith(f"{part}.")]
+        if dotted and normalise(part) not in map(normalise, names):
+            return dotted  # a path to an object: all that is in it
+    return [names[named(document.name, names, role, part)]]
+
+
+def written(document: Document, names: Sequence[str], *, pattern: bool = False) -> str:
+    """Return the shortest declaration of these columns: a pattern, their names, or positions."""
+    if pattern and len(names) > 1:
+        for head in range(len(names[0]), 0, -1):
+            glob = names[0][:head] + "*"
+            if [n for n in document.names if fnmatchcase(n, glob)] == list(names):
+                return glob
+        if list(names) == document.names:
+            return "*"
+    places = [document.names.index(name) + 1 for name in names]
+    plain = [n for n in names if n.strip() and not any(mark in n for mark in ",*?[\n")]
+    if len(plain) == len(names) and len(",".join(names)) < 200:
+        return ",".join(names)
+    if len(places) > 2 and places == list(range(places[0], places[-1] + 1)):
+        return f"{places[0]}-{places[-1]}"
+    return ",".join(map(str, places))
+
+
+def listing(names: Sequence[str], most: int = MOST_LISTED) -> str:
     shown = ", ".join(" ".join(name.split())[:40] or "(unnamed)" for name in names[:most])
     return shown + (f", … ({len(names)} columns)" if len(names) > most else "")
 
 
-def first_nameless(columns: dict[str, Any], role: str) -> int | None:
-    """The first row (from 0) that has a label and no name in `role`; None if there is none.
+def first_nameless(columns: Mapping[str, Any], role: str) -> int | None:
+    """Return the first row (from 0) that has a label and no name in `role`; None without one.
 
     Rows are looked at only if the role's vocabulary holds a blank at all.
     """
@@ -187,3 +283,18 @@ def first_nameless(columns: dict[str, Any], role: str) -> int | None:
 
 def _is_blank(names: Any) -> Any:
     return pc.or_(pc.equal(names, ""), pc.utf8_is_space(names))
+
+
+def nameless(document: Document, row: int, role: str) -> InputError:
+    kind = "record" if document.table.header is None else "line"
+    place = "row" if kind == "line" else kind
+    return InputError(
+        f"{document.name}, {kind} {document.table.line(row)}: a label without its {role}; "
+        f"fill it in or drop the {place}"
+    )
+
+
+def is_unique(document: Document, name: str) -> bool:
+    """Return whether no value of a column comes twice in the sample."""
+    cells = document.sampled(name)
+    return bool(cells) and len(set(cells)) == len(cells)

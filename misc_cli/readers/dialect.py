@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.source import Buffer
+from misc_cli.readers.source import Buffer, count
 from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
 MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
@@ -95,7 +95,7 @@ def _scanned(name: str, body: Buffer, ends: Any, first_line: int) -> Span:
     starts, stops, at = [], [], 0
     while found := opening.search(text, at):
         whole = cell.match(text, found.start())
-        line = first_line + _count(text[: found.start()])
+        line = first_line + _count_lines(text[: found.start()])
         if whole is None:
             raise InputError(
                 f"{name}, line {line}: a quote opens in this row and does not close; "
@@ -103,7 +103,7 @@ def _scanned(name: str, body: Buffer, ends: Any, first_line: int) -> Span:
             )
         at = whole.end()
         if at < len(text) and text[at] not in ends:
-            line += _count(text[found.start() : at])
+            line += _count_lines(text[found.start() : at])
             raise InputError(
                 f"{name}, line {line}: a quote closes in this row and text follows it; a stray "
                 'quote? Remove it, or double quotes within a cell ("")'
@@ -150,17 +150,17 @@ def _swallowed(name: str, line: int, n_breaks: int) -> InputError:
     )
 
 
-def _count(text: memoryview) -> int:
+def _count_lines(text: memoryview) -> int:
     return bytes(text).count(b"\n")
 
 
-SAMPLE_BYTES = 1 << 18
-SAMPLE_ROWS = 200
+SAMPLE_BYTES = 1 << 19
+SAMPLE_ROWS = 1000
 MOST_TITLES = 20  # lines above a header
 SPACE = " "
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
 
-_WITHOUT_CELLS = ("approve", "reject", "")
+_WITHOUT_CELLS = ("approve", "reject", "")  # named by Mechanical Turk, and left out of rows
 _SAID = re.compile(r'"?sep=([^\r\n])"?\s*', re.IGNORECASE)
 
 Row = list[str]
@@ -174,6 +174,7 @@ class Dialect:
     start      where the rows of data begin, in bytes from the file's start
     doubtful   no header was recognised, but the first row looks like one
     sample     the first rows of data
+    n_without_cells  names at the header's end that a tool writes no cells for
     """
 
     delimiter: str
@@ -182,6 +183,7 @@ class Dialect:
     start: int
     doubtful: bool = False
     sample: list[Row] = field(default_factory=list)
+    n_without_cells: int = 0
 
 
 def delimiter_of(given: str | None) -> str | None:
@@ -215,6 +217,8 @@ def sniff(
     delimiter = delimiter or _delimiter(lines[n_before:], synonyms)
     if header is not False:
         n_before += _count_titles(lines[n_before:], delimiter, synonyms)
+    if header is not True:
+        n_before += _is_of_sizes(content, lines[n_before:], delimiter)
     lines, before = lines[n_before:], lines[:n_before]
     rows = split_rows(lines, delimiter)
     doubtful = False
@@ -225,7 +229,19 @@ def sniff(
     start = sum(len(line.encode("utf-8", errors="surrogateescape")) for line in [*before, *first])
     sample = rows[1:] if header else rows
     names = _completed(rows[0], sample) if header else rows[0]
-    return Dialect(delimiter, header, names, start, doubtful, sample)
+    without = list(takewhile(lambda name: normalise(name) in _WITHOUT_CELLS, reversed(names)))
+    n_without = len(without) if header else 0
+    return Dialect(delimiter, header, names, start, doubtful, sample, n_without)
+
+
+def _is_of_sizes(content: Buffer, lines: list[str], delimiter: str) -> bool:
+    """Return whether the first line says how many rows, workers and items follow (240 53 9600)."""
+    first = next(records(lines[:1], delimiter), [])
+    if len(first) < 2 or not all(cell.strip().isdigit() for cell in first[:4]):
+        return False
+    n_lines = count(content, b"\n")
+    sizes = [int(cell) for cell in first if cell.strip().isdigit()]
+    return n_lines > 20 and (n_lines - 1 in sizes or n_lines in sizes)
 
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: dict[str, list[set[str]]]) -> int:
@@ -243,13 +259,7 @@ def _count_titles(lines: list[str], delimiter: str, synonyms: dict[str, list[set
 
 
 def _completed(names: Row, below: list[Row]) -> Row:
-    """Return the header with a name for each cell of the rows.
-
-    Mechanical Turk names `Approve` and `Reject` at the end and writes no cells for them.
-    """
-    n_cells = max(map(len, below), default=len(names))
-    if n_cells < len(names) and all(normalise(name) in _WITHOUT_CELLS for name in names[n_cells:]):
-        return names[:n_cells]
+    """Return the header, with a name for the one cell that every row has more than it."""
     if not below or any(len(row) != len(names) + 1 for row in below):
         return names
     if not any(row[-1].strip() for row in below):

@@ -13,14 +13,16 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 
 Record = dict[str, Any]
 Cells = list[str]
 
-SAMPLE_ROWS = 200
+SAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,13 @@ class Table:
     """The columns of a file, parsed only when somebody asks for them.
 
     names     the columns' names; their positions ("1", "2", …) where there is no header
-    sample    the first rows as text, at most 200
+    sample    the first rows as text, at most 1,000
     fetch     columns by position (from 0) → arrow arrays of text, dictionary-encoded
     line      the line (or record) number of a row (from 0), for messages
     header    whether the first row is one; None where the format has no such thing
     first_row  its cells as they are, header or not; empty where the format has no such thing
     doubtful  there is no header, but the first row looks like one
+    bad_lines  lines of rows that were left out for their form, known once columns were fetched
     """
 
     names: list[str]
@@ -45,6 +48,7 @@ class Table:
     first_row: Cells = field(default_factory=list)
     doubtful: bool = False
     lines: Callable[[Sequence[int]], list[int]] | None = None
+    bad_lines: list[int] = field(default_factory=list)
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
         """The lines of many rows, found in one pass where a line costs one."""
@@ -136,3 +140,23 @@ def text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def plain_words(column: Any) -> Any:
+    """What a column holds, each once, without case and spaces around it."""
+    return pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
+
+
+def is_one_of(column: Any, *values: str) -> Any:
+    """Rows whose text, without case and spaces around it, is one of these; a boolean array."""
+    hit = pc.is_in(plain_words(column), pa.array([value.lower() for value in values]))
+    if not pc.any(hit).as_py():  # no row need be looked at
+        return pa.array(np.zeros(len(column), dtype=bool))
+    return hit.take(column.indices)
+
+
+def compact(column: Any) -> Any:
+    """A dictionary column without the words that no row uses any more."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    return column.dictionary_decode().dictionary_encode()

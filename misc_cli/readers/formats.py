@@ -1,25 +1,27 @@
-"""Formats other than delimited text: Parquet, JSON and JSON lines.
+"""Open a file by its format: delimited text, Parquet, JSON, JSON lines, a NumPy matrix.
 
 Numbers keep the spelling they have in the file (`1.0` and `1` are different labels).
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Parsed
-from misc_cli.readers.document import SAMPLE_ROWS, Document, Record, Table, json_document
-from misc_cli.readers.layouts.long_checks import from_table
-from misc_cli.readers.source import Source, empty, refuse_nul, refuse_undecodable
-from misc_cli.readers.vocabulary import find_roles
+from misc_cli.readers.document import SAMPLE_ROWS, Document, Record, Table, json_document, text
+from misc_cli.readers.source import Source, empty, refuse_nul, refuse_undecodable, starts_with
+from misc_cli.readers.table import open_table
+from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
-FORMATS = ("csv", "tsv", "json", "jsonl", "parquet")
+DELIMITED = ("csv", "tsv")
+FORMATS = (*DELIMITED, "json", "jsonl", "parquet", "npy")
 _BY_SUFFIX = {
     ".tsv": "tsv",
     ".json": "json",
@@ -37,6 +39,8 @@ def detect(source: Source) -> str:
     """The format by its first bytes where they tell, else by the extension, else CSV."""
     if source.is_parquet:
         return "parquet"
+    if starts_with(source.content, b"\x93NUMPY"):
+        return "npy"
     start = bytes(memoryview(source.content)[: 1 << 16]).lstrip()
     if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
         return "json"
@@ -50,18 +54,29 @@ def detect(source: Source) -> str:
     return _BY_SUFFIX.get(source.suffix, "csv")
 
 
-def read_records(
+def open_document(
     source: Source,
-    format_name: str,
-    given: dict[str, str | None],
-    synonyms: dict[str, list[set[str]]],
-) -> Parsed:
-    """The columns sought, by role, of a Parquet, JSON or JSON-lines file."""
-    return from_table(source.name, open_records(source, format_name).table, given, synonyms)
+    format_name: str | None = None,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    synonyms: dict[str, list[set[str]]] = SYNONYMS,
+    bad_rows: Callable[[int], int] | None = None,
+) -> Document:
+    """Return a file, opened; nothing but its first rows is parsed if it is a table.
+
+    `bad_rows` says how many of so many rows may be set aside because their form is broken.
+    """
+    format_name = format_name or detect(source)
+    if format_name in DELIMITED:
+        return open_table(source, format_name, synonyms, delimiter, header, bad_rows)
+    return open_records(source, format_name)
 
 
 def open_records(source: Source, format_name: str) -> Document:
-    """A Parquet, JSON or JSON-lines file; Parquet with lists or objects in it counts as JSON."""
+    """Return any other file; Parquet with lists or objects in it counts as JSON."""
+    if format_name == "npy":
+        return _matrix(source)
     if format_name == "parquet":
         return _parquet(source)
     refuse_nul(source)
@@ -100,6 +115,42 @@ def _parquet(source: Source) -> Document:
     sample = [list(row) for row in zip(*cells, strict=True)]
     table = Table(list(schema.names), sample, fetch, lambda row: row + 1)
     return Document(source.name, "parquet", lambda: table)
+
+
+def _matrix(source: Source) -> Document:
+    """Return a NumPy matrix as a table without a header; NaN is an empty cell."""
+    try:
+        matrix = np.load(io.BytesIO(memoryview(source.content)), allow_pickle=False)
+    except Exception as error:  # a damaged header ends in errors of many kinds
+        raise InputError(
+            f"{source.name}: not a whole NumPy array of numbers or text ({_first_line(error)}); "
+            "save it again"
+        ) from None
+    if matrix.ndim != 2 or not matrix.size:
+        shape = " × ".join(map(str, matrix.shape)) or "a single number"
+        raise InputError(f"{source.name}: {shape}, where items × workers was expected; reshape it")
+    if matrix.dtype.kind not in "biufUS":
+        raise InputError(f"{source.name}: a matrix of {matrix.dtype}; labels are numbers or text")
+
+    def fetch(positions: Sequence[int]) -> list[Any]:
+        return [_matrix_column(matrix[:, at]) for at in positions]
+
+    first = matrix[:SAMPLE_ROWS]
+    columns = [_matrix_column(first[:, at]).to_pylist() for at in range(matrix.shape[1])]
+    sample = [list(row) for row in zip(*columns, strict=True)]
+    names = [str(at + 1) for at in range(matrix.shape[1])]
+    table = Table(names, sample, fetch, lambda row: row, header=False)
+    return Document(source.name, "npy", lambda: table)
+
+
+def _matrix_column(column: Any) -> Any:
+    values, codes = np.unique(column, return_inverse=True)
+    if values.dtype.kind == "f":
+        texts = ["" if value != value else f"{value:.10g}" for value in values.tolist()]
+    else:
+        texts = [text(value) for value in values.tolist()]
+    words = pa.array(texts, pa.string())
+    return words.take(pa.array(codes.ravel())).dictionary_encode()
 
 
 def _nth(table: Any, names: Sequence[str], at: int) -> Any:

@@ -8,12 +8,12 @@ from typing import Any
 
 from misc_cli.errors import InputError
 from misc_cli.readers import checks
-from misc_cli.readers.answer_table import ReadResult, result_of
+from misc_cli.readers.answer_table import AnswerTable, joined_tables
 from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import Question
 from misc_cli.readers.questions import grouped, options_of, single
-from misc_cli.readers.read import Opened, clean, files_of, open_answers, open_document, part_of
+from misc_cli.readers.read import OpenedFile, files_of, open_answers, opened_document
+from misc_cli.readers.reading import Question
 from misc_cli.readers.source import open_source
 from misc_cli.readers.values import CHOICES, WITH_CLASSES
 
@@ -50,7 +50,7 @@ class QuestionFacts:
     options: list[str] = field(default_factory=list)
     samples: list[tuple[str, str, str]] = field(default_factory=list)
     n_gold: int = 0
-    read: ReadResult | None = None
+    read: AnswerTable | None = None
 
 
 def inspect_files(
@@ -58,7 +58,7 @@ def inspect_files(
 ) -> tuple[list[FileFacts], list[QuestionFacts]]:
     """Every file and every question; raises only for what cannot be opened at all."""
     files: list[FileFacts] = []
-    found: dict[str, list[tuple[Opened, Question]]] = {}
+    found: dict[str, list[tuple[OpenedFile, Question]]] = {}
     for path in files_of(sources):
         facts, opened = _inspect_file(path, options)
         files.append(facts)
@@ -72,9 +72,9 @@ def inspect_files(
     return files, [_question(name, parts, options) for name, parts in (chosen or found).items()]
 
 
-def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, Opened | None]:
+def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, OpenedFile | None]:
     source = open_source(path, options.encoding, options.access)
-    document = open_document(source, options)
+    document = opened_document(source, options)
     try:
         columns = list(document.names)
     except RecursionError:
@@ -95,7 +95,7 @@ def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, Opened | 
 
 
 def _question(
-    name: str, parts: list[tuple[Opened, Question]], options: ReadOptions
+    name: str, parts: list[tuple[OpenedFile, Question]], options: ReadOptions
 ) -> QuestionFacts:
     first = parts[0][1]
     n_answers = sum(len(question) for _, question in parts)
@@ -113,13 +113,15 @@ def _question(
     for opened, question in parts:
         try:
             for one in single(opened.document.name, question, options):
-                cleaned, aside = clean(opened, one, options)
-                facts.refused += checks.oddities(cleaned, options, opened.view)
-                read.append(part_of(opened, cleaned, aside))
+                cleaned, aside = opened.clean(one, options)
+                facts.refused += [
+                    told for told, _ in checks.oddities(cleaned, options, opened.view)
+                ]
+                read.append(opened.table(cleaned, aside, options))
         except InputError as error:
             facts.refused.append(str(error))
     if read:
-        facts.read = result_of(name, read)
+        facts.read = joined_tables(name, read)
         facts.n_gold = 0 if facts.read.gold is None else len(facts.read.gold.items)
     return facts
 

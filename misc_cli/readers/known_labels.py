@@ -1,4 +1,4 @@
-"""Known labels of several questions in one file, for --each-question.
+"""Known labels (--truth, --gold) from files and data frames, also of several questions.
 
 item,mood,spam          a column for each question, called as it is
 item,question,label     a row for each item and question
@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.data.types import KnownLabels
-from misc_cli.errors import InputError
+from misc_cli.data.types import Answers, KnownLabels
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.answer_table import FileInfo, joined
-from misc_cli.readers.chunks import Piece, fingerprint, read_columns
-from misc_cli.readers.columns import listing, rivals, truth_synonyms
+from misc_cli.readers.chunks import Piece, fingerprint, piece_columns
+from misc_cli.readers.columns import choose, listing, read_columns, rivals, truth_synonyms
 from misc_cli.readers.dialect import delimiter_of
-from misc_cli.readers.document import Document
-from misc_cli.readers.formats import detect, read_records
+from misc_cli.readers.document import Document, compact
+from misc_cli.readers.formats import open_document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import compact, known_of
-from misc_cli.readers.read import DELIMITED, open_document
+from misc_cli.readers.reading import known_of
 from misc_cli.readers.source import open_source
-from misc_cli.readers.table import read_table
 from misc_cli.readers.vocabulary import find_roles, normalise
 
 
@@ -38,7 +36,7 @@ def carried_gold(pieces: Sequence[Piece]) -> Known:
     found: list[Any] = []
     for piece in pieces:
         if piece.gold is not None:
-            for batch in read_columns(piece, {"item": piece.positions[1], "label": piece.gold}):
+            for batch in piece_columns(piece, {"item": piece.positions[1], "label": piece.gold}):
                 known = known_of(batch["item"], batch["label"])
                 found += [] if known is None else [known]
     if not found:
@@ -50,6 +48,9 @@ def carried_gold(pieces: Sequence[Piece]) -> Known:
     labels = KnownLabels(*whole, f"{', '.join(names)}, the gold it carries")
     return Known(labels, FileInfo(names[0], first["sha256"] or "", len(whole[0]), "", None, None))
 
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FIRST_BYTES = 1 << 16
 
@@ -73,25 +74,20 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     opened = open_source(source, answers.encoding, answers.access)
     start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
     own = delimiter if delimiter and delimiter.encode() in start else None
-    format_name = detect(opened)
     synonyms = truth_synonyms(answers.item_col, answers.label_col)
-    given: dict[str, str | None] = dict.fromkeys(synonyms)
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(opened.sha256)
-        if format_name in DELIMITED:
-            parsed = read_table(opened, given, synonyms, own)
-        else:
-            parsed = read_records(opened, format_name, given, synonyms)
+        parsed = read_columns(opened, dict.fromkeys(synonyms), synonyms, own)
         if not parsed.n_rows:
             raise InputError(f"{opened.name}: a header and no rows; give a file with labels in it")
         info = FileInfo(
             name=opened.name,
             sha256=digest.result(),
             n_rows=parsed.n_rows,
-            format=format_name,
+            format=parsed.format,
             delimiter=parsed.delimiter,
             header=parsed.header,
-            columns={role: str(column) for role, column in parsed.chosen.items()},
+            columns=parsed.chosen,
         )
     labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
     return Known(labels, info)
@@ -106,7 +102,7 @@ def read_known_each(
     """The known labels of each question that the file knows; an error if it knows none."""
     answers = answers or ReadOptions()
     source = open_source(path, answers.encoding, answers.access)
-    document = open_document(source, ReadOptions(header=True))
+    document = open_document(source, header=True)
     columns = _by_column(document, questions) or _by_row(document, questions)
     if not columns:
         raise InputError(
@@ -168,3 +164,44 @@ def _item(document: Document, taken: Sequence[str]) -> str:
     if not found:
         raise InputError(f"{document.name}: no item column among {listing(document.names, 30)}")
     return found[0]
+
+
+# What can be said of a table that is read already.
+OF_FRAMES = ("worker_col", "item_col", "label_col", "duplicates")
+
+
+def frame_answers(frame: pd.DataFrame, options: ReadOptions) -> Answers:
+    """The three columns of a DataFrame."""
+    given = [
+        field.name
+        for field in fields(options)
+        if getattr(options, field.name) is not None and field.name not in OF_FRAMES
+    ]
+    if given:
+        raise ConfigError(
+            f"{given[0]} says how to read a file; a DataFrame takes {', '.join(OF_FRAMES)}"
+        )
+    chosen = choose("the DataFrame", _names(frame), options.columns)
+    if len(frame) == 0:
+        raise InputError("the DataFrame has no rows: give at least one answer")
+    return Answers(*(_text(frame.iloc[:, chosen[role]]) for role in options.columns))
+
+
+def frame_known(frame: pd.DataFrame) -> KnownLabels:
+    """Items and their labels."""
+    chosen = choose("the DataFrame", _names(frame), {}, truth_synonyms())
+    columns = (_text(frame.iloc[:, chosen[role]]) for role in ("item", "label"))
+    return KnownLabels(*columns)
+
+
+def _names(frame: pd.DataFrame) -> list[str]:
+    return [str(name) for name in frame.columns]
+
+
+def _text(column: pd.Series[Any]) -> Any:
+    """As text, missing values missing; whole numbers that pandas made floats are whole again."""
+    import pandas as pd
+
+    if pd.api.types.is_float_dtype(column.dtype):
+        column = column.convert_dtypes()
+    return pa.array(column.astype("string"), pa.string(), from_pandas=True)

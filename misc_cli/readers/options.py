@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
+from shlex import quote
 
 from misc_cli.errors import ConfigError
-from misc_cli.readers.columns import is_position
 from misc_cli.readers.dialect import delimiter_of
 from misc_cli.readers.formats import FORMATS
 from misc_cli.readers.platforms import READERS
 from misc_cli.readers.remote import Access
+from misc_cli.readers.vocabulary import is_position
+
+LAYOUTS = ("long", "wide", "form", "matrix", "counts")
+NOBODY = "none"  # --worker-col none: nobody knows who answered
+ROW = "row"  # --item-col row: each row is an item of its own
 
 
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read; None means: find out.
 
-    A column is a name or a position (from 1); `delimiter` is a character or one of the names
-    comma, tab, semicolon, pipe, space; `format` is a file format or the name of a reader.
-    The other fields are the flags of the same name, described in docs/input.md; `duplicates` is
-    what the user said of repeated answers: then they are no reason to stop.
+    `worker_col`, `item_col` and `label_col` are names, positions (from 1) or patterns, separated
+    by commas; `delimiter` is a character or one of the names comma, tab, semicolon, pipe, space;
+    `format` is a file format or the name of a reader. The other fields are the flags of the same
+    name, described in docs/input.md; `duplicates` is what the user said of repeated answers: then
+    they are no reason to stop.
     """
 
     worker_col: str | None = None
     item_col: str | None = None
     label_col: str | None = None
+    layout: str | None = None
     delimiter: str | None = None
     header: bool | None = None
     encoding: str | None = None
@@ -32,17 +40,18 @@ class ReadOptions:
     question: str | None = None
     group_by: str | None = None
     multi: str | None = None
-    wide: bool | None = None
-    worker_cols: str | None = None
-    item_cols: str | None = None
     worker_from: str | None = None
     no_answer: str | None = None
     fold_case: bool | None = None
     rename: tuple[str, ...] | None = None
+    labels: str | None = None
+    extract: str | None = None
     where: tuple[str, ...] | None = None
     since: str | None = None
     until: str | None = None
     time_col: str | None = None
+    keep: str | None = None
+    max_bad_rows: str | None = None
     allow_odd: bool | None = None
     skip_empty_files: bool | None = None
     duplicates: str | None = None
@@ -57,25 +66,37 @@ class ReadOptions:
         if self.format is not None and self.format not in (*FORMATS, *READERS):
             known = ", ".join((*FORMATS, *READERS))
             raise ConfigError(f"--format {self.format}: choose from {known}")
+        if self.layout is not None and self.layout not in LAYOUTS:
+            raise ConfigError(f"--layout {self.layout}: choose from {', '.join(LAYOUTS)}")
         delimiter_of(self.delimiter)
-        named = [name for name in self.columns.values() if name and not is_position(name)]
+        named = [name for name in self.columns.values() if name is not None and is_name(name)]
         if self.header is False and named:
             raise ConfigError(f"--no-header leaves no column called {named[0]!r}; give a position")
+        if self.extract is not None:
+            try:
+                re.compile(self.extract)
+            except re.error as error:
+                raise ConfigError(f"--extract {self.extract!r}: {error}") from None
+        self.bad_rows_allowed(1)
 
     @property
     def columns(self) -> dict[str, str | None]:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
 
     @property
+    def is_declared(self) -> bool:
+        """Whether the user says which columns are whose: then no platform is looked for."""
+        return self.layout is not None
+
+    @property
+    def is_anonymous(self) -> bool:
+        return (self.worker_col or "").lower() == NOBODY
+
+    @property
     def has_filters(self) -> bool:
         """Whether rows or labels are looked at one by one."""
         cleaning = (self.where, self.since, self.until, self.no_answer, self.rename, self.fold_case)
-        return any(cleaning)
-
-    @property
-    def is_shape_given(self) -> bool:
-        """Whether the user says which columns are whose: then no platform is looked for."""
-        return bool(self.wide or self.worker_cols or self.item_cols)
+        return any((*cleaning, self.labels, self.extract))
 
     @property
     def access(self) -> Access:
@@ -99,3 +120,40 @@ class ReadOptions:
     def reader(self) -> str | None:
         """The reader, if that is what --format names."""
         return self.format if self.format in READERS else None
+
+    def bad_rows_allowed(self, n_rows: int) -> int:
+        """Return how many of so many rows may be set aside for their form: --max-bad-rows."""
+        text = self.max_bad_rows or "0"
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)(%?)", text.strip())
+        if match is None:
+            raise ConfigError(
+                f"--max-bad-rows {text}: give a number of rows, or a share such as 1%"
+            )
+        return int(float(match[1]) * n_rows / 100) if match[2] else int(float(match[1]))
+
+
+def is_name(given: str) -> bool:
+    """Return whether a declared column is called by its name: then the file has a header."""
+    if given.lower() in (NOBODY, ROW) or any(mark in given for mark in "*?["):
+        return False
+    parts = given.split(",")
+    return not all(re.fullmatch(r"\s*\d+(\s*-\s*\d+)?\s*", part) for part in parts)
+
+
+def flags_of(options: dict[str, object]) -> str:
+    """Return command-line flags for fields of `ReadOptions`: worker_col → --worker-col."""
+    known = [field.name for field in fields(ReadOptions)]
+    words = []
+    for name in sorted(options, key=lambda name: known.index(name) if name in known else 99):
+        value = options[name]
+        flag = "--" + name.replace("_", "-")
+        if name == "header":
+            words.append("--header" if value else "--no-header")
+        elif value is True:
+            words.append(flag)
+        elif value is not None:
+            words.append(f"{flag} {quote(str(value))}")
+    return " ".join(words)
+
+
+__all__ = ["LAYOUTS", "NOBODY", "ROW", "ReadOptions", "flags_of", "is_name", "is_position"]

@@ -13,8 +13,9 @@ from misc_cli.readers import checks
 from misc_cli.readers.columns import named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import Question, Reading, split_by
-from misc_cli.readers.values import CHOICE, CHOICES, WITH_CLASSES
+from misc_cli.readers.reading import Question, Reading, Refusal, split_by
+from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
+from misc_cli.readers.vocabulary import ABOUT, words_of
 
 YES, NO = "yes", "no"
 NOTHING = "(none)"  # the class of an answer that chose no option at all
@@ -35,21 +36,52 @@ def pick(
     if not candidates and not options.allow_odd:
         kinds = {question.kind for question in chosen}
         raise InputError(f"{where}: {checks.no_classes(chosen[0], kinds.pop())}")
+    if asked is None and options.label_col is None and len(candidates) > 1:
+        candidates = _votable(candidates)
     if len(candidates) > 1 and not each:
-        raise InputError(f"{where}: {_several(candidates)}")
+        raise _several(where, candidates)
     found = [one for question in candidates or chosen for one in single(where, question, options)]
     if asked is not None and asked in [question.name for question in found]:
         found = [question for question in found if question.name == asked]
     if len(found) > 1 and not each:
-        raise InputError(f"{where}: {_several(found)}")
+        raise _several(where, found)
     return found
 
 
-def _several(questions: Sequence[Question]) -> str:
-    return (
-        f"{len(questions)} questions, {listing(questions)}; pick one with --question NAME, "
-        "or read all of them with --each-question"
+def _several(where: str, questions: Sequence[Question]) -> Refusal:
+    remedies: list[dict[str, Any]] = [{"question": one.name} for one in questions[:5]]
+    if options_choices := [one for one in questions if one.kind == CHOICES]:
+        remedies += [{"question": one.name, "multi": "set"} for one in options_choices[:2]]
+    return Refusal(
+        f"{where}: {len(questions)} questions, {listing(questions)}; pick one with --question "
+        "NAME, or read all of them with --each-question",
+        [{"each_question": True}, *remedies],
     )
+
+
+def _votable(questions: Sequence[Question]) -> list[Question]:
+    """Return the questions that can be voted on; all if there are none.
+
+    Not those with one value, of numbers beyond a scale, with hardly a value twice, or about the
+    worker, the time or the tool.
+    """
+    named = [one for one in questions if not words_of(one.name) & ABOUT] or list(questions)
+    found = [one for one in named if one.kind == CHOICES or _has_few(one)]
+    choices = [one for one in found if one.kind != NUMBER]
+    if len(choices) == 1 and all(
+        one is choices[0] or len(one.label.dictionary) > 2 for one in found
+    ):
+        return choices  # a number beside the only choice is a score
+    return found or named
+
+
+def _has_few(question: Question) -> bool:
+    words = [word.strip() for word in question.label.dictionary.to_pylist() if word.strip()]
+    if len(words) < 2 < len(question):
+        return False
+    if question.kind == NUMBER:
+        return is_scale(words)
+    return len(question) < 10 or 2 * len(words) <= len(question)
 
 
 def _by_name(
@@ -78,7 +110,7 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
         return [_option(question, option) for option in options_of(question)]
     if options.allow_odd:
         return [_with_labels(question, pa.array(map(str, question.label.to_pylist())))]
-    raise InputError(f"{where}: {checks.several_choices(question)}")
+    raise Refusal(f"{where}: {checks.several_choices(question)}", checks.SEVERAL_CHOICES)
 
 
 def _as_set(chosen: Sequence[str]) -> str:
@@ -128,7 +160,7 @@ def grouped(
     return [replace(part, name=f"{part.name}.{question.name}") for question, part in parts]
 
 
-def listing(questions: Sequence[Question], most: int = 12) -> str:
+def listing(questions: Sequence[Question], most: int = 8) -> str:
     shown = ", ".join(f"{question.name!r} ({question.kind})" for question in questions[:most])
     return shown + (f", … ({len(questions)} in all)" if len(questions) > most else "")
 

@@ -1,8 +1,7 @@
 """Answers from files: the reading end of every command.
 
-    bytes (source.py) → document (open.py: columns or JSON objects) → whose is it (readers/, else
-    shapes.py) → questions (questions.py) → filters (filters.py) → the gate (gate.py)
-    → three dictionary columns (results.py)
+    source (bytes) → document (columns or JSON objects) → platform or layout → question → filters
+    → checks → AnswerTable (three dictionary columns, and how the file was read)
 
 A table is read by pyarrow on all cores, only the columns that matter, while its SHA-256 is taken on
 another thread.
@@ -18,50 +17,45 @@ from typing import Any
 
 import numpy as np
 
+from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
-from misc_cli.readers import checks, spelling
-from misc_cli.readers.anonymous_workers import without_workers
-from misc_cli.readers.answer_order import newest_last
-from misc_cli.readers.answer_table import FileInfo, Part, ReadResult, Rejects, result_of
+from misc_cli.readers import checks
+from misc_cli.readers.answer_table import (
+    AnswerTable,
+    FileInfo,
+    Rejects,
+    joined_tables,
+    read_as,
+)
+from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document
 from misc_cli.readers.expand import expand
-from misc_cli.readers.formats import detect, open_records
-from misc_cli.readers.layouts.shapes import read_shape
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.formats import open_document
+from misc_cli.readers.layouts import read_layout
+from misc_cli.readers.options import ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
-from misc_cli.readers.platforms.base import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.readers.questions import pick
-from misc_cli.readers.row_filters import filtered_out, renamed, times, unanswered
+from misc_cli.readers.reading import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    rows_of,
+    take,
+    without_workers,
+)
+from misc_cli.readers.row_filters import (
+    answer_times,
+    filtered_out,
+    newest_last,
+    relabelled,
+    unanswered,
+)
 from misc_cli.readers.source import Source, check_stdin_once, open_source
-from misc_cli.readers.table import open_table
-from misc_cli.readers.vocabulary import SYNONYMS
-
-DELIMITED = ("csv", "tsv")
-
-
-def open_document(source: Source, options: ReadOptions) -> Document:
-    """A file of answers, opened; nothing but its first rows is parsed if it is a table."""
-    format_name = options.file_format or detect(source)
-    if format_name not in DELIMITED:
-        return open_records(source, format_name)
-    delimiter = options.delimiter or ("tab" if options.format == "tsv" else None)
-    table = open_table(source, options.columns, SYNONYMS, delimiter, options.header)
-    return Document(source.name, format_name, lambda: table)
-
 
 NO_ANSWER = "no answer"
-
-
-@dataclass(frozen=True)
-class Opened:
-    """One file, read but not yet reduced to a question; `view` is what rows are counted in."""
-
-    document: Document
-    view: Document
-    reader: Reader
-    match: Match
-    reading: Reading
-    sha256: str
+BAD_ROW = "broken row"
 
 
 def read_answer_columns(
@@ -69,8 +63,8 @@ def read_answer_columns(
     options: ReadOptions | None = None,
     *,
     with_times: bool = False,
-) -> ReadResult:
-    """The answers of all files as one, in the order given; `-` is standard input.
+) -> AnswerTable:
+    """Return the answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
     """
@@ -84,59 +78,174 @@ def read_questions(
     *,
     each: bool = False,
     with_times: bool = False,
-) -> list[ReadResult]:
-    """The same for every question if `each`, else for the one there is; sorted by name."""
+) -> list[AnswerTable]:
+    """Return the answers to every question if `each`, else to the one there is; by name."""
+    from misc_cli.readers.proposals import with_command
+
     options = options or ReadOptions()
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[AnswerTable]] = {}
     for path in files_of(sources):
+        source: Source | None = None
         try:
-            found = _read_file(path, options, each, with_times)
+            source = open_source(path, options.encoding, options.access)
+            found = read_source(source, options, each=each, with_times=with_times)
         except EmptyFile as error:
             if not options.skip_empty_files:
                 raise
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
             continue
+        except InputError as error:
+            raise with_command(error, path, source, options) from None
         for part in found:
-            parts.setdefault(part.question.name if each else "", []).append(part)
+            parts.setdefault(part.question if each else "", []).append(part)
     if not parts:
         raise InputError("every file is empty; give a file with answers in it")
-    results = [result_of(name, files) for name, files in sorted(parts.items())]
+    results = [joined_tables(name, files) for name, files in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
-        for told in spelling.doubts(result.answers.label):
+        for told in (*checks.spelling_doubts(result.answers.label), *checks.suspicions(result)):
             warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
     return results
 
 
 def files_of(sources: Sequence[str]) -> list[str]:
-    """Every file that is meant; `-` is standard input."""
+    """Return every file that is meant; `-` is standard input."""
     if not sources:
         raise ConfigError("no input; name a file of answers, or - for standard input")
     check_stdin_once(sources)
     return expand(sources)
 
 
-def _read_file(path: str, options: ReadOptions, each: bool, with_times: bool) -> list[Part]:
-    opened = open_answers(open_source(path, options.encoding, options.access), options)
+def read_source(
+    source: Source, options: ReadOptions, *, each: bool = False, with_times: bool = False
+) -> list[AnswerTable]:
+    """Return one file's answers, a table for each question that is to be read."""
+    opened = open_answers(source, options)
     for note in opened.reading.notes:
         warnings.warn(note, MiscWarning, stacklevel=2)
-    name = opened.document.name
+    name, view = opened.document.name, opened.view
     found = []
-    for question in pick(name, opened.view, opened.reading, options, each=each):
-        cleaned, aside = clean(opened, question, options)
-        checks.refuse(name, checks.oddities(cleaned, options, opened.view), options)
-        cleaned = newest_last(cleaned, opened.view)
-        told = _times(opened.view, cleaned, options) if with_times else None
-        found.append(part_of(opened, cleaned, aside, told))
+    for question in pick(name, view, opened.reading, options, each=each):
+        cleaned, aside = opened.clean(question, options)
+        told = read_as(dict(cleaned.columns), {})
+        checks.refuse(name, checks.oddities(cleaned, options, view), options, told)
+        cleaned = newest_last(cleaned, view)
+        times = answer_times(view, cleaned, options) if with_times else None
+        found.append(opened.table(cleaned, aside, options, times))
     return found
 
 
-def open_answers(source: Source, options: ReadOptions) -> Opened:
-    """A file, read whole, before any question is chosen."""
+@dataclass(frozen=True)
+class OpenedFile:
+    """One file, read but not yet reduced to a question."""
+
+    document: Document
+    reader: Reader
+    match: Match
+    reading: Reading
+    sha256: str
+
+    @property
+    def view(self) -> Document:
+        """Return what rows are counted in."""
+        return self.reading.view or self.document
+
+    def clean(self, question: Question, options: ReadOptions) -> tuple[Question, dict[str, Any]]:
+        """Return the question without the rows that filters take out, and reason → rows."""
+        aside: dict[str, Any] = dict(self.reading.aside)
+        if options.has_filters:
+            rows = rows_of(question)
+            left = np.zeros(len(rows), dtype=bool)
+            for reason, out in filtered_out(self.view, rows, options).items():
+                if (out & ~left).any():
+                    aside[reason] = rows[out & ~left]
+                    left |= out
+            question = take(question, np.flatnonzero(~left)) if left.any() else question
+            question, strange = relabelled(self.document.name, question, options)
+            if len(strange):
+                aside["unknown label"] = strange
+        blank = unanswered(question.label, options)
+        if blank is None and options.no_answer is None:
+            blank = checks.nothing(question.label)
+        if blank is not None:
+            rows = rows_of(question)
+            before = aside.get(NO_ANSWER, np.array([], dtype=np.int64))
+            aside[NO_ANSWER] = np.concatenate([np.asarray(before), rows[blank]])
+            question = take(question, np.flatnonzero(~blank))
+        if not len(question):
+            told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
+            what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
+            raise EmptyFile(f"{self.document.name}: {what}; give a file with answers in it")
+        return question, aside
+
+    def table(
+        self, question: Question, aside: dict[str, Any], options: ReadOptions, times: Any = None
+    ) -> AnswerTable:
+        """Return this file's answers to a question, with how they were read."""
+        document, name = self.document, self.document.name
+        lines = self.view.table.lines_of
+        rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
+        n_aside = {reason: len(rows) for reason, rows in aside.items() if len(rows)}
+        bad = document.table.bad_lines if document.records is None else []
+        if bad:
+            rejects.append(Rejects(name, BAD_ROW, np.array(bad), list))
+            n_aside[BAD_ROW] = len(bad)
+        is_table = document.records is None
+        columns = dict(question.columns)
+        declared = self.reading.layout
+        info = FileInfo(
+            name=name,
+            sha256=self.sha256,
+            n_rows=len(question),
+            format=document.format,
+            delimiter=document.table.delimiter if is_table else None,
+            header=document.table.header if is_table else None,
+            columns=columns,
+            reader=self.reader.name,
+            question=question.name,
+            set_aside=n_aside,
+            read_as=read_as(columns, n_aside),
+            flags=None if declared is None else flags_of(declared.options(self.view)),
+        )
+        gold = None
+        if question.gold is not None:
+            gold = KnownLabels(*question.gold, f"{name}, the gold it carries")
+        return AnswerTable(
+            Answers(question.worker, question.item, question.label, name),
+            [info],
+            question.name,
+            gold,
+            not self.reading.has_workers,
+            rejects,
+            times,
+            kept_columns(self.view, question, options),
+        )
+
+
+def kept_columns(
+    view: Document, question: Question, options: ReadOptions
+) -> dict[str, dict[str, str]]:
+    """Return the columns that --keep carries along: name → item → its first text there."""
+    if options.keep is None:
+        return {}
+    names = select(view, "keep", options.keep)
+    rows = rows_of(question)
+    items, first = np.unique(np.asarray(question.item.indices), return_index=True)
+    called = question.item.dictionary.to_pylist()
+    found = {}
+    for name, column in zip(names, view.columns(names), strict=True):
+        words, codes = column.dictionary.to_pylist(), np.asarray(column.indices)
+        texts = [words[code] for code in codes[rows[first]]]
+        found[name] = {called[item]: text for item, text in zip(items, texts, strict=True)}
+    return found
+
+
+def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
+    """Return a file, read whole, before any question is chosen."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
         try:
-            document = open_document(source, options)
+            document = opened_document(source, options)
             reader, match, reading = read_document(document, options)
         except RecursionError:
             raise InputError(
@@ -147,84 +256,42 @@ def open_answers(source: Source, options: ReadOptions) -> Opened:
                 f"{source.name}: half a character (\\ud800 to \\udfff) that stands for none; "
                 "export it again"
             ) from None
-        view = reading.view or document
-        return Opened(document, view, reader, match, reading, digest.result())
+        return OpenedFile(document, reader, match, reading, digest.result())
+
+
+def opened_document(source: Source, options: ReadOptions) -> Document:
+    """Return a file of answers as the options say that it is laid out."""
+    header = options.header
+    if header is None and any(
+        name is not None and is_name(name) for name in options.columns.values()
+    ):
+        header = True  # a column was named, so there are names
+    if header is None and options.layout == "matrix":
+        header = False
+    return open_document(
+        source,
+        options.file_format,
+        delimiter=options.delimiter or ("tab" if options.format == "tsv" else None),
+        header=header,
+        bad_rows=options.bad_rows_allowed,
+    )
 
 
 def read_document(document: Document, options: ReadOptions) -> tuple[Reader, Match, Reading]:
-    """Whose file it is, how that was told, and what is in it."""
+    """Return whose file it is, how that was told, and what is in it."""
     if options.reader is not None:
         reader, match = load(options.reader), Match(CERTAIN, f"--format {options.reader}")
     else:
-        found = None if options.is_shape_given else recognise(document)
+        found = None if options.is_declared else recognise(document)
         if found is None:
-            return read_shape(document, options)
+            return read_layout(document, options)
         reader, match = found
+    if options.worker_col is not None and options.item_col is not None and options.label_col:
+        return read_layout(document, options)  # all is declared: nothing is left to find out
     reading = reader.read(document, options)
     if not reading.has_workers or options.worker_from is not None:
         reading = without_workers(document, options, reading)
     return reader, match, reading
 
 
-def clean(
-    opened: Opened, question: Question, options: ReadOptions
-) -> tuple[Question, dict[str, Any]]:
-    """The question without the rows that filters take out, labels renamed; reason → rows."""
-    aside: dict[str, Any] = dict(opened.reading.aside)
-    if options.has_filters:
-        rows = rows_of(question)
-        left = np.zeros(len(rows), dtype=bool)
-        for reason, out in filtered_out(opened.view, rows, options).items():
-            if (out & ~left).any():
-                aside[reason] = rows[out & ~left]
-                left |= out
-        question = take(question, np.flatnonzero(~left)) if left.any() else question
-    question = replace(question, label=renamed(question.label, options))
-    blank = unanswered(question.label, options)
-    if blank is None and options.no_answer is None:
-        blank = spelling.nothing(question.label)
-    if blank is not None:
-        rows = rows_of(question)
-        before = aside.get(NO_ANSWER, np.array([], dtype=np.int64))
-        aside[NO_ANSWER] = np.concatenate([np.asarray(before), rows[blank]])
-        question = take(question, np.flatnonzero(~blank))
-    if not len(question):
-        told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
-        what = f"no answers are left ({told} set aside)" if told else "a header and no rows"
-        raise EmptyFile(f"{opened.document.name}: {what}; give a file with answers in it")
-    return question, aside
-
-
-def rows_of(question: Question) -> Any:
-    """The source's row of each answer."""
-    return np.arange(len(question)) if question.rows is None else question.rows
-
-
-def part_of(opened: Opened, cleaned: Question, aside: dict[str, Any], times: Any = None) -> Part:
-    """This file's answers to a question, with how they were read."""
-    name, lines = opened.document.name, opened.view.table.lines_of
-    rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
-    info = _info(opened, cleaned, aside)
-    return Part(cleaned, info, rejects, opened.reading.has_workers, times)
-
-
-def _info(opened: Opened, question: Question, aside: dict[str, Any]) -> FileInfo:
-    tabular = opened.document.records is None
-    return FileInfo(
-        name=opened.document.name,
-        sha256=opened.sha256,
-        n_rows=len(question),
-        format=opened.document.format,
-        delimiter=opened.document.table.delimiter if tabular else None,
-        header=opened.document.table.header if tabular else None,
-        columns=dict(question.columns),
-        reader=opened.reader.name,
-        question=question.name,
-        set_aside={reason: len(rows) for reason, rows in aside.items() if len(rows)},
-    )
-
-
-def _times(view: Document, question: Question, options: ReadOptions) -> Any:
-    """When each of these answers was given; NaN throughout where no column says so."""
-    told = times(view, options)
-    return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
+__all__ = ["OpenedFile", "open_answers", "read_answer_columns", "read_questions", "replace"]

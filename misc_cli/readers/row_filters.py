@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,9 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.readers.checks import share_of_conflicts
 from misc_cli.readers.columns import listing, named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.reading import Question, RowNumbers, rows_of, take
+from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import normalise
 
 _CONDITION = re.compile(
@@ -149,7 +153,7 @@ def filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[st
     return aside
 
 
-def times(document: Document, options: ReadOptions) -> Any:
+def _times(document: Document, options: ReadOptions) -> Any:
     """When each row was answered, seconds since 1970 (NaN: not told); None without such a column.
 
     Nothing that is merely shown is worth an error: a column that holds no times is none.
@@ -165,6 +169,12 @@ def times(document: Document, options: ReadOptions) -> Any:
         return None
     # a missing cell has code -1: the NaN behind the others
     return np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
+
+
+def answer_times(view: Document, question: Question, options: ReadOptions) -> Any:
+    """Return when each answer was given; NaN throughout where no column says so."""
+    told = _times(view, options)
+    return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
 
 
 def time_of(cell: str) -> datetime | None:
@@ -221,22 +231,69 @@ def _time_column(document: Document, options: ReadOptions) -> int:
     )
 
 
-def renamed(label: Any, options: ReadOptions) -> Any:
-    """Labels under their new names: --rename old=new and --fold-case, by vocabulary."""
+def relabelled(where: str, question: Question, options: ReadOptions) -> tuple[Question, RowNumbers]:
+    """Return labels under their new names, and the rows of labels that --labels does not know.
+
+    --extract takes a part of the text, --rename old=new and --fold-case change names.
+    """
     pairs = dict(_pair(text) for text in options.rename or ())
-    if not pairs and not options.fold_case:
-        return label
-    spelled: dict[str, str] = {}
-    words = []
-    for word in label.dictionary.to_pylist():
-        new = pairs.get(word.strip(), word)
-        if options.fold_case:
-            folded = " ".join(new.split())
-            new = spelled.setdefault(folded.casefold(), folded.lower())
-        words.append(new)
+    nobody = np.array([], dtype=np.int64)
+    if not (pairs or options.fold_case or options.extract or options.labels):
+        return question, nobody
+    if not pa.types.is_dictionary(question.label.type):
+        return question, nobody
+    words = question.label.dictionary.to_pylist()
+    if options.extract is not None:
+        words = [_extracted(options.extract, word) for word in words]
+    words = [pairs.get(word.strip(), word) for word in words]
+    if options.fold_case:
+        counts = np.bincount(np.asarray(question.label.indices), minlength=len(words))
+        words = _folded(words, counts)
     vocabulary = pa.array(words, pa.string()).dictionary_encode()
-    indices = vocabulary.indices.take(label.indices)
-    return pa.DictionaryArray.from_arrays(indices, vocabulary.dictionary)
+    indices = vocabulary.indices.take(question.label.indices)
+    label = pa.DictionaryArray.from_arrays(indices, vocabulary.dictionary)
+    question = replace(question, label=label)
+    return (question, nobody) if options.labels is None else _known_only(where, question, options)
+
+
+def _extracted(pattern: str, text: str) -> str:
+    """Return the first group of a pattern that is found, the whole without groups, else ''."""
+    found = re.search(pattern, text)
+    if found is None:
+        return ""
+    return next((group for group in found.groups() if group is not None), found[0])
+
+
+def _folded(words: list[str], counts: Any) -> list[str]:
+    """Return words that differ in case and spaces under their most frequent spelling."""
+    best: dict[str, tuple[int, bool, str]] = {}  # of equals the one in lower case
+    total: Counter[tuple[str, str]] = Counter()
+    for word, n in zip(words, counts.tolist(), strict=True):
+        plain = " ".join(word.split())
+        total[plain.casefold(), plain] += n
+    for (folded, plain), n in total.items():
+        best[folded] = max(best.get(folded, (-1, False, "")), (n, plain == folded, plain))
+    return [best[" ".join(word.split()).casefold()][2] for word in words]
+
+
+def _known_only(
+    where: str, question: Question, options: ReadOptions
+) -> tuple[Question, RowNumbers]:
+    """Refuse labels that --labels leaves out, or set them aside within --max-bad-rows."""
+    known = {word.strip() for word in (options.labels or "").split(",")}
+    words = [word.strip() for word in question.label.dictionary.to_pylist()]
+    strange = np.array([bool(word) and word not in known for word in words], dtype=bool)
+    out = strange[np.asarray(question.label.indices)]
+    if not out.any():
+        return question, np.array([], dtype=np.int64)
+    if out.sum() > options.bad_rows_allowed(len(question)):
+        others = sorted({word for word, new in zip(words, strange, strict=True) if new})
+        raise InputError(
+            f"{where}: {int(out.sum()):,} answers are none of --labels {options.labels}: "
+            f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
+            "--rename them, or set such rows aside with --max-bad-rows"
+        )
+    return take(question, np.flatnonzero(~out)), np.asarray(rows_of(question))[out]
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -255,3 +312,49 @@ def unanswered(label: Any, options: ReadOptions) -> Any | None:
     if not any(hits):
         return None
     return np.asarray(hits)[np.asarray(label.indices)]
+
+
+# The best first: what says how often an answer was changed, when it was changed, when it was given.
+_VERSIONS = ("revision", "revisionnumber", "rev", "version", "versionnumber", "attempt")
+_LAST_TIMES = (
+    *("updatedat", "updated", "modifiedat", "lastmodified", "lastupdated", "submittedat"),
+    *("submitted", "submittime", "submissiontime", "completedat", "completiontime", "finishedat"),
+    *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
+    *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
+)
+_OLDEST = 1e8  # seconds since 1970: less is how long it took
+
+
+def newest_last(question: Question, document: Document) -> Question:
+    """The same answers, a worker's later answers to an item behind the earlier ones."""
+    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
+    taken = {*question.columns.values()}
+    known = [names[n] for n in (*_VERSIONS, *_LAST_TIMES) if n in names and names[n] not in taken]
+    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
+        return question
+    for name in known:
+        told = _values(document, name)
+        if told is not None:
+            told = told if question.rows is None else told[question.rows]
+            if not (np.diff(told) < 0).any():
+                return question
+            return take(question, np.argsort(told, kind="stable"))
+    return question
+
+
+def _values(document: Document, name: str) -> Any | None:
+    """A number for each row; None if the column holds something else, or nothing in some row."""
+    (column,) = document.columns([name])
+    cells = [cell.strip() for cell in column.dictionary.to_pylist()]
+    if normalise(name) in _VERSIONS:
+        if not all(map(is_number, cells)):
+            return None
+        seconds = np.array([float(cell) for cell in cells])
+    else:
+        told = [time_of(cell) for cell in cells]
+        if any(one is None for one in told):
+            return None
+        seconds = np.array([one.timestamp() for one in told if one is not None])
+        if seconds.min(initial=np.inf) < _OLDEST:
+            return None
+    return None if column.null_count else seconds[np.asarray(column.indices)]

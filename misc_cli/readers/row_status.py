@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document
-from misc_cli.readers.platforms.base import is_one_of, plain_words
+from misc_cli.readers.document import Document, is_one_of, plain_words
 from misc_cli.readers.vocabulary import normalise
 
 _BAD_STATUSES = (
@@ -125,9 +124,8 @@ def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any],
     return {"consensus or gold": condition}
 
 
-def header_again(document: Document, roles: Mapping[str, str]) -> dict[str, Callable[[Any], Any]]:
+def header_again(document: Document, names: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
     """Rows that are the header once more, as files have that were put together from several."""
-    names = list(roles.values())
     if not document.table.header or not names:
         return {}
 
@@ -164,6 +162,8 @@ def _is_filled(name: str) -> Callable[[Any], Any]:
     return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 
-def gold_of(document: Document, roles: Mapping[str, str], answers: Sequence[str]) -> dict[str, str]:
-    known = [n for n in document.names if normalise(n) in _GOLD and n not in roles.values()]
+def gold_of(document: Document, taken: Sequence[str], answers: Sequence[str]) -> dict[str, str]:
+    """Return the one answer's column → the column of right answers beside it, if there is one."""
+    names = [n for n in document.names if n not in (*taken, *answers)]
+    known = [n for n in names if normalise(n) in _GOLD and document.names.count(n) == 1]
     return {answers[0]: known[0]} if len(known) == len(answers) == 1 else {}

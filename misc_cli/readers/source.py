@@ -48,9 +48,7 @@ def open_binary(path: str, source: Source, access: Access) -> Source:
     if start.startswith(ARROW_STARTS):
         return _with_content(source, _arrow_as_parquet(name, data))
     if start.startswith(b"\x93NUMPY"):
-        from misc_cli.readers.layouts.matrix import matrix_as_parquet
-
-        return _with_content(source, matrix_as_parquet(name, bytes(memoryview(data))))
+        return source
     kind = "sqlite" if start.startswith(b"SQLite") else "duckdb"
     if path == STDIN or is_address(path):
         raise InputError(f"{name}: a database; save it to a file and name that")

@@ -26,6 +26,8 @@ SPANS = "spans"
 DATES = "dates"
 COORDINATES = "coordinates"
 JSON = "json"
+URLS = "addresses"
+IDS = "ids"
 OTHER = "other"
 # Only these have classes to vote on.
 WITH_CLASSES = (CHOICE, CHOICES, NUMBER)
@@ -39,6 +41,11 @@ _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[AaPp][Mm])?"
     r"|([A-Z][a-z]{2} )?[A-Z][a-z]{2} \d{1,2},? (\d{2}:\d{2}:\d{2} [A-Z]{3} )?\d{4}.*"
+)
+_URL = re.compile(r"(https?|s3|gs|ftp)://\S+|www\.\S+|\S+\.(jpe?g|png|gif|webp|wav|mp3|mp4)", re.I)
+_ID = re.compile(
+    r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{16,}|A[0-9A-Z]{10,14}"
+    r"|[0-9A-Z]{28,32}|\d{9,}|R_\w{10,}"
 )
 _SEPARATORS = ("|", ";", ",", "\n")
 _BOX_KEYS = {"x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"}
@@ -81,6 +88,10 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
             return kind
     if _most(values, _DATE.fullmatch):
         return Kind(DATES, values[0])
+    if len(values) > 3 and _most(values, _URL.fullmatch):
+        return Kind(URLS, values[0])
+    if len(values) > 5 and _most(values, _ID.fullmatch):
+        return Kind(IDS, values[0])
     numbers = [value for value in values if is_number(value)]
     if len(numbers) == len(values):
         return Kind(NUMBER, values[0])
@@ -104,6 +115,13 @@ def _are_decimals(values: Sequence[str], n_answers: int) -> bool:
 
 def _most(values: Sequence[str], test: Any) -> bool:
     return sum(1 for value in values if test(value)) > MOST * len(values)
+
+
+def is_scale(values: Sequence[str]) -> bool:
+    """Return whether distinct numbers may be classes: at most twelve, or whole ones up to 20."""
+    return len(values) <= 12 or (
+        len(values) <= 20 and all(v.lstrip("+-").isdigit() for v in values)
+    )
 
 
 def is_number(value: str) -> bool:

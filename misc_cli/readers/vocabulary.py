@@ -154,6 +154,30 @@ NUMBERED_WORKER = re.compile(
     re.IGNORECASE,
 )
 
+# Who may have written what is judged, rather than judged it.
+WEAK_WORKERS = {
+    *("user", "userid", "username", "createdby", "sessionid", "name", *EMAILS),
+    *("model", "modelname", "modelid", "observer", "assignee", "submittedby", "submitter"),
+    *("submittername", "submitterid", "subject", "subjectid", "author", "authorid", "llm"),
+}
+# Language models that answer as workers do, with whoever serves them before the name.
+MODEL = re.compile(
+    r"(?:[\w.\-]+[/:])*(?:(?:meta|google|openai|anthropic|us|eu)[.\-_])*(?:"
+    r"(?:(?:chat)?gpt|claude|gemini|gemma|(?:code)?llama|mistral|mixtral|qwen|deepseek|vicuna|chatglm)"
+    r"(?:[\d\W_][\w.\-:/ ]*)?"
+    # these mean other things as well, so a size or a version must follow
+    r"|(?:phi|command-?r|grok|falcon|yi|zephyr|olmo|nova|flan|t5|palm|solar|internlm|glm|granite"
+    r"|nemotron|jamba|text-davinci|davinci)-[\w.\-:/ ]*\d[\w.\-:/ ]*"
+    r"|o[1-9]-(?:mini|preview|pro)[\w.\-]*)",
+    re.IGNORECASE,
+)
+ITEM_NAME = re.compile(
+    r"(i|item|task|img|image|q|question|doc|document|tweet|text|t|example|sentence|s|unit|pic|obj|"
+    r"object|photo|picture|review|post|clip|id)[\s_-]*\d+"
+    r"|.*\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)|https?://.*|s3://.*",
+    re.IGNORECASE,
+)
+
 # Columns about the answer, the worker or the tool, by a word of their name; never the answer.
 ABOUT = {
     *(
@@ -172,6 +196,8 @@ ABOUT = {
     *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
     *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
     *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
+    *("hit", "assignment", "worker", "workerid", "hitid", "assignmentid", "submit", "active"),
+    *("start", "end", "elapsed", "latency", "rt", "feedback", "useragent", "link", "trusted"),
     *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
     *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
 }
@@ -183,6 +209,10 @@ _TOOLS_OWN = {
     *("collectorid", "datecreated", "datemodified", "ipaddress", "recordeddate", "finished"),
     *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
 }
+
+
+def is_position(given: str) -> bool:
+    return given.isascii() and given.isdigit() and int(given) > 0
 
 
 def normalise(name: str) -> str:
@@ -199,11 +229,15 @@ def words_of(name: str) -> set[str]:
 
 
 def singular(name: str) -> str:
-    """annotators → annotator, annotator_ids → annotator_id; unknown words stay as they are."""
+    """annotators → annotator, annotators_ids → annotatorid; unknown words stay as they are."""
     known = {word for tiers in SYNONYMS.values() for tier in tiers for word in tier}
-    if normalise(name) in known or normalise(name).removesuffix("s") not in known:
+    plain = normalise(name)
+    if plain in known:
         return name
-    return name.strip()[:-1]
+    if plain.removesuffix("s") in known:
+        return name.strip()[:-1]
+    shorter = re.sub(r"s?ids?$", "id", plain)
+    return shorter if shorter in known else name
 
 
 def names_of_tools(cells: Sequence[str]) -> int:

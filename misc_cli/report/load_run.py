@@ -25,7 +25,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
 from misc_cli.quality.duplicate_workers import compare_workers
-from misc_cli.readers.answer_table import ReadResult
+from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
@@ -103,7 +103,7 @@ def _workers(place: Path | None) -> pd.DataFrame | None:
 
 def _answers(
     facts: Mapping[str, Any], folder: Path, reading: ReadOptions
-) -> tuple[ReadResult, Encoding] | str:
+) -> tuple[AnswerTable, Encoding] | str:
     """Return the answers as the run read and encoded them, or why that cannot be."""
     places = []
     for source in facts.get("inputs", []):
@@ -136,7 +136,7 @@ def _from_answers(
     table: LabelTable,
     workers: pd.DataFrame | None,
     records: list[dict[str, Any]],
-    read: ReadResult,
+    read: AnswerTable,
     encoding: Encoding,
 ) -> Report:
     labels = encoding.labels

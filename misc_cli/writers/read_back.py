@@ -12,10 +12,10 @@ import pyarrow.csv as csv
 
 from misc_cli.data.types import Floats, LabelTable, Names, WorkerTable
 from misc_cli.errors import InputError
+from misc_cli.readers.columns import read_columns
 from misc_cli.readers.dialect import sniff
-from misc_cli.readers.formats import detect, open_records, read_records
+from misc_cli.readers.formats import detect, open_records
 from misc_cli.readers.source import Source, open_source, refuse_nul
-from misc_cli.readers.table import read_table
 from misc_cli.readers.vocabulary import SYNONYMS
 
 CONFIDENCE = "confidence"
@@ -37,10 +37,7 @@ def read_labels(path: str, ours: str | None = None) -> LabelTable:
     chances = [name for name in found if name.startswith(PROBABILITY)]
     given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
     synonyms = {**WANTED, **{name: [] for name in given}}
-    if format_name in ("csv", "tsv"):
-        columns = read_table(source, given, synonyms).columns
-    else:
-        columns = read_records(source, format_name, given, synonyms).columns
+    columns = read_columns(source, given, synonyms).columns
     items, labels = _plain(columns["item"]), _plain(columns["label"])
     labelled = pc.not_equal(labels, "")
     numbers = {name: _label_numbers(source.name, name, columns[name], labelled) for name in given}

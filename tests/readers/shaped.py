@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from misc_cli.readers.answer_table import ReadResult
+from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 
@@ -22,7 +22,7 @@ ANSWERS = {
 WORKERS, ITEMS = ("ann1", "ann2", "ann3"), ("doc1", "doc2")
 
 
-def triplets(result: ReadResult) -> dict[tuple[str, str], str]:
+def triplets(result: AnswerTable) -> dict[tuple[str, str], str]:
     answers = result.answers
     columns = [c.to_pylist() for c in (answers.worker, answers.item, answers.label)]
     found = list(zip(*columns, strict=True))
@@ -30,7 +30,7 @@ def triplets(result: ReadResult) -> dict[tuple[str, str], str]:
     return {(worker, item): label for worker, item, label in found}
 
 
-def read(folder: Path, content: str | bytes, name: str = "a.csv", **options: Any) -> ReadResult:
+def read(folder: Path, content: str | bytes, name: str = "a.csv", **options: Any) -> AnswerTable:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return read_answer_columns([str(path)], ReadOptions(**options))

@@ -276,5 +276,5 @@ def test_labels_of_annotators_without_names(tmp_path: Path) -> None:
 def test_columns_that_only_look_like_models_are_asked_about(tmp_path: Path) -> None:
     rows = [(item, *said.values()) for item, said in BY_ITEM.items()]
     for header in ("item,o1,o2,o3", "item,phi,falcon,nova"):
-        with pytest.raises(InputError, match="are a worker's each, say --worker-cols"):
+        with pytest.raises(InputError, match="--layout wide"):
             triplets(written(tmp_path, header, rows))

@@ -28,7 +28,7 @@ def test_filters_and_cleaning(tmp_path: Path) -> None:
     result = read(tmp_path, CLEAN)
     assert result.set_aside == {"rejected": 1, "repeated header": 1}
     folded = read(tmp_path, CLEAN, fold_case=True, no_answer="n/a,?", rename=("no=nope",))
-    assert triplets(folded) == {("a", "1"): "yes", ("c", "1"): "yes", ("b", "2"): "nope"}
+    assert triplets(folded) == {("a", "1"): "Yes", ("c", "1"): "Yes", ("b", "2"): "nope"}
     assert folded.set_aside == {"rejected": 1, "repeated header": 1, "no answer": 1}
     late = read(tmp_path, CLEAN, since="2024-01-03", until="2024-01-04T12:00")
     assert list(triplets(late)) == [("c", "1"), ("a", "2")]

@@ -29,11 +29,11 @@ def answers_with(label: str, n_rows: int = 12) -> str:
         ("photo,rater,answer\na,cat,dog\nb,dog,cat\nc,cat,cat\n", "workers and labels at once"),
         (
             "image,anna,bob,xyz\na,x,y,y\nb,y,x,x\nc,x,x,y\nd,y,y,x\ne,x,x,x\n",
-            "--worker-cols anna,bob,xyz --item-col image",
+            "--worker-col anna,bob,xyz --item-col image --layout wide",
         ),
         (
             "id,label_1,label_2\na,x,y\nb,y,x\nc,x,x\nd,y,y\ne,x,y\n",
-            "--worker-cols label_1,label_2 --item-col id",
+            r"--worker-col 'label_\*' --item-col id --layout wide",
         ),
         (
             "tekijä,kuva,vastaus\nw1,i1,ja\nw2,i1,ei\n",

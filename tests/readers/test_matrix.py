@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from misc_cli.errors import InputError
+from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 
 
@@ -22,9 +23,8 @@ def save(folder: Path, matrix: Any) -> str:
 @pytest.mark.parametrize(
     "matrix",
     [
-        np.array([[0, 1, -1], [-1, 1, 1]]),
         np.array([[0, 1, np.nan], [np.nan, 1, 1]]),
-        np.array([[0, 1, -1], [-1, 1, 1]], dtype=np.int8),
+        np.array([[0, 1, -2], [-2, 1, 1]], dtype=np.int8),
         np.array([["0", "1", ""], ["", "1", "1"]]),
     ],
 )
@@ -52,6 +52,24 @@ def test_what_is_answered(tmp_path: Path, matrix: Any) -> None:
 def test_what_is_no_label_matrix(tmp_path: Path, matrix: Any) -> None:
     with pytest.raises(InputError):
         read_answer_columns([save(tmp_path, matrix)])
+
+
+def test_votes_that_may_abstain_are_asked_about(tmp_path: Path) -> None:
+    """-1 and 1 with 0 for none, or 0 and 1 with -1 for none: nothing tells."""
+    path = save(tmp_path, np.array([[0, 1, -1], [-1, 1, 1], [0, 0, 1], [1, 0, 0]]))
+    with pytest.raises(InputError, match="a matrix without names"):
+        read_answer_columns([path])
+    declared = ReadOptions(layout="matrix", no_answer="0")
+    assert set(read_answer_columns([path], declared).answers.label.to_pylist()) == {"-1", "1"}
+
+
+def test_counts_are_votes_of_nobody(tmp_path: Path) -> None:
+    counts = np.array([[5, 0, 0], [3, 2, 0], [0, 1, 4]] * 4)
+    result = read_answer_columns([save(tmp_path, counts)])
+    assert result.anonymous
+    assert len(result.answers) == 60
+    with pytest.raises(InputError, match="a matrix without names"):  # rows of different sums
+        read_answer_columns([save(tmp_path, np.array([[50, 0, 0], [3, 12, 0], [0, 1, 64]] * 4))])
 
 
 def test_a_damaged_matrix(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ OPTIONS = [
     ReadOptions(),
     ReadOptions(allow_odd=True, multi="set"),
     ReadOptions(allow_odd=True, multi="split", fold_case=True, no_answer="x"),
-    ReadOptions(wide=True, allow_odd=True),
+    ReadOptions(layout="wide", allow_odd=True),
 ]
 
 
@@ -107,7 +107,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
                 outcomes["read"] += 1
             except MiscError as error:
                 outcomes["refused"] += 1
-                assert "\n" not in str(error), path.read_bytes()  # noqa: PT017
+                assert str(error).count("\n") <= 1, path.read_bytes()  # noqa: PT017
         assert time.monotonic() - started < LONGEST, path.read_bytes()
     assert min(outcomes.values()) > N_MUTATIONS / 10  # it damages some, and not all
 

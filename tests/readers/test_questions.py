@@ -25,7 +25,9 @@ TWO_COLUMNS = "annotator,doc_id,mood,spam,created_at\n" + "".join(
 
 @pytest.mark.parametrize("text", [TWO, TWO_COLUMNS, TWO.replace("item,", "text,")])
 def test_two_questions_are_asked_about_and_read_by_name(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"2 questions, 'mood' \(choice\), 'spam'.*--question"):
+    with pytest.raises(
+        InputError, match=r"(?s)2 questions, 'mood' \(choice\), 'spam'.*--each-question"
+    ):
         read(tmp_path, text)
     assert triplets(read(tmp_path, text, question="mood")) == ANSWERS
     with pytest.raises(InputError, match="no question 'x'; there are 'mood'"):
@@ -47,7 +49,7 @@ MULTI = 'worker,item,label\na,1,"[""x"", ""y""]"\nb,1,"[""y"", ""x""]"\na,2,"[""
 
 @pytest.mark.parametrize("text", [MULTI, "worker,item,label\na,1,x|y\nb,1,y|x\na,2,x\nb,2,y\n"])
 def test_several_choices(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"several choices per answer.*--multi split"):
+    with pytest.raises(InputError, match=r"(?s)several choices per answer.*--multi split"):
         read(tmp_path, text)
     sets = triplets(read(tmp_path, text, multi="set"))
     assert sets["a", "1"] == sets["b", "1"] == "x|y"

@@ -53,9 +53,9 @@ ROWS = [{"worker": w, "item": i, "label": label} for (w, i), label in ANSWERS.it
     [
         ("a.csv", wide("image,ann1,ann2,ann3"), {}),
         ("a.csv", wide("image,ann1,ann2,ann3").replace(",", ";"), {}),
-        ("a.csv", wide("what,ann1,ann2,ann3"), {"worker_cols": "ann*"}),
-        ("a.csv", wide("image,ann1,ann2,ann3"), {"wide": True}),
-        ("a.csv", form("participant,date,doc1,doc2"), {"item_cols": "doc*"}),
+        ("a.csv", wide("what,ann1,ann2,ann3"), {"layout": "wide", "worker_col": "ann*"}),
+        ("a.csv", wide("image,ann1,ann2,ann3"), {"layout": "wide"}),
+        ("a.csv", form("participant,date,doc1,doc2"), {"layout": "form", "item_col": "doc*"}),
         ("a.csv", form("participant,date,Mood? [doc1],Mood? [doc2]"), {}),
         ("a.csv", form("Email Address,Timestamp,Mood? [doc1],Mood? [doc2]"), {}),
         ("a.csv", form("respondent,Timestamp,doc1,doc2"), {}),
@@ -146,7 +146,7 @@ def test_cells_that_say_missing_are_no_answers(tmp_path: Path) -> None:
 
 def test_minus_one_is_asked_about(tmp_path: Path) -> None:
     text = "id,rater_1,rater_2\n1,0,-1\n2,1,1\n3,-1,0\n"
-    with pytest.raises(InputError, match=r"-1 may be a class or no answer.*--no-answer -1"):
+    with pytest.raises(InputError, match=r"(?s)-1 may be a class or no answer.*--no-answer -1"):
         read(tmp_path, text)
     assert len(read(tmp_path, text, no_answer="-1").answers) == 4
     assert len(read(tmp_path, text, allow_odd=True).answers) == 6

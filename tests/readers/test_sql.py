@@ -53,6 +53,7 @@ def test_the_only_table_needs_no_query(database: Path) -> None:
         triplets(f"sqlite:///{database}")
 
 
+@pytest.mark.filterwarnings("ignore:.*one class only", "ignore:.*one answer")
 def test_many_batches_and_the_hash_of_the_rows(tmp_path: Path) -> None:
     rows = [(f"w{at % 7}", f"i{at}", "yes") for at in range(BATCH_ROWS + 5)]
     hashes = set()

@@ -15,20 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import listing
+from misc_cli.readers.columns import Layout, is_unique, listing, select
 from misc_cli.readers.document import Document, text_array
-from misc_cli.readers.layouts.melt import LABEL, Columns, is_unique, matching, melt, share_values
+from misc_cli.readers.layouts.melt import LABEL, Columns, melt, share_values
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    CERTAIN,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    by_kind,
-    user_column,
-)
-from misc_cli.readers.values import kind_of_values
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, by_kind
+from misc_cli.readers.values import NUMBER, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import (
     EMAILS,
     NUMBERED_WORKER,
@@ -133,13 +125,14 @@ def _are_alike(document: Document, columns: Mapping[str, str]) -> bool:
     cells = [cell for column in columns.values() for cell in document.sampled(column)]
     together = sorted(set(cells))
     is_few = len(together) <= max(7, len(cells) / 2)
-    return is_few and kind_of_values(together, len(cells)).has_classes
+    kind = kind_of_values(together, len(cells))
+    return is_few and kind.has_classes and (kind.name != NUMBER or is_scale(together))
 
 
 def worker_column(document: Document, options: ReadOptions, items: Sequence[str]) -> str | None:
     """Which column says who answered; None if nobody says, so that rows are counted instead."""
     if options.worker_col is not None:
-        return user_column(document, "worker", options.worker_col)
+        return next(iter(select(document, "worker", options.worker_col)), None)
     rest = [name for name in document.names if name not in items]
     for tiers in (SYNONYMS["worker"], [_WORKERS]):
         found = find_roles(rest, {"worker": tiers})["worker"]
@@ -173,9 +166,15 @@ def detect(document: Document) -> Match | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    columns = item_columns(document)
-    if options.item_cols is not None:
-        columns = matching(document, "--item-cols", options.item_cols)
+    given = options.item_col or options.label_col
+    if given is not None:
+        columns: Columns = {LABEL: {name: name for name in select(document, "item", given)}}
+    else:
+        columns = item_columns(document)
+    if not columns:
+        raise InputError(
+            f"{document.name}: which columns are items? Name them, --item-col 'q*' for instance"
+        )
     taken = [column for of_question in columns.values() for column in of_question.values()]
     worker = worker_column(document, options, taken)
     n_rows = len(document.columns([taken[0]])[0])
@@ -195,7 +194,9 @@ def read(document: Document, options: ReadOptions) -> Reading:
         refuse_nameless(document, melted.by_row, rows)
         questions.append(Question(question, kind, melted.by_row, what, labels, rows, columns=roles))
     notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
-    return Reading(questions, notes=notes)
+    people = () if worker is None else (worker,)
+    layout = Layout("form", worker=people, item=tuple(taken)) if len(columns) == 1 else None
+    return Reading(questions, notes=notes, layout=layout)
 
 
 def refuse_nameless(document: Document, workers: Any, rows: Any) -> None:

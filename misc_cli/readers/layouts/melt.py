@@ -1,20 +1,17 @@
-"""A block of cells → one answer per filled cell: what wide tables and forms share."""
+"""Cells of several columns as rows: what tables with a column per worker, item or class become."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.errors import InputError
-from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document
-from misc_cli.readers.platforms.base import RowNumbers
+from misc_cli.readers.reading import RowNumbers
 
 # Cells that programs write where there is nothing.
 MISSING = ("nan", "na", "<na>", "null", "n/a", "#n/a")
@@ -38,7 +35,7 @@ class Melted:
 
 
 def melt(document: Document, row_names: Any, columns: Mapping[str, str]) -> Melted:
-    """`columns` is name → column; `row_names` an arrow column of text."""
+    """Return the filled cells of `columns` (name → column); `row_names` is a column of text."""
     values = document.columns(list(columns.values()))
     n_rows = len(row_names)
     cells = pc.utf8_trim_whitespace(pa.concat_arrays([v.cast(pa.string()) for v in values]))
@@ -55,26 +52,10 @@ def melt(document: Document, row_names: Any, columns: Mapping[str, str]) -> Melt
     )
 
 
-def matching(document: Document, flag: str, given: str) -> Columns:
-    """The columns that --worker-cols or --item-cols names: patterns, separated by commas."""
-    patterns = [pattern.strip() for pattern in given.split(",")]
-    chosen = [name for name in document.names if any(fnmatchcase(name, p) for p in patterns)]
-    if not chosen:
-        raise InputError(
-            f"{document.name}: no column matches {flag} {given!r} among {listing(document.names)}"
-        )
-    return {LABEL: {name: name for name in chosen}}
-
-
-def is_unique(document: Document, name: str) -> bool:
-    """Whether no value of a column comes twice in the sample."""
-    cells = document.sampled(name)
-    return bool(cells) and len(set(cells)) == len(cells)
-
-
-def share_values(document: Document, columns: Mapping[str, str]) -> bool:
-    """Whether the columns choose from the same classes: no column's values are all its own."""
-    values = [set(document.sampled(column)) for column in columns.values()]
+def share_values(document: Document, columns: Mapping[str, str] | Sequence[str]) -> bool:
+    """Return whether columns choose from the same classes: no column's values are all its own."""
+    names = columns.values() if isinstance(columns, Mapping) else columns
+    values = [set(document.sampled(column)) for column in names]
     filled = [own for own in values if own]
     if len(filled) < 2:
         return False

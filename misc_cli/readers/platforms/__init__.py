@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
-    from misc_cli.readers.platforms.base import Match, Reader
+    from misc_cli.readers.reading import Match, Reader
 
 LOOKED_AT = 50  # records whose keys are searched for marks
 

@@ -13,17 +13,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, text
+from misc_cli.readers.document import Document, is_one_of, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    CERTAIN,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    from_columns,
-    is_one_of,
-)
 from misc_cli.readers.platforms.common import (
     Answers,
     form_answers,
@@ -33,6 +24,7 @@ from misc_cli.readers.platforms.common import (
     varying,
     with_inferred_kinds,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns
 
 LOOKED_AT = 20
 _GOLD = "_gold"

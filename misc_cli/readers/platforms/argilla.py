@@ -18,7 +18,6 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, CHOICE, OTHER, SPANS, Match, Reader, Reading
 from misc_cli.readers.platforms.common import (
     Answers,
     kind_of_region,
@@ -27,6 +26,8 @@ from misc_cli.readers.platforms.common import (
     objects,
     with_inferred_kinds,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import CHOICE, OTHER, SPANS
 
 _FLAT = ".responses"
 _OLD = {"annotation", "annotation_agent"}

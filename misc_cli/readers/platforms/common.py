@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, text, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
+from misc_cli.readers.reading import Question, Reading
+from misc_cli.readers.values import (
     BOXES,
     CHOICE,
     CHOICES,
@@ -21,11 +23,8 @@ from misc_cli.readers.platforms.base import (
     SPANS,
     TEXT,
     WITH_CLASSES,
-    Collector,
-    Question,
-    Reading,
+    kind_of,
 )
-from misc_cli.readers.values import kind_of
 
 MOST_QUESTIONS = 100
 # A field for remarks is no question, however short the remarks are.
@@ -48,18 +47,22 @@ _BOX_KEYS = {
 _SPAN_KEYS = {"start", "end", "startoffset", "endoffset", "start_offset", "end_offset"}
 
 
-class Answers(Collector):
-    """A collector that knows what to do with answers of nobody.
+class Answers:
+    """Answers of nested JSON, gathered one by one; `reading()` makes columns of them.
 
-    If no answer of the file has a worker, the file has none: only a majority vote is possible. If
-    some have, those that have not are set aside.
+    Each question's kind is that of its first answer; a question that turns out to have lists is
+    one of several choices, and what is a region once is no class anywhere. If no answer of the
+    file has a worker, only a majority vote is possible; if some have, the others are set aside.
     """
 
     def __init__(self, where: str) -> None:
-        super().__init__()
         self._where = where
+        self._answers: dict[str, list[tuple[int, str, str, Any]]] = {}
         self._nameless: list[tuple[Any, ...]] = []
-        self._is_named = False
+        self._kinds: dict[str, str] = {}
+        self._gold: dict[str, dict[str, Any]] = {}
+        self._aside: dict[str, list[int]] = {}
+        self._columns: dict[str, Mapping[str, str]] = {}
 
     def answer(
         self,
@@ -71,15 +74,29 @@ class Answers(Collector):
         kind: str = CHOICE,
         columns: Mapping[str, str] | None = None,
     ) -> None:
+        """Add one answer; `label` is text, or for several choices a list of texts."""
         if not text(item).strip():
             raise InputError(f"{self._where}, record {row + 1}: an answer without its item's id")
         if text(worker).strip():
-            self._is_named = True
-            super().answer(question, worker, item, label, row, kind, columns)
-            if kind not in WITH_CLASSES:  # what is a region once is no class anywhere
-                self._kinds[question] = kind
+            self._add(question, worker, item, label, row, kind, columns)
         else:
             self._nameless.append((question, "", item, label, row, kind, columns))
+
+    def _add(
+        self,
+        question: str,
+        worker: Any,
+        item: Any,
+        label: Any,
+        row: int,
+        kind: str,
+        columns: Mapping[str, str] | None,
+    ) -> None:
+        known = self._kinds.setdefault(question, kind)
+        if (known == CHOICE and kind == CHOICES) or kind not in WITH_CLASSES:
+            self._kinds[question] = kind
+        self._columns.setdefault(question, columns or {})
+        self._answers.setdefault(question, []).append((row, text(worker), text(item), label))
 
     def said(
         self,
@@ -91,24 +108,56 @@ class Answers(Collector):
         columns: Mapping[str, str] | None = None,
         several: bool = False,
     ) -> None:
-        """One answer that is a list of options: a choice if there is never more than one."""
+        """Add one answer that is a list of options: a choice if there is never more than one."""
         chosen = [text(option) for option in options]
         if several or len(chosen) > 1:
             self.answer(question, worker, item, chosen, row, CHOICES, columns)
         else:
             self.answer(question, worker, item, chosen[0] if chosen else "", row, CHOICE, columns)
 
-    def reading(self, notes: Sequence[str] = (), has_workers: bool = True) -> Reading:
-        if self._is_named:
-            for answer in self._nameless:
+    def aside(self, reason: str, row: int) -> None:
+        self._aside.setdefault(reason, []).append(row)
+
+    def gold(self, question: str, item: Any, label: Any) -> None:
+        self._gold.setdefault(question, {})[text(item)] = label
+
+    def reading(self) -> Reading:
+        has_workers = bool(self._answers) or not self._nameless
+        for answer in self._nameless:
+            if has_workers:
                 self.aside("without a worker", answer[4])
-        else:
-            for answer in self._nameless:
-                super().answer(*answer)
-                if answer[5] not in WITH_CLASSES:
-                    self._kinds[answer[0]] = answer[5]
-        has_workers = has_workers and (self._is_named or not self._nameless)
-        return super().reading(notes, has_workers)
+            else:
+                self._add(*answer)
+        questions = [self._question(name) for name in self._answers]
+        return Reading(questions, self._aside, has_workers=has_workers)
+
+    def _question(self, name: str) -> Question:
+        rows, workers, items, labels = zip(*self._answers[name], strict=True)
+        kind = self._kinds[name]
+        gold = self._gold.get(name)
+        return Question(
+            name,
+            kind,
+            text_array(workers),
+            text_array(items),
+            _labels(labels, kind),
+            rows=np.array(rows, dtype=np.int64),
+            gold=None if gold is None else (text_array(gold), _labels(gold.values(), kind)),
+            columns=self._columns[name],
+        )
+
+
+def _labels(values: Iterable[Any], kind: str) -> Any:
+    if kind == CHOICES:
+        return pa.array([as_choices(value) for value in values], pa.list_(pa.string()))
+    return text_array(text(value) for value in values)
+
+
+def as_choices(value: Any) -> list[str]:
+    """Return the chosen options, sorted, each once: the order of clicks never matters."""
+    if value is None or value == "":
+        return []
+    return sorted({text(one) for one in (value if isinstance(value, list) else [value])})
 
 
 def refuse_single(document: Document, options: ReadOptions, reading: Reading) -> Reading:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import BOXES, CERTAIN, CHOICE, Match, Reader, Reading
 from misc_cli.readers.platforms.common import Answers, mapping, objects, with_inferred_kinds
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import BOXES, CHOICE
 
 LOOKED_AT = 20
 _CLASS = "class"

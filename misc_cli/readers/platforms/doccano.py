@@ -14,8 +14,9 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, LIKELY, SPANS, Match, Reader, Reading
 from misc_cli.readers.platforms.common import Answers, objects_at, refuse_single
+from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
+from misc_cli.readers.values import SPANS
 
 _TEXTS = ("text", "data", "filename")
 _NEW = ("label", "labels", "cats", "entities", "relations")

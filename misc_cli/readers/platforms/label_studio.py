@@ -17,24 +17,9 @@ import pyarrow as pa
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    BOXES,
-    CERTAIN,
-    CHOICE,
-    CHOICES,
-    NUMBER,
-    OTHER,
-    SPANS,
-    TEXT,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    as_choices,
-    from_columns,
-)
 from misc_cli.readers.platforms.common import (
     Answers,
+    as_choices,
     kind_of_region,
     loads,
     mapping,
@@ -42,6 +27,8 @@ from misc_cli.readers.platforms.common import (
     objects_at,
     varying,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, NUMBER, OTHER, SPANS, TEXT
 from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
 _OWN = {

@@ -14,18 +14,9 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    BOXES,
-    CERTAIN,
-    CHOICE,
-    CHOICES,
-    SPANS,
-    TEXT,
-    Match,
-    Reader,
-    Reading,
-)
 from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
 LOOKED_AT = 20
 Classified = tuple[str, str, Any]

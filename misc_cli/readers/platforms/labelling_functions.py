@@ -17,8 +17,9 @@ from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text, text_array
 from misc_cli.readers.layouts.melt import melt
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, CHOICE, OTHER, Match, Question, Reader, Reading
 from misc_cli.readers.platforms.common import Answers
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading
+from misc_cli.readers.values import CHOICE, OTHER
 from misc_cli.readers.vocabulary import normalise
 
 _PREFIX = "lf_"

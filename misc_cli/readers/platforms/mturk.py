@@ -24,21 +24,9 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, is_one_of, text
 from misc_cli.readers.layouts.melt import melt, share_values
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    CERTAIN,
-    CHOICE,
-    CHOICES,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    from_columns,
-    is_one_of,
-    take,
-)
 from misc_cli.readers.platforms.common import (
     Answers,
     form_answers,
@@ -49,6 +37,8 @@ from misc_cli.readers.platforms.common import (
     objects,
     with_inferred_kinds,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns, take
+from misc_cli.readers.values import CHOICE, CHOICES
 
 # Found by pattern, not by a parser of XML: entities that a document defines are never expanded.
 _ANSWER = re.compile(r"<Answer>(.*?)</Answer>", re.DOTALL)

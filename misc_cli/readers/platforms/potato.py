@@ -13,8 +13,9 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, SPANS, TEXT, Match, Reader, Reading
 from misc_cli.readers.platforms.common import Answers, mapping, objects, refuse_single
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import SPANS, TEXT
 
 _STATE = "instance_id_to_label_to_value"
 _USERS = ("user_id", "user", "annotator", "annotator_id", "username")

@@ -13,18 +13,9 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    BOXES,
-    CERTAIN,
-    CHOICE,
-    LIKELY,
-    SPANS,
-    TEXT,
-    Match,
-    Reader,
-    Reading,
-)
 from misc_cli.readers.platforms.common import Answers, mapping
+from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
+from misc_cli.readers.values import BOXES, CHOICE, SPANS, TEXT
 
 _VERDICTS = ("accept", "reject", "ignore")
 _OWN = ("_input_hash", "_task_hash", "_session_id", "_annotator_id", "_view_id")

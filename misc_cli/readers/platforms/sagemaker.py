@@ -17,7 +17,6 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, Match, Reader, Reading
 from misc_cli.readers.platforms.common import (
     Answers,
     form_answers,
@@ -27,6 +26,7 @@ from misc_cli.readers.platforms.common import (
     objects_at,
     with_inferred_kinds,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
 
 LOOKED_AT = 20
 _ALL = "annotationsFromAllWorkers"

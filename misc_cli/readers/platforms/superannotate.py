@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import BOXES, CERTAIN, SPANS, Match, Reader, Reading
 from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import BOXES, SPANS
 
 LOOKED_AT = 20
 

@@ -16,22 +16,13 @@ from typing import Any
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, text_array
+from misc_cli.readers.columns import is_unique, listing
+from misc_cli.readers.document import Document, compact, is_one_of, text_array
 from misc_cli.readers.layouts import form
-from misc_cli.readers.layouts.melt import LABEL, is_unique, melt
+from misc_cli.readers.layouts.melt import LABEL, melt
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    CERTAIN,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    by_kind,
-    compact,
-    is_one_of,
-)
 from misc_cli.readers.platforms.common import is_remark
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, by_kind
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, kind_of_values
 from misc_cli.readers.vocabulary import EMAILS, SYNONYMS, TIMES, find_roles, normalise, words_of
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, is_one_of, text
+from misc_cli.readers.layouts.nested import unwrapped
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, Match, Reader, Reading, from_columns, is_one_of
 from misc_cli.readers.platforms.common import (
     Answers,
     form_answers,
@@ -21,7 +21,7 @@ from misc_cli.readers.platforms.common import (
     objects,
     with_inferred_kinds,
 )
-from misc_cli.readers.unwrap import unwrapped
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading, from_columns
 
 _LEFT_OUT = ("rejected", "skipped", "expired", "active")
 

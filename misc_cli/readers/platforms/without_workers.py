@@ -15,7 +15,7 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import CERTAIN, LIKELY, Match, Reader, Reading
+from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 
 _NO_WORKER = "it names no annotators, so there is nothing to weigh"
 _TAG = re.compile(r"O|[BIESLU]-[\w-]+")

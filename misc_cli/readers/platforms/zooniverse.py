@@ -14,16 +14,6 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import (
-    BOXES,
-    CERTAIN,
-    CHOICE,
-    CHOICES,
-    OTHER,
-    Match,
-    Reader,
-    Reading,
-)
 from misc_cli.readers.platforms.common import (
     Answers,
     kind_of_region,
@@ -31,6 +21,8 @@ from misc_cli.readers.platforms.common import (
     objects,
     with_inferred_kinds,
 )
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER
 
 _NEEDED = {"classification_id", "annotations", "subject_ids"}
 _COLUMNS = {"worker": "user_name", "item": "subject_ids"}

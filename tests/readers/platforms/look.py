@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.base import Question
-from misc_cli.readers.read import open_document, read_document
+from misc_cli.readers.read import opened_document, read_document
+from misc_cli.readers.reading import Question
 from misc_cli.readers.source import open_source
 
 SAMPLES = Path(__file__).resolve().parent.parent / "samples"
@@ -33,7 +33,7 @@ def look(path: str | Path, **options: Any) -> Look:
     """A sample by its name, or any file by its path."""
     path = SAMPLES / path
     chosen = ReadOptions(**options)
-    document = open_document(open_source(str(path)), chosen)
+    document = opened_document(open_source(str(path)), chosen)
     reader, _, reading = read_document(document, chosen)
     questions = {question.name: question for question in reading.questions}
     return Look(

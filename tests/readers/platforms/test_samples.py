@@ -228,7 +228,7 @@ def test_several_questions_are_listed_and_one_is_picked() -> None:
     assert seen.kinds == {"mood": "choice", "topics": "choices", "stars": "number", "why": "text"}
     assert seen.answers["topics"][2] == ("2", "1", ["price", "service"])
     path = str(SAMPLES / name)
-    with pytest.raises(InputError, match=r"'mood'.*'topics'.*'stars'.*--question"):
+    with pytest.raises(InputError, match=r"(?s)'mood'.*'topics'.*'stars'.*--question"):
         read_answer_columns([path])
     picked: Any = read_answer_columns([path], ReadOptions(question="stars"))
     assert picked.answers.label.to_pylist() == ["4", "2", "1", "1"]

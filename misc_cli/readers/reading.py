@@ -1,0 +1,289 @@
+"""What a layout or a platform gives: questions with three columns each; and how columns make them.
+
+How to add a platform: docs/platforms.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.errors import InputError
+from misc_cli.readers.columns import Layout, select
+from misc_cli.readers.document import Document, compact, text_array
+from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.values import CHOICE, CHOICES, as_single, kind_of, split_choices
+
+RowNumbers = npt.NDArray[np.int64]
+Condition = Callable[[Any], Any]  # of a function from a name to its column: a mask, or None
+
+# How sure a detector is that the file is its own.
+CERTAIN = 3  # marks that only this platform leaves
+LIKELY = 2  # its usual columns, which others might have too
+JOINED = " | "  # between the cells of an item of several columns
+THE_ROW = "the row's number"
+
+
+class Refusal(InputError):
+    """A reading that is likely wrong; `remedies` are fields of `ReadOptions` that may settle it."""
+
+    def __init__(self, message: str, remedies: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.remedies = tuple(remedies)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A detector's verdict: how sure, and what gave the file away."""
+
+    sure: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of a file and its answers: three arrow columns of equal length.
+
+    name     what --question calls it
+    label    text; for several choices list<string>
+    rows     the source's row (from 0) of each answer; None if answer n is row n
+    gold     items and labels that the file itself says are right, two columns of text
+    columns  role → the column or path that it came from, for people
+    """
+
+    name: str
+    kind: str
+    worker: Any
+    item: Any
+    label: Any
+    rows: RowNumbers | None = None
+    gold: tuple[Any, Any] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was made of a file.
+
+    aside        reason → the source's rows (from 0) that were left out for it
+    notes        what a user should know; they become warnings
+    view         the table that rows are counted in, where it is not the file's own
+    has_workers  False if nobody knows who answered: only a majority vote is possible then
+    layout       the columns as they were found; None for a platform or nested objects
+    """
+
+    questions: list[Question]
+    aside: Mapping[str, Sequence[int] | RowNumbers] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    has_workers: bool = True
+    view: Document | None = None
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One format: how it is told, what it is, how it is read.
+
+    title    for people: "Label Studio, JSON"
+    explain  one sentence: which field is worker, item, label, and what is left out
+    page     the documentation it was written from
+    """
+
+    name: str
+    title: str
+    explain: str
+    detect: Callable[[Document], Match | None]
+    read: Callable[[Document, ReadOptions], Reading]
+    page: str = ""
+
+
+def from_columns(
+    document: Document,
+    *,
+    worker: str | Sequence[str],
+    item: str | Sequence[str],
+    questions: Mapping[str, str],
+    options: ReadOptions,
+    aside: Mapping[str, Condition] | None = None,
+    gold: Mapping[str, str] | None = None,
+) -> Reading:
+    """Read a table with one row per answer and a column per question: what most exports are.
+
+    worker     its column, or several that are joined; none is nobody
+    item       in the same way; none is the row
+    questions  question's name → its column
+    aside      reason → a condition; rows for which it holds are left out. The first reason counts.
+    gold       question's name → the column that holds the right answer where it is known
+    What the user names (--worker-col, --item-col, --label-col) goes before all of that.
+    """
+    given = {
+        r: select(document, r, name) for r, name in options.columns.items() if name is not None
+    }
+    workers, items = given.get("worker", _several(worker)), given.get("item", _several(item))
+    if "label" in given:
+        known_as = {column: name for name, column in questions.items()}
+        questions = {known_as.get(column, column): column for column in given["label"]}
+    gold = {q: column for q, column in (gold or {}).items() if q in questions}
+    needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
+    columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
+    n_rows = len(columns[needed[0]])
+    who = joined([columns[name] for name in workers], n_rows)
+    what = joined([columns[name] for name in items], n_rows)
+    reasons, kept = _set_aside(document, aside or {}, columns, n_rows)
+    roles = {"worker": " + ".join(workers) or "nobody", "item": " + ".join(items) or THE_ROW}
+    found = []
+    for name, column in questions.items():
+        known = known_of(what, columns[gold[name]]) if name in gold else None
+        values = [who, what, columns[column]]
+        if kept is not None:
+            values = [compact(value.take(kept)) for value in values]
+        kind, as_lists = by_kind(values[2])
+        if kind == CHOICES and options.allow_odd and options.multi is None:
+            kind = CHOICE  # the cell as it is
+        else:
+            values[2] = as_lists
+        if known is not None:
+            known = known[0], _as_answered(known[1], column=columns[column])
+        columns_of = {**roles, "label": column}
+        found.append(Question(name, kind, values[0], values[1], values[2], kept, known, columns_of))
+    reading = Reading(found, reasons)
+    return reading if workers else without_workers(document, options, reading)
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def joined(columns: Sequence[Any], n_rows: int) -> Any:
+    """Return several columns as one of their cells side by side; the row's number for none."""
+    if len(columns) == 1:
+        return columns[0]
+    if not columns:
+        return text_array(str(row + 1) for row in range(n_rows))
+    texts = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in columns]
+    return pc.binary_join_element_wise(*texts, JOINED).dictionary_encode()
+
+
+def _as_answered(known: Any, column: Any) -> Any:
+    """Return right answers, written as the answers are: lists where those hold lists."""
+    separator = kind_of(column).separator
+    if separator is None:
+        return known
+    lists = split_choices(known, separator)
+    is_single = as_single(split_choices(column, separator)) is not None
+    single = as_single(lists) if is_single else None
+    return lists if single is None else single
+
+
+def by_kind(labels: Any) -> tuple[str, Any]:
+    """Return the kind of a text column, and its values: lists where cells hold several choices."""
+    kind = kind_of(labels)
+    if kind.separator is None:
+        return kind.name, labels
+    lists = split_choices(labels, kind.separator)
+    single = as_single(lists)
+    return (CHOICES, lists) if single is None else (CHOICE, single)
+
+
+def split_by(question: Question, values: Any) -> list[Question]:
+    """Return one question for each value of a column that stands beside the answers, by name."""
+    codes = np.asarray(values.indices)
+    if question.rows is not None:
+        codes = codes[question.rows]
+    names = values.dictionary.to_pylist()
+    parts = []
+    for code in np.unique(codes):
+        part = take(question, np.flatnonzero(codes == code))
+        if pa.types.is_list(part.label.type):
+            single = as_single(part.label)
+            kind, label = (part.kind, part.label) if single is None else (CHOICE, single)
+        else:
+            kind, label = by_kind(part.label)
+        name = names[code].strip() or "(empty)"
+        parts.append(replace(part, name=name, kind=kind, label=label))
+    return sorted(parts, key=lambda part: part.name)
+
+
+def take(question: Question, rows: Any) -> Question:
+    """Return some of a question's answers, by their position."""
+    source = rows if question.rows is None else question.rows[rows]
+    columns = {r: compact(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
+    return replace(question, **columns, rows=source)
+
+
+def rows_of(question: Question) -> Any:
+    """Return the source's row of each answer."""
+    return np.arange(len(question)) if question.rows is None else question.rows
+
+
+def known_of(items: Any, right: Any) -> tuple[Any, Any] | None:
+    """Return each item once, where a right answer stands beside it."""
+    known = pc.fill_null(pc.not_equal(right.cast(pa.string()), ""), False)
+    pairs = pa.table({"item": items.cast(pa.string()), "label": right.cast(pa.string())})
+    pairs = pairs.filter(known).group_by(["item", "label"], use_threads=False).aggregate([])
+    if not pairs.num_rows:
+        return None
+    known_items, known_labels = (pairs[name].combine_chunks() for name in ("item", "label"))
+    return known_items.dictionary_encode(), known_labels.dictionary_encode()
+
+
+def _set_aside(
+    document: Document, aside: Mapping[str, Condition], columns: Mapping[str, Any], n_rows: int
+) -> tuple[dict[str, RowNumbers], RowNumbers | None]:
+    """Return rows by reason, and the rows that stay; None if all do."""
+
+    @cache
+    def column(name: str) -> Any:
+        return columns[name] if name in columns else document.columns([name])[0]
+
+    left = np.zeros(n_rows, dtype=bool)
+    reasons: dict[str, RowNumbers] = {}
+    for reason, condition in aside.items():
+        hit = condition(column)
+        if hit is None:
+            continue
+        found = np.asarray(pc.fill_null(hit, False) if isinstance(hit, pa.Array) else hit) & ~left
+        if found.any():
+            reasons[reason] = np.flatnonzero(found)
+            left |= found
+    return reasons, np.flatnonzero(~left) if left.any() else None
+
+
+def without_workers(document: Document, options: ReadOptions, reading: Reading) -> Reading:
+    """Give workers to answers that name none: the file's name, else one for each answer."""
+    if options.worker_from is not None:
+        path = Path(document.name)
+        is_folder = options.worker_from == "folder"
+        name = path.absolute().parent.name if is_folder else path.name.split(".")[0]
+        named = [replace(q, worker=_constant(name, len(q))) for q in reading.questions]
+        return replace(reading, questions=named, has_workers=True)
+    questions = [replace(q, worker=nth_of_item(q.item)) for q in reading.questions]
+    return replace(reading, questions=questions, has_workers=False)
+
+
+def _constant(value: str, length: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([value]))
+
+
+def nth_of_item(items: Any) -> Any:
+    """Return workers that nobody knows: the first answer to an item, the second, and so on."""
+    codes = items.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    nth = np.empty(len(codes), np.int32)
+    sizes = np.diff(np.r_[starts, len(codes)])
+    nth[order] = np.arange(len(codes)) - np.repeat(starts, sizes)
+    names = pa.array([f"answer {n + 1}" for n in range(int(nth.max(initial=0)) + 1)])
+    return pa.DictionaryArray.from_arrays(pa.array(nth), names)
