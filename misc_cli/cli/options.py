@@ -114,9 +114,24 @@ def reading() -> Callable[[F], F]:
     """Return the flags of how to read: every field of `ReadOptions`."""
     read = partial(option, section="Reading")
     return apply(
-        read("--worker-col", metavar="COL", help="Worker column, name or position."),
-        read("--item-col", metavar="COL", help="Item column."),
-        read("--label-col", metavar="COL", help="Label column."),
+        read(
+            "--worker-col",
+            metavar="COL",
+            help="Worker column: a name, a position, or a pattern such as 'rater_*' with --layout "
+            "wide; none if nobody knows who answered.",
+        ),
+        read(
+            "--item-col",
+            metavar="COL",
+            help="Item column; a,b joins columns, row is the row itself.",
+        ),
+        read("--label-col", metavar="COL", help="Label column; of counts, a column per class."),
+        read(
+            "--layout",
+            type=click.Choice(["long", "wide", "form", "matrix", "counts"]),
+            help="A row per answer, a column per worker, a column per item, the same without "
+            "names, or votes counted per class [default: where that is certain].",
+        ),
         read(
             "--delimiter",
             metavar="C",
@@ -150,22 +165,6 @@ def reading() -> Callable[[F], F]:
             "class [default: refused].",
         ),
         read(
-            "--wide",
-            is_flag=True,
-            default=None,
-            help="A row per item, a column per worker [default: where that is certain].",
-        ),
-        read(
-            "--worker-cols",
-            metavar="PATTERN",
-            help="The columns of such a table that are workers, 'rater_*' for instance.",
-        ),
-        read(
-            "--item-cols",
-            metavar="PATTERN",
-            help="A row per worker, a column per item, as forms have it: the columns of items.",
-        ),
-        read(
             "--worker-from",
             type=click.Choice(["filename", "folder"]),
             help="One file per worker, called by its file's name or by its folder's.",
@@ -188,7 +187,27 @@ def reading() -> Callable[[F], F]:
             "--fold-case",
             is_flag=True,
             default=None,
-            help="Labels that differ only in case and spaces are one.",
+            help="Labels that differ only in case and spaces are one, spelled as most often.",
+        ),
+        read(
+            "--labels",
+            metavar="A,B,C",
+            help="All labels there are: another is an error, or set aside (--max-bad-rows).",
+        ),
+        read(
+            "--extract",
+            metavar="REGEX",
+            help="The label is what this finds in the cell (its first group), as 'Verdict: (.)'.",
+        ),
+        read(
+            "--max-bad-rows",
+            metavar="N|P%",
+            help="Set so many broken rows or unknown labels aside, into --rejects [default: 0].",
+        ),
+        read(
+            "--keep",
+            metavar="COL",
+            help="Carry columns along into the labels, 'Input.*' for instance.",
         ),
         read(
             "--rename",

@@ -16,7 +16,7 @@ from misc_cli.run.request import LOCAL, AggregateRequest, Stopwatch
 if TYPE_CHECKING:
     from misc_cli.data.types import Iteration
     from misc_cli.engines.protocol import AnswerEngine
-    from misc_cli.readers.answer_table import FileInfo, AnswerTable
+    from misc_cli.readers.answer_table import AnswerTable, FileInfo
     from misc_cli.readers.known_labels import Known
 
 
