@@ -16,7 +16,7 @@ EXIT_CODES: dict[int, str] = {
     EXIT_DONE: "done (also when whoever reads stdout stops early)",
     EXIT_DEFECT: "a defect of misc; MISC_DEBUG=1 shows the traceback",
     EXIT_USAGE: "bad usage or bad input: one line on stderr says what to do; nothing is written",
-    EXIT_GATE: "done and written, but a --fail-if condition holds",
+    EXIT_GATE: "a --fail-if condition holds: not published (see --publish-anyway)",
     EXIT_NOT_WHOLE: "misc verify: the files are not one whole set",
     129: "hung up (SIGHUP): no output is half new",
     130: "interrupted (SIGINT, Ctrl-C): the same",
@@ -59,7 +59,7 @@ class ConfigError(MiscError):
 
 
 class GateTripped(MiscError):
-    """The run is done and written, but a condition given with --fail-if holds."""
+    """Raised where a condition given with --fail-if holds."""
 
     exit_code = EXIT_GATE
 

@@ -99,8 +99,19 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
     "--fail-if",
     metavar="COND",
     multiple=True,
-    help="Exit with 3, after writing everything, if METRIC OP VALUE holds; OP is < <= > >= = !=, "
+    help="Exit with 3 and publish nothing if METRIC OP VALUE holds; OP is < <= > >= = !=, "
     f"METRIC one of {', '.join(METRICS)}. Repeatable.",
+)
+@_judging(
+    "--keep-rejected",
+    metavar="DIR|no",
+    help="Where a set goes that --fail-if keeps from being published [default: labels.rejected "
+    "beside labels.csv].",
+)
+@_judging(
+    "--publish-anyway",
+    is_flag=True,
+    help="Publish the set and the state although a --fail-if holds; the exit code is still 3.",
 )
 @_scale(
     "--engine",
@@ -155,9 +166,11 @@ def show(finished: Finished, console: Console) -> None:
     for run, places in zip(finished.runs, finished.named, strict=True):
         aside = None if run.inputs.read is None else run.inputs.read.set_aside
         rows = summary(run.outcome, places, aside, closely=closely)
-        if session is not None:
+        if finished.rejection is not None:
+            rows.insert(-1, ("rejected", finished.rejection))
+        elif session is not None:
             rows.insert(-1, session.summary())
-        facts = log_facts(run.outcome, places)
+        facts = {**log_facts(run.outcome, places), "published": finished.rejection is None}
         if several:
             rows = [("question", run.inputs.question), *rows]
             facts = {"question": run.inputs.question, **facts}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.inputs import Inputs, is_folder
 from misc_cli.job.question_run import QuestionRun
@@ -21,12 +23,20 @@ from misc_cli.writers.output_paths import (
     check_suffix,
     check_writable,
     is_special,
+    os_errors_name,
     output_file,
 )
 from misc_cli.writers.output_set import Output, new_folder
 from misc_cli.writers.read_back import read_labels, read_workers
 from misc_cli.writers.render import write_pieces, write_table
-from misc_cli.writers.run_outputs import Write, beside, with_question, write_part, write_set
+from misc_cli.writers.run_outputs import (
+    METRICS,
+    Write,
+    beside,
+    with_question,
+    write_part,
+    write_set,
+)
 
 if TYPE_CHECKING:
     from misc_cli.data.types import LabelTable, WorkerTable
@@ -38,6 +48,7 @@ if TYPE_CHECKING:
 # Outputs that every question has of its own; run.json is the set's.
 BESIDE_LABELS = ("workers", "diagnostics", "changes", "metrics", "rejects", "report")
 PAGE, WORKBOOK = ".html", ".xlsx"
+REJECTED = ".rejected"  # the folder of a set that --fail-if keeps from being published
 FOLDER_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
@@ -48,6 +59,7 @@ class Target:
     request: AggregateRequest
     places: Mapping[str, Path]
     folder: Path | None = None
+    is_rejected: bool = False
 
     @classmethod
     def of(cls, request: AggregateRequest) -> Target:
@@ -97,6 +109,55 @@ class Target:
         paths = [path for own in found for path in own.values()]
         check_writable([*paths, self.places["run"]], self.request.files)
         return found
+
+    @property
+    def rejected_folder(self) -> Path | None:
+        """Return where a set is kept that a condition of --fail-if keeps from being published."""
+        given = self.request.keep_rejected
+        if given is not None:
+            return None if given == "no" else Path(given)
+        labels = self.folder or self.places.get("labels")
+        if labels is None or is_special(labels):
+            return None
+        stem = Path(labels.name.removesuffix(".gz")).stem
+        return labels.with_name(f"{stem}{REJECTED}")
+
+    def rejection(self) -> str:
+        """Return in words what is in place after a rejected run, and where its own set is."""
+        labels = self.folder or self.places.get("labels")
+        stands = "nothing is written"
+        if labels is not None:
+            stands = f"{labels} is as it was" if labels.exists() else f"there is no {labels} yet"
+        kept = self.rejected_folder
+        return stands if kept is None else f"{stands}; the new set is in {kept}{os.sep}"
+
+    def rejected(self, runs: Sequence[QuestionRun]) -> Target:
+        """Return the target of a rejected set: everything but metrics goes to its own folder."""
+        kept = self.rejected_folder
+        if kept is not None:
+            with os_errors_name(kept):
+                kept.mkdir(parents=True, exist_ok=True)
+
+        def moved(places: Mapping[str, Path]) -> dict[str, Path]:
+            found: dict[str, Path] = {}
+            for name, place in places.items():
+                if name == METRICS:
+                    found[name] = place
+                elif kept is not None:
+                    taken = {path.name for path in found.values()}
+                    own = place.name if place.name not in taken else f"{name}-{place.name}"
+                    found[name] = kept / own
+            return found
+
+        for run in runs:
+            run.places = moved(run.places)
+        folder = None
+        if self.folder is not None and kept is not None:
+            folder = kept / self.folder.name
+            if (folder / "run.json").is_file():  # an earlier rejected set
+                cleanup.remove(folder)
+            check_new_folder(folder)
+        return replace(self, places=moved(self.places), folder=folder, is_rejected=True)
 
     def named(self, run: QuestionRun) -> dict[str, Path]:
         """Return the outputs of a question as a person is told them."""
@@ -210,6 +271,7 @@ class Writing:
     warned: Sequence[str]
     command: Sequence[str]
     session: StateSession | None
+    tripped: Sequence[str] = ()
 
     def publish(self) -> None:
         """Publish everything at once, or nothing."""
@@ -225,16 +287,22 @@ class Writing:
                     files[name + after] = Output(run.places[name], write)
         (first, *_) = self.runs
         saved = None
-        if self.session is not None:
+        if self.session is not None and not self.target.is_rejected:
             saved = partial(self.session.outputs, first.outcome, first.inputs.files)
-        to_stdout = None if "labels" in self.target.places else self._writers(first)["labels"]
+        to_stdout = None
+        if "labels" not in self.target.places and not self.target.is_rejected:
+            to_stdout = self._writers(first)["labels"]
         write_set(
             files,
             self.target.places.get("run"),
-            lambda: self._record(files, started),
+            lambda: {**self._record(files, started), **self._verdict()},
             stdout=to_stdout,
             after=saved,
         )
+
+    def _verdict(self) -> dict[str, Any]:
+        """Return what run.json says of --fail-if: whether this set is in place, and what held."""
+        return {"published": not self.target.is_rejected, "tripped": list(self.tripped)}
 
     def _record(self, files: Mapping[str, Output], started: float) -> dict[str, Any]:
         for run in self.runs:
@@ -324,7 +392,8 @@ class Writing:
 
             def record() -> dict[str, Any]:
                 run.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-                return self._facts(run, {**named, "parts": sorted(parts)})
+                facts = self._facts(run, {**named, "parts": sorted(parts)})
+                return {**facts, **self._verdict()}
 
             write_set(
                 files,

@@ -28,6 +28,7 @@ class Finished:
     """A request that was carried out: a run for each question, and the state if there is one.
 
     `unchanged` holds the figures of the last run where nothing changed since and nothing was done.
+    `rejection` says in words what is in place where a condition of --fail-if held.
     """
 
     runs: Sequence[QuestionRun]
@@ -35,12 +36,16 @@ class Finished:
     session: StateSession | None = None
     unchanged: Mapping[str, Figure] | None = None
     tripped: Sequence[str] = ()
+    rejection: str | None = None
 
     def refuse(self) -> None:
         """Raise if a condition of --fail-if held."""
-        if self.tripped:
+        held = "; ".join(self.tripped)
+        if held and self.rejection is not None:
+            raise GateTripped(f"--fail-if {held}: not published, {self.rejection}")
+        if held:
             done = "done and written" if self.unchanged is None else "nothing to do"
-            raise GateTripped(f"{done}, but --fail-if {'; '.join(self.tripped)}")
+            raise GateTripped(f"{done}, but --fail-if {held}")
 
 
 @contextmanager
@@ -100,11 +105,16 @@ def performed(
             told += _judged(run, gates, request.each_question)
             runs.append(run)
         _refuse_unjudged(gates, runs)
-        write = Writing(request, runs, target, observer.warnings, command, session)
+        rejection = None
+        if told and not request.publish_anyway:
+            rejection = target.rejection()
+            target = target.rejected(runs)
+        write = Writing(request, runs, target, observer.warnings, command, session, told)
         write.publish()
-        if session is not None:
+        if session is not None and rejection is None:
             session.written_down()
-        yield Finished(runs, [target.named(run) for run in runs], session, tripped=told)
+        named = [target.named(run) for run in runs]
+        yield Finished(runs, named, session, tripped=told, rejection=rejection)
 
 
 def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> list[str]:

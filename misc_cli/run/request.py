@@ -27,7 +27,7 @@ LOCAL = "local"
 # Fields that carry one question's fit from one run to another.
 ONE_QUESTION = ("state", "workers_prior")
 # Fields without any effect on the bytes of an output.
-WITHOUT_EFFECT = ("fail_if", "state", "rechoose")
+WITHOUT_EFFECT = ("fail_if", "keep_rejected", "publish_anyway", "state", "rechoose")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class AggregateRequest:
     truth: str | None = None
     each_question: bool = False
     fail_if: tuple[str, ...] = ()
+    keep_rejected: str | None = None
+    publish_anyway: bool = False
     chosen_by: str | None = None
     output: str | None = None
     probabilities: bool = False
@@ -95,6 +97,9 @@ class AggregateRequest:
                     raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
         elif self.chosen_by is not None:
             raise ConfigError("--state keeps its own choice of methods; leave one of them out")
+        for name in ("keep_rejected", "publish_anyway"):
+            if getattr(self, name) and not self.fail_if:
+                raise ConfigError(f"{flag(name)} is for --fail-if; give a condition")
         if self.settled is not None and not self.keep_settled:
             raise ConfigError("--settled says what --keep-settled means; give that, too")
         if self.prior_weight is not None and self.workers_prior is None:

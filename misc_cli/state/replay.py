@@ -20,7 +20,8 @@ HIDDEN = "***"  # in the place of an address's secret
 # Outputs that have nothing to do with a run's labels, and what is only said about them.
 LABELS_ONLY: dict[str, Any] = {
     **dict.fromkeys(("workers", "changes", "metrics", "report", "rejects", "diagnostics"), None),
-    **{"fail_if": (), "anonymize_workers": False},
+    **{"fail_if": (), "keep_rejected": None, "publish_anyway": False},
+    **{"anonymize_workers": False},
 }
 
 

@@ -244,13 +244,14 @@ def test_a_truth_nobody_answered_is_an_error_of_the_crowd() -> None:
     assert manifest("l.run.json")["figures"]["error"] == 50
 
 
-def test_a_gate_trips_after_everything_is_written(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_gate_trips_before_anything_is_published(capfd: pytest.CaptureFixture[str]) -> None:
     words = ["aggregate", "answers.csv", "--aggregator", "mv", "-o", "labels.csv"]
     assert run([*words, "--fail-if", "ties>0", "--fail-if", "confidence>2"]) == 3
     assert "ties>0 (ties is 1)" in capfd.readouterr().err
-    assert Path("labels.csv").exists()
-    assert Path("labels.run.json").exists()
+    assert not Path("labels.csv").exists()
+    assert Path("labels.rejected/labels.run.json").exists()
     assert run([*words, "--fail-if", "ties>1"]) == 0
+    assert Path("labels.csv").exists()
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,13 @@ def test_changes_of_the_second_night_are_those_that_diff_finds(
     assert "flips is" in capfd.readouterr().err
 
 
-def test_a_gate_on_changes_trips_after_writing(nights: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_gate_on_changes_keeps_what_is_there(nights: tuple[Path, Path], tmp_path: Path) -> None:
     assert aggregate(nights[0], tmp_path, "--fail-if", "new-items<1") == 0
     before = (tmp_path / "labels.csv").read_bytes()
     assert aggregate(nights[0], tmp_path, "--fail-if", "new-items<1") == 3
     assert aggregate(nights[1], tmp_path, "--fail-if", "flips>0%") == 3
+    assert (tmp_path / "labels.csv").read_bytes() == before
+    assert aggregate(nights[1], tmp_path, "--fail-if", "flips>0%", "--publish-anyway") == 3
     assert (tmp_path / "labels.csv").read_bytes() != before
 
 

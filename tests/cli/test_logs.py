@@ -135,7 +135,8 @@ def test_metrics_are_valid_and_say_what_run_json_says(tmp_path: Path) -> None:
             match = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? (\S+)', line)
             assert match, line
             values[match[1] + (match[2] or "")] = float(match[4])
-    figures = json.loads((tmp_path / "labels.run.json").read_text())["figures"]
+    rejected = tmp_path / "labels.rejected" / "labels.run.json"
+    figures = json.loads(rejected.read_text())["figures"]
     assert values["misc_items"] == figures["items"] == 500
     assert values["misc_confidence"] == figures["confidence"]
     assert values["misc_gates_tripped"] == 1
