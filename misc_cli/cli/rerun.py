@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -90,44 +88,31 @@ def _with_answers(
 
 
 def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
-    """Repeat a run in a folder of its own, compare its labels and write them."""
-    from misc_cli import cleanup
+    """Repeat a run, write its labels and say whether they are those of the record."""
     from misc_cli.cli.console import Console as Silent
-    from misc_cli.job.perform import performed
-    from misc_cli.state.replay import RecordedRun
+    from misc_cli.job.perform import repeated
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.output_set import Output, content, write_all
-    from misc_cli.writers.run_outputs import beside, with_question
+    from misc_cli.writers.run_outputs import with_question
 
     place = outputs.output_file(output)
-    several = recorded.request.each_question
-    if several and place is None:
+    questions = recorded.questions
+    if questions and place is None:
         raise ConfigError(f"{recorded.path}: of several questions; name a file with -o")
-    read = [recorded.path, *recorded.request.files]
-    check_writable([] if place is None else [place], read, stdout=place is None)
-    recorded.refuse_changed()
-    asked = recorded.label_digests
-    name = Path(recorded.request.output or "").name if asked else "labels.csv"
-    with cleanup.folder("misc-rerun-") as folder, recorded.earlier_state(folder) as state:
-        labels = folder / name
-        request = replace(recorded.request, output=str(labels), state=state)
-        now = None if recorded.state is None else float(recorded.state["now"])
-        silent = Silent(quiet=True)
-        with (
-            silent.watching(),
-            performed(request, silent, now=now, fitter=recorded.fitter()) as finished,
-        ):
-            made = [run.places["labels"].read_bytes() for run in finished.runs]
-            questions = [run.inputs.question for run in finished.runs]
-        found = RecordedRun.read(str(beside(labels)["run"])).label_digests
-    if place is None or not several:
-        outputs.write_bytes(made[0], place)
-    else:
+    paths = [] if place is None else [place]
+    if questions and place is not None:
         paths = [with_question(place, question) for question in questions]
-        write_all([Output(at, content(data)) for at, data in zip(paths, made, strict=True)])
-    if not asked:
+    check_writable(paths, [recorded.path, *recorded.request.files], stdout=place is None)
+    silent = Silent(quiet=True)
+    with silent.watching():
+        labels, same = repeated(recorded, silent)
+    if place is None:
+        outputs.write_bytes(labels[0])
+    else:
+        write_all([Output(at, content(data)) for at, data in zip(paths, labels, strict=True)])
+    if same is None:
         console.say(f"{recorded.path} has its labels in parts; these are in one file")
-    elif found == asked:
+    elif same:
         console.say("the labels are those of the record, byte for byte")
     else:
         console.warn(f"the labels differ from those that {recorded.path} records")

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from misc_cli import cleanup
 from misc_cli.errors import GateTripped
 from misc_cli.job.inputs import Observer, inputs_of
 from misc_cli.job.outputs import Target, Writing, read_previous
@@ -20,6 +22,7 @@ from misc_cli.run.request import AggregateRequest, FitterOf, Stopwatch
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
+    from misc_cli.state.replay import RecordedRun
     from misc_cli.state.session import StateSession
 
 
@@ -115,6 +118,24 @@ def performed(
             session.written_down()
         named = [target.named(run) for run in runs]
         yield Finished(runs, named, session, tripped=told, rejection=rejection)
+
+
+def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
+    """Carry out a recorded request again, from the inputs and the state that it had.
+
+    Returns the files of labels, one for each question, and whether they are those of the record;
+    None where the record has them in parts.
+    """
+    recorded.refuse_changed()
+    asked = recorded.label_digests
+    name = Path(recorded.request.output or "").name if asked else "labels.csv"
+    with cleanup.folder("misc-rerun-") as folder, recorded.earlier_state(folder) as state:
+        request = replace(recorded.request, output=str(folder / name), state=state)
+        now = None if recorded.state is None else float(recorded.state["now"])
+        with performed(request, observer, now=now, fitter=recorded.fitter()) as finished:
+            labels = [run.places["labels"].read_bytes() for run in finished.runs]
+    found = sorted(hashlib.sha256(data).hexdigest() for data in labels)
+    return labels, found == sorted(asked.values()) if asked else None
 
 
 def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> list[str]:

@@ -44,6 +44,11 @@ class RecordedRun:
         return cls(path, content, replace(request, sources=tuple(names)))
 
     @property
+    def questions(self) -> list[str]:
+        """Return the names of its questions where there are several, in their order."""
+        return [str(one["question"]) for one in self.content.get("questions", [])]
+
+    @property
     def state(self) -> Mapping[str, Any] | None:
         """Return where the run's state was and what it started from; None without one."""
         found: Mapping[str, Any] | None = self.content.get("state")
@@ -82,13 +87,11 @@ class RecordedRun:
         """Return the run of one question; it must be named if there are several."""
         if not self.request.each_question:
             return self
-        names = [str(one["question"]) for one in questions_of(self.content)]
-        if question not in names:
+        if question is None or question not in self.questions:
+            names = ", ".join(map(repr, self.questions))
             raise ConfigError(
-                f"{self.path}: of several questions, {', '.join(map(repr, names))}; pick one with "
-                "--question"
+                f"{self.path}: of several questions, {names}; pick one with --question"
             )
-        assert question is not None
         return replace(self, request=self.request.of_question(question))
 
     def fitter(self, *, choose: bool = True) -> FitterOf | None:

@@ -192,3 +192,13 @@ def test_a_question_of_a_finished_run_can_be_picked(
     aggregated("answers.csv", *EM, "-o", "labels.csv")
     assert run(["items", "labels.run.json", "--question", "mood"]) == 2
     assert "--question does nothing here" in capfd.readouterr().err
+
+
+def test_labels_of_a_question_never_replace_an_input(aggregated: Aggregated) -> None:
+    table = answers()
+    table = table.assign(mood=table["label"], tone=table["label"].str.upper()).drop(columns="label")
+    table.to_csv("two.mood.csv", index=False)
+    aggregated("two.mood.csv", *EM, "--each-question", "-o", "out.csv")
+    before = Path("two.mood.csv").read_bytes()
+    assert run(["rerun", "out.run.json", "-o", "two.csv"]) == 2
+    assert Path("two.mood.csv").read_bytes() == before
