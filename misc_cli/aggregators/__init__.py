@@ -1,1 +1,1 @@
-"""From a label matrix to posteriors: one file per method, a folder where a method needs several."""
+"""Methods that turn votes into posteriors: one file or folder each."""

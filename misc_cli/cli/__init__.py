@@ -1,4 +1,4 @@
-"""The command `misc`: a group that loads a command only when it is called or listed.
+"""The command line: a module per command, loaded only when it is called.
 
 A command is one module here, one line in `COMMANDS` and one in `SUMMARIES`. Nothing in this package
 may import numpy, scipy, pandas, pyarrow or rich at its top: `misc --help` should answer at once.

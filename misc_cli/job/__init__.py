@@ -1,1 +1,1 @@
-"""A request carried out: inputs read, questions fitted, outputs judged and published."""
+"""Carry out a request: read inputs, fit questions, judge and publish outputs."""

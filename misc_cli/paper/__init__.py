@@ -1,1 +1,1 @@
-"""The paper's datasets, table and experiments."""
+"""The paper's datasets and its table, run again."""

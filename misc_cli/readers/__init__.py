@@ -1,1 +1,1 @@
-"""Read answers and known labels from files; write outputs whole or not at all."""
+"""Read answers and known labels from files, addresses and databases."""

@@ -1,1 +1,1 @@
-"""One run from settings to outcome: registry, plan, pipeline, and the records of what happened."""
+"""One run: request, settings, pipeline, result, tables and run record."""

@@ -1,4 +1,4 @@
-"""Choosing without ground truth: hide answers, forecast them, keep what forecasts best.
+"""Choose methods without ground truth: cross-validation, ensemble, calibration.
 
 trial        one method on one fold: fit, forecast, score
 processes    trials on all cores, within a time budget
