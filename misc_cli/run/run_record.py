@@ -198,7 +198,40 @@ def read_record(path: str) -> dict[str, Any]:
     if record["schema"] != SCHEMA:
         age = "an older" if record["schema"] == 1 else "another"
         raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
+    if not all(_is_sound(one) for one in (record, *record.get("questions", []))):
+        raise InputError(
+            f"{path}: this run.json was changed, it does not fit together; name another"
+        )
     return record
+
+
+# Kinds of what is read back from a run.json, and of the entries of its lists of files.
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("request", "options", "known", "counts", "figures", "outputs"), dict),
+    **dict.fromkeys(("engine", "seconds", "platform", "stopped", "methods"), dict),
+    **dict.fromkeys(("inputs", "files", "members", "classes", "warnings", "questions"), list),
+    **dict.fromkeys(("state", "selection", "calibration", "loop"), (dict, type(None))),
+    **{"class_prior": list, "iterations": (dict, int), "misc": str, "method": str},
+}
+
+
+def _is_sound(record: Any) -> bool:
+    """Tell whether a record, or that of one question, has the shape that misc writes."""
+    if not isinstance(record, dict):
+        return False
+    if not all(isinstance(record[key], kind) for key, kind in _KINDS.items() if key in record):
+        return False
+    files = [*record.get("inputs", []), *record.get("known", {}).values()]
+    state = record.get("state") or {"folder": "", "now": 0, "before": None}
+    try:
+        names = [file["name"] for file in [*files, *record.get("files", [])]]
+        names += [file["sha256"] for file in files if file["sha256"] is not None]
+        names += [file["file"] + file["sha256"] for file in record.get("files", [])]
+        names += [*record.get("classes", []), *record.get("outputs", {})]
+        names += [state["folder"], str(float(state["now"])), state["before"] or ""]
+    except (TypeError, KeyError, ValueError):
+        return False
+    return all(isinstance(name, str) and "\0" not in name for name in names)
 
 
 def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -210,7 +243,7 @@ def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:
     """Return the request that a run.json (`path`) holds."""
     try:
         return AggregateRequest.from_json(record["request"])
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, AttributeError):
         raise InputError(
             f"{path}: its request is not one that this misc knows; run its command again"
         ) from None
