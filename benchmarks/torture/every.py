@@ -38,7 +38,8 @@ WRITING = {
     *(
         "writers/output_paths",
         "state/store",
-        "cli/scaled_target",
+        "job/outputs",
+        "state/session",
         "cli/rerun",
         "engines/disk",
     ),
