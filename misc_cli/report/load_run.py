@@ -62,6 +62,8 @@ def _report(path: str, facts: dict[str, Any]) -> Report:
     folder = Path(path).parent
     outputs = facts.get("outputs", {})
     place = _found(outputs.get("labels"), folder)
+    if "parts" in outputs:
+        raise InputError(f"{path}: its labels are a folder of parts; report on the answers instead")
     if place is None:
         raise InputError(
             f"{path}: its labels {outputs.get('labels') or '(stdout)'} are not there; "

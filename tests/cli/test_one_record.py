@@ -202,3 +202,16 @@ def test_labels_of_a_question_never_replace_an_input(aggregated: Aggregated) -> 
     before = Path("two.mood.csv").read_bytes()
     assert run(["rerun", "out.run.json", "-o", "two.csv"]) == 2
     assert Path("two.mood.csv").read_bytes() == before
+
+
+def test_labels_in_parts_are_repeated_as_one_file(
+    aggregated: Aggregated, capfd: pytest.CaptureFixture[str]
+) -> None:
+    aggregated("answers.csv", *EM, "--engine", "disk", "-o", "parts/")
+    aggregated("answers.csv", *EM, "-o", "labels.csv")
+    capfd.readouterr()
+    assert run(["rerun", "parts/run.json", "-o", "one.csv"]) == 0
+    assert "has its labels in parts" in capfd.readouterr().err
+    assert Path("one.csv").read_bytes() == Path("labels.csv").read_bytes()
+    assert run(["report", "parts/run.json"]) == 2
+    assert "report on the answers instead" in capfd.readouterr().err
