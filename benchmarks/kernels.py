@@ -24,6 +24,7 @@ FLAGS = ("-O3", "-march=native", "-ffast-math", "-pthread")
 ITERATIONS = 100
 MV = "aggregator='mv'"
 TUCKER = "aggregator='ds-em', completer='tucker', ranks=(3, 5, 4), tol=0.0, max_iter=5"
+LARGE = TUCKER.replace("(3, 5, 4)", "(14, 42, 4)")
 # What is timed, and what is taken off: the same with fewer steps, or mv, which only encodes.
 METHODS = {
     "mv": (MV, None),
@@ -34,8 +35,10 @@ METHODS = {
         "aggregator='one-coin', max_iter=5",
     ),
     "ebcc": ("aggregator='ebcc', restarts=1, tol=0.0, max_iter=20", MV),
+    "ebcc-8": ("aggregator='ebcc', restarts=8", MV),
     "mmce-c": ("aggregator='mmce-c', tol=0.0, max_iter=3", MV),
     "tucker": (f"{TUCKER}, passes=4", f"{TUCKER}, passes=1"),
+    "tucker-14": (f"{LARGE}, passes=4", f"{LARGE}, passes=1"),
 }
 JOB = """
 import sys, time, warnings

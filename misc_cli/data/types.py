@@ -215,6 +215,8 @@ class Aggregator(Protocol):
     slow          True: calibrate on one fold, which takes no longer than the fit (False)
     calibratable  True: hidden answers may temper its confidences (True)
     needs_order   True: leave it out of a comparison if the classes have no order (False)
+    Optional property `cv_variant`, or method `cv_variant_of(whole)` that knows the fit on all
+    answers: the quicker variant that cross-validation fits.
     Optional method `refit_subset(labels, whole)`: fit a part of the answers, starting from what the
     aggregation `whole` of all answers knows of workers (not of items).
     """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 
@@ -82,13 +83,26 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
     """Judge some folds of all methods at a time, so that all cores have work.
 
     A method stops at the first fold that makes it hopeless; later folds of the same batch do not
-    count.
+    count. One whose folds depend on its fit on all answers (`cv_variant_of`) makes that first.
     """
+
+    def fit(method: Method) -> Trial:
+        found = try_method(method, work.labels, None, None, work.lighten, deadline=work.deadline)
+        return found[-1]
+
+    first_fitted = [one for one in methods if hasattr(one.aggregator, "cv_variant_of")]
+    wholes, in_folds = {}, {method.name: method for method in methods}
+    found_first = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.big)
+    for method, whole in zip(first_fitted, found_first, strict=False):  # until the deadline
+        wholes[method.name] = replace(whole, aggregation=replace(whole.aggregation, predictor=None))
+        shaped = cast(Any, method.aggregator).cv_variant_of(whole.aggregation)
+        in_folds[method.name] = replace(method, aggregator=shaped)
+    methods = [one for one in methods if one not in first_fitted or one.name in wholes]
     trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
     running = list(methods)
     edges = [0, *(edge for edge in ROUNDS if edge < len(work.folds)), len(work.folds)]
     for first, last in pairwise(edges):
-        tasks = [(method, fold) for method in running for fold in range(first, last)]
+        tasks = [(in_folds[one.name], fold) for one in running for fold in range(first, last)]
         done = 0
         for found in work.trials(tasks):
             trials[tasks[done][0].name] += found
@@ -101,7 +115,12 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
             if method.name not in in_time:
                 del trials[method.name]
         running = [method for method in running if method.name in in_time - ended]
-    return [joined(found) for found in trials.values()]
+    by_name = {method.name: method for method in methods}
+    scores = [joined(found, wholes.get(name)) for name, found in trials.items()]
+    return [
+        replace(score, candidate=replace(score.candidate, method=by_name[score.candidate.name]))
+        for score in scores
+    ]
 
 
 def _ends(work: CrossValidation, trials: list[Trial], first: int, best: Floats) -> bool:

@@ -153,6 +153,20 @@ def test_restarts_are_spared_only_where_the_first_collapse_alike(
     assert float(np.abs(found.posteriors - every.posteriors).max()) < 0.01
 
 
+@pytest.mark.parametrize(("name", "most"), [("rte", 1), ("bluebirds", 10)])
+def test_folds_have_the_subtypes_that_lived_and_one_more(
+    dataset: Load, name: str, most: int
+) -> None:
+    labels, _ = dataset(name)
+    method = EnhancedBcc(restarts=8)
+    whole = method(labels)
+    live = int(np.bincount(whole.own_shared["classes"].astype(int)).max())
+    found = method.cv_variant_of(whole)
+    assert found.subtypes == (1 if live == 1 else min(live + 1, 10)) <= most
+    assert found.subtype_prior / found.subtypes == pytest.approx(0.1 / 10)
+    assert found.restarts == (1 if live == 1 else 8)
+
+
 def test_digamma_and_log_gamma_are_scipys() -> None:
     random = np.random.default_rng(1)
     values = 10.0 ** random.uniform(-6, 7, (3, 7_001))  # more than one chunk
@@ -185,6 +199,13 @@ def test_priors_by_hand_with_shrinkage() -> None:
     found = _priors(method, LocalEngine.of(tiny()).sweep(FractionsAndKeys()), None)
     np.testing.assert_allclose(found.answers, [[4.0, 1.0], [1.0, 4.0]] + 3.0 * crowd, rtol=1e-9)
     np.testing.assert_allclose(found.classes, fractions.sum(axis=0), rtol=1e-9)
+
+
+def test_the_bound_of_one_answer_of_one_class() -> None:
+    """All subtypes but one die out: the bound is the prior of the one that is left, 1 in 10."""
+    column = pa.array(["x"])
+    found = EnhancedBcc(restarts=3)(encode(Answers(column, column, column)).labels)
+    assert found.objective == pytest.approx(-np.log(10.0))
 
 
 def test_forecast_and_gold() -> None:

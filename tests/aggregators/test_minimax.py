@@ -19,6 +19,7 @@ from misc_cli.aggregators.minimax.fit import structure_of
 from misc_cli.aggregators.minimax.method import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
+    SlotPairs,
     maximise,
     slot_derivatives,
     solve_batched,
@@ -64,10 +65,9 @@ class Case:
 
     def derivatives(self, owned: Floats) -> Derivatives:
         logits = self.offsets + self.structure.logits(owned, self.slots)[:, self.at]
-        by_slot = slot_derivatives(
-            logits, self.targets, self.weights, self.at, len(self.slots.classes)
-        )
-        return self.structure.pull_back(by_slot, self.slots)
+        n_slots = len(self.slots.classes)
+        pairs = SlotPairs.of(self.targets, self.weights, self.at, n_slots, N_CLASSES)
+        return self.structure.pull_back(slot_derivatives(logits, pairs), self.slots)
 
     def value(self, flat: Floats) -> float:
         """The log-likelihood by scipy's own softmax, of flattened parameters."""

@@ -184,7 +184,7 @@ class Expectation:
         scores += self.log_weights
         if gold is not None:
             scores[(gold[:, None] >= 0) & (gold[:, None] != self.classes)] = -np.inf
-        top = reduce(np.maximum, scores.T)
+        top = reduce(np.maximum, scores.T[1:], scores[:, 0].copy())  # never a view: one column
         scores -= top[:, None]
         np.exp(scores, out=scores)
         total = scores @ np.ones(scores.shape[1])

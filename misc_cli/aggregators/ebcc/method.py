@@ -70,6 +70,22 @@ class EnhancedBcc(Checked):
         """
         return replace(self, restarts=min(self.restarts, RESTARTS_IN_FOLDS))
 
+    def cv_variant_of(self, whole: Aggregation) -> EnhancedBcc:
+        """Return the variant for folds if all answers are fitted: its live subtypes and one more.
+
+        Each subtype keeps its prior. If the whole fit collapsed to one subtype per class, the folds
+        have one, too, and need one restart.
+        """
+        classes = whole.own_shared["classes"].tolist()
+        live = max(classes.count(one) for one in set(classes))
+        subtypes = 1 if live == 1 else min(live + 1, self.subtypes)
+        return replace(
+            self,
+            subtypes=subtypes,
+            subtype_prior=self.subtype_prior / self.subtypes * subtypes,
+            restarts=1 if subtypes == 1 else self.restarts,
+        )
+
     def refit_subset(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """Fit a part of the answers, starting from the workers and subtypes of the whole fit."""
         from misc_cli.aggregators.ebcc.fit import aggregate_again

@@ -44,23 +44,46 @@ def sum_by(groups: Integers, values: Floats, n_groups: int) -> Floats:
     return np.asarray(np.bincount(groups, values, n_groups), dtype=np.float64)
 
 
-def slot_derivatives(
-    logits: Floats, targets: Integers, weights: Floats, slots: Integers, n_slots: int
-) -> Derivatives:
+@dataclass(frozen=True)
+class SlotPairs:
+    """Pairs by slot, with all that stays the same while the logits change.
+
+    weights   (n_pairs,): posterior of the class, times the worker's copies
+    slots     (n_pairs,)
+    chosen    (n_pairs,): place of the answer in logits (n_classes, n_pairs), flattened
+    observed  (n_classes, n_slots): Σ weight · [target = k]
+    """
+
+    weights: Floats
+    slots: Integers
+    chosen: Integers
+    observed: Floats
+
+    @classmethod
+    def of(
+        cls, targets: Integers, weights: Floats, slots: Integers, n_slots: int, n_classes: int
+    ) -> SlotPairs:
+        answers = slots * np.int64(n_classes) + targets
+        observed = sum_by(answers, weights, n_slots * n_classes).reshape(n_slots, n_classes)
+        chosen = targets * np.int64(len(targets)) + np.arange(len(targets))
+        return cls(weights, slots, chosen, np.ascontiguousarray(observed.T))
+
+
+def slot_derivatives(logits: Floats, pairs: SlotPairs) -> Derivatives:
     """Return the derivatives by slot with respect to a shift of its logits (n_classes, n_pairs).
 
     Overwrites `logits`. Rows of the curvature sum to 0, so only k < l is summed over pairs.
     """
-    n_classes = len(logits)
+    weights, slots = pairs.weights, pairs.slots
+    n_classes, n_slots = pairs.observed.shape
     logits -= logits.max(axis=0)
-    chosen = logits[targets, np.arange(logits.shape[1])]
+    chosen = np.take(logits, pairs.chosen)
     shares = np.exp(logits, out=logits)
     total = shares.sum(axis=0)
     value = sum_by(slots, weights * (chosen - np.log(total)), n_slots)
     shares /= total
 
-    observed = sum_by(slots * np.int64(n_classes) + targets, weights, n_slots * n_classes)
-    gradient = np.ascontiguousarray(observed.reshape(n_slots, n_classes).T)
+    gradient = pairs.observed.copy()
     curvature = np.zeros((n_classes, n_classes, n_slots))
     for k in range(n_classes):
         weighted = weights * shares[k]

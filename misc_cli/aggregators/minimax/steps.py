@@ -7,6 +7,7 @@ sums over all answers; β and Q are rows of the engine.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -14,7 +15,13 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.aggregators.minimax.newton import Derivatives, maximise, slot_derivatives, sum_by
+from misc_cli.aggregators.minimax.newton import (
+    Derivatives,
+    SlotPairs,
+    maximise,
+    slot_derivatives,
+    sum_by,
+)
 from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
 from misc_cli.data.logdomain import normalise_scores
 from misc_cli.data.types import Floats
@@ -133,11 +140,12 @@ def _solve_team(
     crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
     start = structure.owned(state.workers[:, team], slots)
     by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
+    made = _cache(engine)
 
     def derivatives(owned: Floats) -> Derivatives:
         table = structure.logits(owned, slots) + crowd
-        by_slot = engine.sweep(AnswerDerivatives(structure, table, team.start, table.shape[1]))
-        return structure.pull_back(by_slot, slots)
+        kernel = AnswerDerivatives(structure, table, team.start, table.shape[1], made)
+        return structure.pull_back(engine.sweep(kernel), slots)
 
     return structure.stored(maximise(derivatives, start, by_problem), slots)
 
@@ -147,10 +155,11 @@ def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float)
     n_workers, n_classes = engine.n_workers, engine.n_classes
     slots = Slots.every(1, n_classes)
     workers = logit_table(structure, state.workers)
+    made = _cache(engine)
 
     def derivatives(owned: Floats) -> Derivatives:
         table = workers + np.tile(structure.logits(owned, slots), n_workers)
-        by_slot = engine.sweep(AnswerDerivatives(structure, table, 0, n_classes))
+        by_slot = engine.sweep(AnswerDerivatives(structure, table, 0, n_classes, made))
         return structure.pull_back(by_slot, slots)
 
     start = structure.owned(state.crowd, slots)
@@ -166,39 +175,75 @@ def recentred(state: State, copies: Floats) -> State:
 
 
 @dataclass(frozen=True)
+class TeamPairs:
+    """Pairs of a part of a block: columns in the team's table, (n_pairs,), and logits of items."""
+
+    columns: Index
+    item_logits: Floats
+    pairs: SlotPairs
+
+
+# Pairs of each block by the address of its posteriors.
+PairCache = dict[int, list[TeamPairs]]
+
+
+def _cache(engine: Engine) -> PairCache | None:
+    """Return a cache for the pairs of a solve, during which posteriors and β stay as they are.
+
+    None if the pairs may be many, or if rows have no fixed place in the memory of this process.
+    """
+    n_classes = engine.n_classes
+    most = engine.n_votes * n_classes * (n_classes + 4)
+    return None if most > 4 * PART or engine.whole(POSTERIORS) is None else {}
+
+
+@dataclass(frozen=True)
 class AnswerDerivatives:
     """Sum the derivatives by slot of a team of workers, whose first is `first`.
 
     table    (n_classes, n_team * n_classes): its logits
     n_slots  length of the table; or n_classes: slots are the classes, summed over workers
+    made     keeps the pairs for the next point of the solve
     """
 
     structure: Structure
     table: Floats
     first: int
     n_slots: int
+    made: PairCache | None = None
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Derivatives]:
+        parts: Iterable[TeamPairs]
+        if self.made is None:
+            parts = self._parts(block, rows)
+        else:
+            key = rows[POSTERIORS].__array_interface__["data"][0]
+            if key not in self.made:
+                self.made[key] = list(self._parts(block, rows))
+            parts = self.made[key]
+        return {}, add_up(self._derivatives(part) for part in parts)
+
+    def _derivatives(self, part: TeamPairs) -> Derivatives:
+        logits = np.take(self.table, part.columns, axis=1)
+        logits += part.item_logits
+        return slot_derivatives(logits, part.pairs)
+
+    def _parts(self, block: Block, rows: RowArrays) -> Iterator[TeamPairs]:
         matrix, posteriors = block.matrix, rows[POSTERIORS]
-        n_columns, n_classes = self.table.shape[1], self.structure.n_classes
+        structure, n_classes = self.structure, self.structure.n_classes
+        n_columns = self.table.shape[1]
         if n_columns < matrix.shape[1]:
             matrix = matrix[:, self.first * n_classes : self.first * n_classes + n_columns]
-        parts = parts_of(matrix, posteriors, n_classes)
-        return {}, add_up(
-            self._of_part(votes, posteriors[part], _items_of(rows, part)) for part, votes in parts
-        )
-
-    def _of_part(self, votes: sp.csr_array, posteriors: Floats, items: Floats) -> Derivatives:
-        structure, n_classes = self.structure, self.structure.n_classes
-        pairs = pairs_of(votes, posteriors)
-        at = pairs.workers * n_classes + pairs.slots.classes[pairs.item_slots]
-        logits = np.take(self.table, at, axis=1)
-        of_items = structure.logits(structure.owned(items, pairs.slots), pairs.slots)
-        logits += np.take(of_items, pairs.item_slots, axis=1)
-        slots = at if self.n_slots == self.table.shape[1] else at % n_classes
-        return slot_derivatives(logits, pairs.targets, pairs.weights, slots, self.n_slots)
+        for part, votes in parts_of(matrix, posteriors, n_classes):
+            pairs = pairs_of(votes, posteriors[part])
+            columns = pairs.workers * n_classes + pairs.slots.classes[pairs.item_slots]
+            owned = structure.owned(_items_of(rows, part), pairs.slots)
+            of_items = np.take(structure.logits(owned, pairs.slots), pairs.item_slots, axis=1)
+            slots = columns if self.n_slots == n_columns else columns % n_classes
+            of_team = SlotPairs.of(pairs.targets, pairs.weights, slots, self.n_slots, n_classes)
+            yield TeamPairs(columns, of_items, of_team)
 
 
 def logit_table(structure: Structure, parameters: Floats) -> Floats:
@@ -263,14 +308,14 @@ class ItemStep:
         slots = pairs.slots
         at = pairs.workers * structure.n_classes + slots.classes[pairs.item_slots]
         offsets = np.take(self.table, at, axis=1)
+        by_item = SlotPairs.of(
+            pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes), structure.n_classes
+        )
 
         def derivatives(owned: Floats) -> Derivatives:
             logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
             logits += offsets
-            by_slot = slot_derivatives(
-                logits, pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes)
-            )
-            return structure.pull_back(by_slot, slots)
+            return structure.pull_back(slot_derivatives(logits, by_item), slots)
 
         start = structure.owned(items, slots)
         return structure.stored(maximise(derivatives, start, self.ridge), slots)
