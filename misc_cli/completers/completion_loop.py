@@ -110,6 +110,14 @@ class LoopResult:
     ranks: tuple[int, ...] | None = None
     completion: Completion | None = None
 
+    def weakened(self, strength: float, pure: Aggregation) -> LoopResult:
+        """Return the result with this weight against the posteriors of an aggregator alone."""
+        posteriors = np.average(
+            [self.aggregation.posteriors, pure.posteriors], axis=0, weights=[strength, 1 - strength]
+        )
+        mixed = replace(self.aggregation, posteriors=posteriors, predictor=None)
+        return replace(self, aggregation=mixed)
+
 
 def run_loop(
     labels: Labels,

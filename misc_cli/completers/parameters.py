@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.data.parameters import COUNT, FEW, WEIGHT, parameter
+from misc_cli.data.parameters import COUNT, FEW, SHARE, WEIGHT, parameter
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Aggregator
@@ -70,6 +70,12 @@ class Loop:
         "The aggregator whose pure result is the first slice.",
         metavar="NAME",
         unset="as --aggregator",
+    )
+    strength: float = parameter(
+        1.0,
+        "Weight of the completed labels; the aggregator's own have the rest.",
+        SHARE,
+        note="0.5 or 1 where hidden answers choose the rank",
     )
     max_cells: int = parameter(
         1 << 30,

@@ -50,6 +50,7 @@ SEED = Number(True, 0, most=2**63 - 1)
 COUNT = Number(True, 1, most=10**9)
 FEW = Number(True, 1, most=10_000)
 WEIGHT = Number(False, 0, most=1e12)
+SHARE = Number(False, 0, most=1)
 POSITIVE = Number(False, 1e-12, most=1e12)
 
 

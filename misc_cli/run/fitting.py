@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from misc_cli import registry
-from misc_cli.completers.parameters import FINALS, LOOP_OPTIONS, RANK_OPTIONS, Loop
+from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import (
@@ -125,7 +125,6 @@ def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
         _builds_on(methods),
         methods.loop,
         methods.settings.preset,
-        finals=FINALS,
         tries=methods.tries,
     )
 
@@ -144,7 +143,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
 
     Of several ranks or passes that were given, the first counts.
     """
-    from misc_cli.selection.search import MIN_ANSWERS
+    from misc_cli.selection.search import HALF, MIN_ANSWERS
 
     few = labels.votes.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
@@ -163,7 +162,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
         names={"aggregator": BASELINE, **methods.names},
         aggregator=_builds_on(methods),
         completer=replace(completer, **own),
-        loop={**methods.loop, **loop},
+        loop={"strength": HALF, **methods.loop, **loop},
     )
 
 
@@ -222,6 +221,11 @@ def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fi
     mixture = run_loop(
         labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration
     )
+    if loop.strength < 1.0:
+        pure = mixture.initial
+        if loop.start is not None:
+            pure = methods.aggregator(labels, on_iteration)
+        mixture = mixture.weakened(loop.strength, pure)
     ended = loop_record(
         loop,
         ranks=mixture.ranks,
@@ -301,12 +305,15 @@ def _searched(
     labels, settings = engine.labels, methods.settings
     seed, preset = settings.seed, settings.preset
     few: list[Method] = []
-    if methods.aggregator is None:
+    insist = bool(completed)
+    if insist:
+        name = methods.names.get("aggregator", BASELINE)
+        pure = [Method(name, _builds_on(methods), preset=preset)]
+    elif methods.aggregator is None:
         pure = roster.roster(engine, preset, methods.roster_options, seed)
         few = [method for method in pure if method.name in roster.FEW]
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
-    insist = bool(completed)
     if methods.completer is not None and not insist:
         completed = roster.completions(
             labels,
@@ -325,6 +332,7 @@ def _searched(
         few=few,
         fallback=roster.fallback(preset, seed),
         insist=insist,
+        strength=methods.loop.get("strength"),
         incumbent=incumbent,
         calibrate=settings.calibrate,
         seed=seed,
@@ -332,9 +340,44 @@ def _searched(
         on_iteration=on_iteration,
         lighten=lighten,
     )
-    if insist:
+    if insist and found.members[0].passes:
+        why = completion_in_words(found, methods)
+        found = replace(found, selection={**found.selection, "why": why})
         _warn_of_better_without(settings.completer, found.selection)
     return found
+
+
+def completion_in_words(found: Fit, methods: Methods) -> str:
+    """Return what was chosen of a completer that was asked for, and the flags that repeat it."""
+    from misc_cli.selection.scoring import SIGNIFICANT
+
+    member, names = found.members[0], methods.names
+    alone = names.get("aggregator", BASELINE)
+    completer: Any = member.method.completer
+    ranks = {name: getattr(completer, name) for name in RANK_OPTIONS if hasattr(completer, name)}
+    shown = " ".join(f"{flag(name)} {_comma(rank)}" for name, rank in ranks.items())
+    strength = float(found.selection["weights"][member.name])
+    ahead = next(row["lead"] for row in found.selection["completed"] if row["chosen"])
+    by = f"{abs(ahead):.1f} standard errors"
+    so = f"ahead of {alone} alone by {by}" if ahead >= 0 else f"behind {alone} alone by {by}"
+    counts = f"it counts {100 * strength:.0f} %, {alone} alone the rest"
+    if strength == 1.0:
+        counts = "it counts alone"
+    elif ahead < SIGNIFICANT:
+        counts += f" ({SIGNIFICANT:.0f} are asked for)"
+    again = [
+        f"--completer {names['completer']} --aggregator {alone}",
+        *([shown] if shown else []),
+        f"--passes {member.passes} --final {member.method.loop.final} --strength {strength:g}",
+    ]
+    return (
+        f"{member.name} forecasts hidden answers best of its ranks, {so}: {counts}; "
+        f"the same labels: {' '.join(again)}"
+    )
+
+
+def _comma(rank: Any) -> str:
+    return ",".join(map(str, rank)) if isinstance(rank, tuple | list) else str(rank)
 
 
 def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any]) -> None:

@@ -46,6 +46,8 @@ def refuse(where: str, methods: Methods, runs: Sequence[str]) -> None:
             "--final completed (--preset paper, too) holds a label of every worker for every item "
             f"and is for --engine local; with {where} say --final answers"
         )
+    if Loop(**methods.loop).strength < 1.0:
+        raise ConfigError(f"--strength is for --engine local; with {where} leave it out")
     starter = methods.resolved.get("start", {}).get("aggregator")
     if starter is not None and starter not in runs:
         raise ConfigError(f"{where} does not run --start {starter}; it runs {', '.join(runs)}")

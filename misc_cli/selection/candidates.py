@@ -54,7 +54,8 @@ class Method:
     """A pure aggregator, or a completer with the passes after which it is judged.
 
     `preset` is the one that the parameters come from. `early_stopped` marks a method that
-    is defined by its few iterations, so that they are no lack of convergence.
+    is defined by its few iterations, so that they are no lack of convergence. `also` are other last
+    steps of the loop that it may have.
     """
 
     name: str
@@ -64,6 +65,16 @@ class Method:
     judged_after: tuple[int, ...] = ()
     preset: str = "robust"
     early_stopped: bool = False
+    also: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> list[Method]:
+        """The method, and the same with each of the other last steps that it may have."""
+        others = [
+            replace(self, name=f"{self.name} {last}", loop=replace(self.loop, final=last), also=())
+            for last in self.also
+        ]
+        return [self, *others]
 
     @property
     def passes(self) -> tuple[int, ...]:

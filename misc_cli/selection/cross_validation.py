@@ -48,7 +48,7 @@ from misc_cli.selection.scoring import (
 from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, run_all
 
 # Fewer answers than this are over before another process could start.
-WORTH_A_PROCESS = 4_000
+WORTH_A_PROCESS = 20_000
 # From so many answers on, a fold of a slow method may begin where the fit on all answers ended:
 # with fewer, the optimum that was found with the hidden answers would still know them.
 MANY_ANSWERS = 30_000
@@ -218,12 +218,12 @@ class CrossValidation:
         for fold, (kept, hidden) in enumerate(self.folds):
             pooled = pool([score.posteriors[fold] for score in scores], shares)
             surfaces.append(calibration_surface(kept, means[fold], hidden, pooled, many=many))
-        counts = expected_counts(self.folds[0][0], telling.posteriors[0])
-        by_hidden = replace(best_calibration(surfaces), weight=self._together(counts))
+        by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         return self.by_gold([score.candidate for score in scores], shares, by_hidden)
 
-    def _together(self, counts: Floats) -> float:
-        """How surely workers err together, given what they are expected to have said."""
+    def err_together(self, score: Score) -> float:
+        """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
+        counts = expected_counts(self.folds[0][0], score.posteriors[0])
         votes = self.labels.votes
         assert isinstance(votes, SparseVotes)
         matrix = votes.matrix[looked_at(self.labels.items, votes.n_votes, self.seed)]

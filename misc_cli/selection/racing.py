@@ -15,18 +15,18 @@ import numpy as np
 from misc_cli.data.types import Floats
 from misc_cli.selection.candidates import Method, Trial, try_method
 from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation
-from misc_cli.selection.scoring import NO_SHARE, Score, joined, lead, standard_error
+from misc_cli.selection.scoring import NO_SHARE, Score, joined, lead, standard_error, weights
 from misc_cli.selection.worker_pool import run_all
 
 # A slow method that is this many standard errors short of the share it needs is given up.
 HOPELESS = 2.0
 # After so many folds those are given up.
 ROUNDS = (1, 3, 6)
-# Completion is tried on so many folds, and on the others only if it is so far ahead by then; then
-# so many methods of it go on, those of whom the first folds are surest.
+# Completion is tried on one fold, then on three, then on all: each time only if the best is so
+# many standard errors ahead of everything that it has to beat. So many ranks of it see all folds.
 FIRST_FOLDS = 3
-PROMISING = 1.0
-FINALISTS = 3
+ANY_LEAD, PROMISING = 0.0, 1.0
+FINALISTS = 2
 
 
 def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score], list[str]]:
@@ -36,11 +36,29 @@ def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score],
     if not quick:
         quick, slow = [slow[0]], slow[1:]
     scores = work.score(quick)
+    if scores and slow and explained(work, scores):
+        slow = []
+    left = [method.name for method in (*quick, *slow)]
     scores += race(work, slow, scores) if scores else []
     judged = {score.candidate.name for score in scores}
     order = {method.name: at for at, method in enumerate(methods)}
     scores.sort(key=lambda score: order[score.candidate.name])
-    return scores, [method.name for method in methods if method.name not in judged]
+    return scores, [name for name in left if name not in judged]
+
+
+def explained(work: CrossValidation, scores: Sequence[Score]) -> bool:
+    """Return True if quick methods leave slow ones nothing to explain: workers do not err together.
+
+    The first that counts and describes workers is asked. A mean of all would hardly differ then.
+    """
+    leads = [float((score.best - work.null).mean()) for score in scores]
+    if max(leads) <= 0.0:
+        return False
+    counted = zip(scores, weights(leads), strict=True)
+    telling = [
+        score for score, share in counted if share and score.candidate.method.has_worker_model
+    ]
+    return bool(telling) and work.err_together(telling[0]) == 0.0
 
 
 def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
@@ -144,42 +162,58 @@ def completed(
     work: CrossValidation,
     methods: Sequence[Method],
     initial: Sequence[Floats],
-    reference: Floats,
-    insist: bool,
+    rivals: Sequence[Floats],
 ) -> list[Score]:
-    """Return the completed candidates by their hard scores; none if there was no time.
+    """Return completed candidates by their hard scores; none if there was no time for it.
 
-    `initial` are the posteriors per fold that they build on, `reference` (n_hidden,) the hard
-    scores of what would be written otherwise. Every other method is tried on the first folds;
-    where one of them promises a lead, the rest of them, and the best of all on all folds.
+    `initial` are the posteriors per fold that they build on, `rivals` the hard scores, (n_hidden,)
+    each, that they have to beat. Every other method is tried first; where one of them promises a
+    lead, the rest of them, and the best of all on all folds.
     """
-    first = range(min(FIRST_FOLDS, len(work.folds)))
-    rest = range(len(first), len(work.folds))
-    scouts = list(methods if insist else methods[::2])
-    scores = work.score(scouts, initial, first)
+    n_first = min(FIRST_FOLDS, len(work.folds))
+    scouts, others = list(methods[::2]), list(methods[1::2])
+    scores = work.score(scouts, initial, range(1))
     if not _all_there(scores, scouts):
         return []
-    count = sum(len(hidden) for _, hidden in work.folds[: len(first)])
-
-    def ahead(score: Score) -> float:
-        return lead(score.views["hard"], reference[:count], work.workers[:count])
-
-    best = max(scores, key=lambda score: float(score.views["hard"].mean()))
-    if not insist and ahead(best) < PROMISING:
+    if best_lead(work, scores, rivals) < ANY_LEAD:
         return scores
-    others = [method for method in methods if method not in scouts]
-    scores += work.score(others, initial, first)
+    scores = _longer(work, scores, scouts, initial, range(1, n_first))
+    if not scores or best_lead(work, scores, rivals) < PROMISING:
+        return scores
+    scores += work.score(others, initial, range(n_first))
     if not _all_there(scores, methods):
         return []
     order = [method.name for method in methods]
     scores.sort(key=lambda score: order.index(score.candidate.method.name))
-    if not rest:
-        return scores
-    ranking = sorted(scores, key=ahead, reverse=True)
+    ranking = sorted(scores, key=lambda score: ahead(work, score, rivals), reverse=True)
     names = list(dict.fromkeys(score.candidate.method.name for score in ranking))[:FINALISTS]
     finalists = [method for method in methods if method.name in names]
-    more = {score.candidate.name: score for score in work.score(finalists, initial, rest)}
-    if not _all_there(list(more.values()), finalists):
+    return _longer(work, scores, finalists, initial, range(n_first, len(work.folds)))
+
+
+def ahead(work: CrossValidation, score: Score, rivals: Sequence[Floats]) -> float:
+    """Return by how many standard errors a candidate is ahead of the best of its rivals."""
+    values = score.views["hard"]
+    count = len(values)
+    return min(lead(values, rival[:count], work.workers[:count]) for rival in rivals)
+
+
+def best_lead(work: CrossValidation, scores: Sequence[Score], rivals: Sequence[Floats]) -> float:
+    return max(ahead(work, score, rivals) for score in scores)
+
+
+def _longer(
+    work: CrossValidation,
+    scores: Sequence[Score],
+    methods: Sequence[Method],
+    initial: Sequence[Floats],
+    numbers: range,
+) -> list[Score]:
+    """Return the scores with these methods on further folds; none if there was no time."""
+    if not numbers:
+        return list(scores)
+    more = {score.candidate.name: score for score in work.score(methods, initial, numbers)}
+    if not _all_there(list(more.values()), methods):
         return []
     return [_both(score, more.get(score.candidate.name)) for score in scores]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 from misc_cli import registry
@@ -55,12 +54,14 @@ MOST_WORK = {"ebcc": 5_000_000, "mmce-c": 1_000_000}
 MAX_COMPLETED_CELLS = 1 << 27
 MAX_TRIED_CELLS = 1 << 20
 
-WORKER_RANKS = (2, 3, 5, 7, 10, 14)
+WORKER_RANKS = (2, 3, 5, 10)
 CP_RANKS = (1, 2, 4, 8)
-# After two passes the slice still moves; after six it no longer gains.
-PASSES = (4, 6)
-# What forecasts decide is the paper's last step: it gains more where it gains at all.
-FINAL = "completed"
+# After two passes the slice still moves; after four it hardly gains.
+PASSES = (4,)
+# Hidden answers judge the quick last step; it tells sooner than the paper's whether to complete.
+FINAL = "answers"
+# The paper's last step: where completing gains at all, it gains more.
+OTHER_FINAL = "completed"
 
 
 def roster(engine: Engine, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
@@ -121,10 +122,9 @@ def completions(
     loop: Mapping[str, Any],
     preset: str = "robust",
     max_cells: int = MAX_COMPLETED_CELLS,
-    finals: Sequence[str] = (FINAL,),
     tries: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Method]:
-    """One method per rank and last step of a completer; each is judged after several passes.
+    """Return one method per rank of a completer; each is judged after several passes.
 
     `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
     that is given is the only one; so are the ranks and passes of `tries`, by option.
@@ -140,10 +140,11 @@ def completions(
     ranks = asked[0] if asked else [rank for rank in tried if _numbers(shape, rank) <= max_cells]
     if tried and not ranks:
         return []
-    lasts = [loop["final"]] if "final" in loop else finals
+    last = loop.get("final", FINAL)
+    also = () if "final" in loop else (OTHER_FINAL,)
     judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
     methods = []
-    for rank, last in product(ranks or [None], lasts):
+    for rank in ranks or [None]:
         looped = Loop(**{**loop, "final": last})
         sized = replace(completer, **dict.fromkeys(rank_fields, rank))
         try:
@@ -152,8 +153,8 @@ def completions(
             if asked:
                 raise
             continue  # nobody asked for this rank: the others may fit
-        called = _name(name, rank) if len(lasts) == 1 else f"{_name(name, rank)} {last}"
-        methods.append(Method(called, aggregator, sized, looped, judged_after, preset))
+        method = Method(_name(name, rank), aggregator, sized, looped, judged_after, preset)
+        methods.append(replace(method, also=also))
     return methods
 
 

@@ -204,7 +204,7 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
         own = asdict(method)
         kept = list(own) if method.completer is not None else ["name", "preset", "aggregator"]
         resolved[method.name] = {
-            key: own[key] for key in kept if key not in ("name", "early_stopped")
+            key: own[key] for key in kept if key not in ("name", "early_stopped", "also")
         }
     return resolved
 

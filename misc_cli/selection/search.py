@@ -7,7 +7,8 @@
    the votes decide.
 2. Every completed candidate (ranks × passes) builds on the first of the pure methods and is scored
    by the labels it would write, against those of the pure result. If the best is significantly
-   ahead, all candidates that cannot be told apart from it vote.
+   ahead, all candidates that cannot be told apart from it vote. A completer that was asked for is
+   taken at one rank, alone if it is significantly ahead, else together with what it builds on.
 3. What stayed is fitted on all answers. A pure result is calibrated on the hidden ones; majority
    vote and a vote of completed candidates are their own confidence.
 """
@@ -15,7 +16,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -196,26 +198,24 @@ def completed_of(
     methods: Sequence[Method],
     base: Score,
     reference: Floats,
-    *,
-    insist: bool,
     incumbent: Mapping[str, float],
 ) -> Completed:
-    """The candidates of these methods, which build on the fits of `base`.
+    """Return the candidates of these methods that write the labels, if they are clearly ahead.
 
-    reference  (n_hidden,) hard scores of the pure result
-    insist     the best candidates are taken, whatever is said of them
-    incumbent  as in `search`
+    They build on the fits of `base`; `reference` (n_hidden,) are the hard scores of the pure
+    result, `incumbent` as in `search`.
     """
-    tried = racing.completed(work, methods, base.posteriors, reference, insist)
-    work.left_out += [] if tried else ["completion"]
     # a gain that what it builds on has without it is not completion's
     rivals = [reference, _hard(base)]
-    voters = _voters(work, tried, rivals, insist)
+    tried = racing.completed(work, methods, base.posteriors, rivals)
+    work.left_out += [] if tried else ["completion"]
+    voters = _voters(work, tried, rivals)
     # some voters stopped after the first folds; the best is always among the others
     whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
     new = np.mean(whole, axis=0) if whole else reference
     before = staying(tried, incumbent, _hard, new, work.workers)
-    if before is not None and incumbent.keys() != {score.candidate.name for score in voters}:
+    names = {score.candidate.name for score in tried}
+    if before is not None and incumbent.keys() & names != {v.candidate.name for v in voters}:
         voters = before.scores
     else:
         before = None
@@ -225,19 +225,15 @@ def completed_of(
     return Completed(voters, ahead, before, table)
 
 
-def _voters(
-    work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floats], insist: bool
-) -> list[Score]:
-    """All that cannot be told apart from the best, if that is ahead of all rivals.
+def _voters(work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floats]) -> list[Score]:
+    """Return all that cannot be told apart from the best, if that is ahead of all rivals.
 
     What did not go on after the first folds must have been nearer to it on those.
     """
-    whole = [_hard(score) for score in tried if score.n_folds == len(work.folds)]
-    if not whole:
+    whole = [score for score in tried if score.n_folds == len(work.folds)]
+    if not whole or racing.best_lead(work, whole, rivals) < SIGNIFICANT:
         return []
-    top = max(whole, key=lambda values: float(values.mean()))
-    if not insist and min(lead(top, rival, work.workers) for rival in rivals) < SIGNIFICANT:
-        return []
+    top = _hard(max(whole, key=lambda score: racing.ahead(work, score, rivals)))
     voters = []
     for score in tried:
         values = _hard(score)
@@ -246,6 +242,37 @@ def _voters(
         if values is top or lead(top[:count], values, work.workers[:count]) < limit:
             voters.append(score)
     return voters
+
+
+# A completer that was asked for has this weight where hidden answers do not clearly prefer it.
+HALF = 0.5
+
+
+def asked_for(work: CrossValidation, methods: Sequence[Method], base: Score) -> Completed:
+    """Return the candidate that is surest to be ahead of `base`, or least behind it.
+
+    The quick last step is tried at every rank on the first folds. Where the best is clearly ahead
+    the other last step is tried as well, and taken if it is clearly ahead, too: where completing
+    gains at all, that gains more.
+    """
+    first = range(min(racing.FIRST_FOLDS, len(work.folds)))
+    rivals = [_hard(base)]
+
+    def surest(scores: Sequence[Score]) -> tuple[float, Score]:
+        return max(((racing.ahead(work, one, rivals), one) for one in scores), key=itemgetter(0))
+
+    tried = work.score(methods, base.posteriors, first)
+    if not tried:
+        work.left_out.append("completion")
+        return Completed()
+    ahead, best = surest(tried)
+    if ahead >= SIGNIFICANT:
+        others = [other for method in methods for other in method.variants[1:]]
+        more = work.score(others, base.posteriors, first)
+        tried += more
+        if more and surest(more)[0] >= SIGNIFICANT:
+            ahead, best = surest(more)
+    return Completed([best], ahead, None, completed_table(tried, [best], rivals, work.workers))
 
 
 def _hard(score: Score) -> Floats:
@@ -297,6 +324,7 @@ def search(
     few: Sequence[Method] = (),
     fallback: Method | None = None,
     insist: bool = False,
+    strength: float | None = None,
     incumbent: Mapping[str, float] | None = None,
     calibrate: bool = True,
     seed: int = 0,
@@ -340,11 +368,14 @@ def search(
     choice = _chosen_pure(work, scores, incumbent)
     completion = Completed()
     if completed and (insist or not choice.unbeaten):
-        reference = work.hard_scores(work.mean_posteriors(choice.kept, choice.shares))
-        completion = completed_of(
-            work, completed, scores[0], reference, insist=insist, incumbent=incumbent
-        )
-    if completion.voters:
+        if insist:
+            completion = asked_for(work, completed, scores[0])
+        else:
+            reference = work.hard_scores(work.mean_posteriors(choice.kept, choice.shares))
+            completion = completed_of(work, completed, scores[0], reference, incumbent)
+    if completion.voters and insist:
+        result = _of_asked_for(work, scores[0], completion, strength, calibrate)
+    elif completion.voters:
         result = _of_voters(work, scores[0], completion, calibrate)
     elif choice.unbeaten and fallback is not None and len(pure) > 1:
         result = _of_votes(work, fallback, calibrate)
@@ -360,7 +391,8 @@ def search(
     reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
     members = [trial.candidate for trial in result.fitted]
     finish_record(reasons, members, result.shares, work.left_out, bool(completed))
-    reasons["methods"] = parameters([*pure, *completed, *([fallback] if fallback else [])])
+    variants = [variant for method in completed for variant in method.variants]
+    reasons["methods"] = parameters([*pure, *variants, *([fallback] if fallback else [])])
     aggregation = mean_of(
         labels,
         [trial.aggregation for trial in result.fitted],
@@ -402,9 +434,15 @@ def _weighed(
 def _of_voters(
     work: CrossValidation, base: Score, completion: Completed, calibrate: bool
 ) -> _Result:
-    """The completed candidates that could be fitted on all answers in time; all count the same."""
+    """The completed candidates that could be fitted on all answers in time, with every last step
+    that they may have; all count the same.
+    """
     first = work.fit([base.candidate])
-    members = [score.candidate for score in completion.voters]
+    members = [
+        replace(score.candidate, method=variant)
+        for score in completion.voters
+        for variant in score.candidate.method.variants
+    ]
     fitted = work.fit(members, first[0].posteriors) if first else []
     work.left_out += [member.name for member in members[len(fitted) :]]
     if not fitted:
@@ -413,6 +451,31 @@ def _of_voters(
     if calibrate and completion.ahead < SIGNIFICANT:
         calibration = by_answers(work, base)
     return _Result(fitted, [1.0 / len(fitted)] * len(fitted), calibration)
+
+
+def _of_asked_for(
+    work: CrossValidation,
+    base: Score,
+    completion: Completed,
+    strength: float | None,
+    calibrate: bool,
+) -> _Result:
+    """The completer that was asked for, as strongly as hidden answers allow: alone where it is
+    clearly ahead, else together with what it builds on.
+    """
+    if strength is None:
+        strength = 1.0 if completion.ahead >= SIGNIFICANT else HALF
+    first = work.fit([base.candidate])
+    fitted = work.fit([completion.voters[0].candidate], first[0].posteriors) if first else []
+    if not fitted:
+        work.left_out.append("completion")
+        return _Result(first, [1.0] * len(first))
+    calibration = None
+    if calibrate and completion.ahead < SIGNIFICANT:
+        calibration = by_answers(work, base)
+    if strength == 1.0:
+        return _Result(fitted, [1.0], calibration)
+    return _Result([*fitted, *first], [strength, 1.0 - strength], calibration)
 
 
 def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> _Result:

@@ -102,10 +102,32 @@ def test_a_completer_that_is_named_is_used_whatever_is_said_of_it() -> None:
         by_rule = few(completer="tenals", passes=1)
     assert by_rule.fit.loop is not None
     assert by_rule.fit.loop["passes"] == 1
+    assert by_rule.fit.loop["settings"]["strength"] == 0.5
     outcome = fitted(completer="tucker", passes=1)
     assert outcome.fit.selection
-    assert all(" × 1" in name for name in outcome.fit.selection["chosen"])
-    assert {member.method.loop.final for member in outcome.fit.members} <= {"answers", "completed"}
+    completed, alone = outcome.fit.selection["chosen"]
+    assert completed.endswith(" × 1")
+    assert alone == "ds-em"
+    assert outcome.fit.selection["weights"] == {completed: 0.5, alone: 0.5}
+
+
+def test_a_chosen_completion_says_the_flags_that_repeat_its_labels() -> None:
+    found = fitted(completer="tucker", aggregator="ds-em")
+    said = str(found.fit.selection["why"])
+    words = said.partition("the same labels: ")[2].split()
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    ranks = tuple(map(int, given["--ranks"].split(",")))
+    again = fitted(
+        completer=given["--completer"],
+        aggregator=given["--aggregator"],
+        ranks=ranks,
+        passes=int(given["--passes"]),
+        final=given["--final"],
+        strength=float(given["--strength"]),
+    )
+    np.testing.assert_array_equal(again.decision.label, found.decision.label)
+    whole = fitted(completer="tucker", aggregator="ds-em", strength=1.0)
+    assert list(whole.fit.selection["weights"].values()) == [1.0]
 
 
 def tried(outcome: RunResult) -> set[tuple[object, int]]:
@@ -120,7 +142,11 @@ def test_hidden_answers_choose_from_several_ranks_and_passes() -> None:
     named = {"completer": "tucker", "aggregator": "mv"}
     several = fitted(**named, ranks=[(2, 4, 3), [3, 6, 3]], passes=[1, 3])
     assert tried(several) == {((2, 4, 3), 1), ((2, 4, 3), 3), ((3, 6, 3), 1), ((3, 6, 3), 3)}
-    taken = {(member.method.completer.ranks, member.passes) for member in several.fit.members}  # type: ignore[union-attr]
+    taken = {
+        (member.method.completer.ranks, member.passes)  # type: ignore[union-attr]
+        for member in several.fit.members
+        if member.passes
+    }
     assert taken
     assert taken <= tried(several)
     assert several.methods.resolved["completer"]["ranks"] == ((2, 4, 3), (3, 6, 3))
@@ -182,7 +208,7 @@ def test_an_automatic_run_complains_as_a_named_one_does() -> None:
 def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1}
+    named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1, "final": "completed"}
     with pytest.warns(MiscWarning, match="31 workers were grouped into"):
         outcome = fitted(**named, max_cells=300 * 20)
     assert outcome.fit.calibration is not None
@@ -201,7 +227,8 @@ def test_an_automatic_run_records_its_methods_and_its_error() -> None:
     assert methods["ebcc"]["aggregator"]["restarts"] == 8
     assert methods["mmce-c"]["aggregator"]["tol"] == 0.01
     assert methods["tucker(2,4,3)"]["completer"]["ranks"] == (2, 4, 3)
-    assert methods["tucker(2,4,3)"]["loop"]["final"] == "completed"
+    assert methods["tucker(2,4,3)"]["loop"]["final"] == "answers"
+    assert methods["tucker(2,4,3) completed"]["loop"]["final"] == "completed"
     last = {str(record["candidate"]): record for record in outcome.records if record["change"]}
     assert list(last) == outcome.fit.selection["chosen"]
     assert all(0.0 <= record["error"] < 40.0 for record in last.values())

@@ -30,8 +30,8 @@ from tests.crowds import labels_from
 from tests.selection.crowds import method, simulated
 
 
-@pytest.mark.parametrize(("errors", "insist"), [(0.9, False), (1.1, False), (0.9, True)])
-def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float, insist: bool) -> None:
+@pytest.mark.parametrize("errors", [0.9, 1.1])
+def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> None:
     """Ahead of the pure result by so many times what is significant, on all folds."""
     random = np.random.default_rng(0)
     pure, noise = random.normal(size=(2, 40))
@@ -41,10 +41,9 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float, insist
     score = Score(tucker, {"hard": ahead}, seconds=0.0, posteriors=[np.empty((0, 3))])
     work: Any = SimpleNamespace(folds=[None], workers=np.arange(40, dtype=np.int32))
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
-    wanted = [score] if errors > 1 or insist else []
-    assert _voters(work, [score], [pure], insist) == wanted
+    assert _voters(work, [score], [pure]) == ([score] if errors > 1 else [])
     # what it builds on is as good without it: no gain of completion's
-    assert _voters(work, [score], [pure, ahead], insist) == ([score] if insist else [])
+    assert _voters(work, [score], [pure, ahead]) == []
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
@@ -155,6 +154,9 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     found = search(labels, [chosen], completed)
     pure = expected_error(chosen.aggregator(labels).posteriors, truth)
     assert expected_error(found.aggregation.posteriors, truth) <= pure + 0.003
+    asked = search(labels, [chosen], completed, insist=True)  # counts half where it is not ahead
+    assert list(asked.selection["weights"].values()) == [0.5, 0.5]
+    assert expected_error(asked.aggregation.posteriors, truth) <= pure + 0.005
 
 
 # ds-em needs more than its 100 iterations on web, completed or not
@@ -169,6 +171,9 @@ def test_automatic_ranks_halve_the_error_on_web(
     completed = roster.completions(labels, "tucker", completer, chosen.aggregator, {})
     found = search(labels, [chosen], completed)
     assert expected_error(found.aggregation.posteriors, truth) <= 0.085
+    asked = search(labels, [chosen], completed, insist=True)
+    assert list(asked.selection["weights"].values()) == [1.0]
+    assert expected_error(asked.aggregation.posteriors, truth) <= 0.085
 
 
 def test_too_few_answers_get_the_mean_of_what_has_little_to_get_wrong() -> None:
