@@ -173,7 +173,10 @@ def _complain(message: str, code: int) -> int:
     from misc_cli.errors import printable
 
     cleanup.ignore_signals(code)
-    line = printable(" ".join(message.split()))  # one line, whatever the message holds
+    first, proposal, command = message.partition("\n  try: ")  # else one line, whatever it holds
+    line = printable(" ".join(first.split()))
+    if proposal:
+        line += f"{proposal}{printable(command)}"
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.end_with_an_error(line, code):
         print(f"misc: error: {line}", file=sys.stderr)

@@ -166,6 +166,8 @@ def show(finished: Finished, console: Console) -> None:
     for run, places in zip(finished.runs, finished.named, strict=True):
         aside = None if run.inputs.read is None else run.inputs.read.set_aside
         rows = summary(run.outcome, places, aside, closely=closely)
+        if run.inputs.read is not None:
+            rows.insert(1, ("read as", run.inputs.read.read_as))
         if finished.rejection is not None:
             rows.insert(-1, ("rejected", finished.rejection))
         elif session is not None:

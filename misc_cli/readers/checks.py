@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.readers.answer_table import AnswerTable
+from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import tells_apart
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, Refusal
+from misc_cli.readers.reading import Question, agreement
 from misc_cli.readers.values import (
     BOXES,
     CHOICES,
@@ -42,6 +43,8 @@ CONFLICTS = 0.2  # share of pairs of worker and item with more than one label th
 RARE = 0.02  # of the pairs: fewer with several places are corrections
 FIRST_ITEMS = 500  # only their answers are looked at: a long file costs no more than a short one
 MANY_CLASSES = 100
+MANY_WORDS = 15
+MOST_OPTIONS = 40
 ALLOW = "--allow-odd reads it all the same"
 OTHER_COLUMN = "name the right column with --label-col"
 
@@ -91,14 +94,25 @@ def several_choices(question: Question, seen: str = "") -> str:
     )
 
 
-SEVERAL_CHOICES: Sequence[Mapping[str, Any]] = ({"multi": "split", "each_question": True},)
+OTHERS: Sequence[Mapping[str, Any]] = []  # other columns may be meant
+
+
+def choices_apart(question: Question) -> list[Mapping[str, Any]]:
+    """Return what reads several choices: a question for each option, else sets."""
+    label = question.label
+    lists = label.flatten() if pa.types.is_list(label.type) else None
+    if lists is not None and len(lists.unique()) > MOST_OPTIONS:
+        return []  # marked words, not options
+    split = {"question": question.name, "multi": "split", "each_question": True}
+    return [split, {"question": question.name, "multi": "set"}, {"multi": "set"}]
 
 
 def refuse(where: str, found: Sequence[Oddity], options: ReadOptions, read_as: str) -> None:
     """Raise the worst of what speaks against a reading, unless the user wants it all the same."""
     if found and not options.allow_odd:
         told, remedies = found[0]
-        raise Refusal(f"{where}: read as {read_as}: {told}", remedies)
+        is_open = remedies is OTHERS
+        raise Refusal(f"{where}: read as {read_as}: {told}", remedies, is_open=is_open)
 
 
 def oddities(question: Question, options: ReadOptions, document: Document) -> list[Oddity]:
@@ -109,10 +123,15 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         *_coincidences(question, options),
         *_abstentions(question, options),
     ]
+    n_said = sum(1 for word in question.label.to_pylist()[:2000] if word and str(word).strip())
+    if n_said == 1 and len(document.table.sample) > 2:
+        found.append((f"one answer in {len(document.table.sample)} rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
         found += [*_regions(question, document), *_repeats(question, document)]
     if options.worker_from is None and options.worker_col is None:
         found += _lonely(question)
+    if options.layout is None and question.columns.get("item") == "a column for each":
+        found += _unlike_items(question)
     return found
 
 
@@ -125,14 +144,23 @@ def _labels(question: Question, options: ReadOptions) -> Iterable[Oddity]:
     kind = kind_of(question.label)
     is_declared = options.label_col is not None
     if kind.name == CHOICES and options.multi is None and not options.extract:
-        yield several_choices(question, kind.seen), SEVERAL_CHOICES
+        yield several_choices(question, kind.seen), choices_apart(question)
     if not kind.has_classes and not (is_declared and kind.name in (URLS, IDS)):
         yield no_classes(question, kind.name, kind.seen), ()
     n_answers = len(question.label)
     n_classes = len(question.label.dictionary)
-    if n_answers < FEW or 2 * n_classes <= n_answers:
-        return
     values = _names(question.label)
+    if n_classes > MANY_WORDS and not is_declared and not all(map(is_number, values)):
+        share = share_of_one_item(question)
+        if share > 0.5:
+            yield (
+                f"{share:.0%} of {n_classes:,} classes, {_some(values)}, come with one item only: "
+                f"words about items, not classes; {OTHER_COLUMN}, or {ALLOW}",
+                (),
+            )
+    are_fractions = n_answers > 4 and all("." in value for value in values)
+    if (n_answers < FEW and not are_fractions) or 2 * n_classes <= n_answers:
+        return
     if n_classes <= 11 and all(value.lstrip("+-").isdigit() for value in values):
         return  # a scale
     yield (
@@ -140,6 +168,16 @@ def _labels(question: Question, options: ReadOptions) -> Iterable[Oddity]:
         f"one of its own; {OTHER_COLUMN}, or {ALLOW}",
         (),
     )
+
+
+def share_of_one_item(question: Question) -> float:
+    """Return which share of the classes comes with one item only, where items are many."""
+    if len(question.item.dictionary) < 5 or not pa.types.is_dictionary(question.label.type):
+        return 0.0
+    labels = np.asarray(question.label.indices).astype(np.int64)
+    pairs = np.unique(labels * len(question.item.dictionary) + np.asarray(question.item.indices))
+    _, counts = np.unique(pairs // len(question.item.dictionary), return_counts=True)
+    return float((counts == 1).mean())
 
 
 def _lists(question: Question, options: ReadOptions) -> Iterable[Oddity]:
@@ -250,6 +288,7 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     if set(used) <= set(names):
         rest = [n for n in names if n not in roles.values() and names.count(n) == 1]
         few = [n for n in rest if 2 <= len(set(document.sampled(n))) <= 30]
+        few = [n for n in few if not all(map(is_number, document.sampled(n)))]
         apart = [name for name in few if tells_apart(document, used, name)]
     by = ""
     if apart:
@@ -258,7 +297,7 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     yield (
         f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels: are there "
         f"several questions?{by} If these are corrections, say --duplicates last, first or all",
-        [{"group_by": apart[0], "each_question": True}] if apart else (),
+        OTHERS,
     )
 
 
@@ -308,20 +347,15 @@ def _lonely(question: Question) -> Iterable[Oddity]:
         )
 
 
-def agreement(item: Any, label: Any) -> tuple[float, float, int]:
-    """Return how often two answers to an item agree, how often by chance, and how many pairs."""
-    items, labels = np.asarray(item.indices), np.asarray(label.indices)
-    rows = np.flatnonzero(items < FIRST_ITEMS * 4)
-    items, labels = items[rows].astype(np.int64), labels[rows].astype(np.int64)
-    if not len(items):
-        return 0.0, 0.0, 0
-    n_classes = int(labels.max()) + 1
-    _, of_cell = np.unique(items * n_classes + labels, return_counts=True)
-    _, of_item = np.unique(items, return_counts=True)
-    n_pairs = int((of_item * (of_item - 1)).sum())
-    shares = np.bincount(labels) / len(labels)
-    agreeing = int((of_cell * (of_cell - 1)).sum())
-    return agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2
+def _unlike_items(question: Question) -> Iterable[Oddity]:
+    """Find columns of a form that are no items of one question: nobody agrees on them."""
+    agree, chance, n_pairs = agreement(question.item, question.label)
+    if n_pairs > 50 and agree <= chance + 0.03:
+        yield (
+            "answers to a column agree no more than by chance, so these may be unlike questions; "
+            "say --layout form --item-col with their names if they are items of one",
+            (),
+        )
 
 
 def suspicions(table: AnswerTable) -> list[str]:

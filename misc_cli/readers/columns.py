@@ -79,6 +79,20 @@ class Parsed:
     header: bool | None = None
 
 
+class Refusal(InputError):
+    """A reading that is refused because it is likely wrong, or because nothing tells.
+
+    remedies  fields of `ReadOptions` that may settle it
+    is_open   whether other columns may be meant, so that other readings are looked for
+    """
+
+    def __init__(
+        self, message: str, remedies: Sequence[Mapping[str, Any]] = (), *, is_open: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.remedies, self.is_open = tuple(remedies), is_open
+
+
 def truth_synonyms(item: str | None = None, label: str | None = None) -> Synonyms:
     """Return names in a file of known labels; `item` and `label` are what the answers call them."""
     named = [{normalise(n)} if n and not is_position(n) else set() for n in (item, label)]
@@ -153,19 +167,21 @@ def choose(
 
 def missing_columns(
     where: str, names: Sequence[str], missing: Sequence[str], hint: str = ""
-) -> InputError:
+) -> Refusal:
     """Return an error that names all that is missing at once, and what is there."""
     pronoun = "it" if len(missing) == 1 else "them"
     flags = _and([flag(role) for role in missing])
-    return InputError(
+    return Refusal(
         f"{where}: no {_and(missing)} column among {listing(names)}; name {pronoun} with "
-        f"{flags}{hint}"
+        f"{flags}{hint}",
+        is_open=True,
     )
 
 
-def rivals(where: str, role: str, names: Sequence[str]) -> InputError:
+def rivals(where: str, role: str, names: Sequence[str]) -> Refusal:
     found = " and ".join(map(repr, names[:MOST_LISTED]))
-    return InputError(f"{where}: {found} may each be the {role}; pick with {flag(role)}")
+    told = f"{where}: {found} may each be the {role}; pick with {flag(role)}"
+    return Refusal(told, [{f"{role}_col": name} for name in names], is_open=True)
 
 
 def _and(words: Sequence[str]) -> str:

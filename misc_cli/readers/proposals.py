@@ -17,22 +17,30 @@ from typing import Any
 
 from misc_cli.errors import InputError, MiscError
 from misc_cli.readers.answer_table import AnswerTable
-from misc_cli.readers.checks import agreement
-from misc_cli.readers.columns import Layout, is_unique
+from misc_cli.readers.columns import Layout, Refusal, is_unique
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.counts import sums_of
-from misc_cli.readers.layouts.nested import unwrapped_document
+from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
 from misc_cli.readers.options import ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
+from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_status import is_standing
-from misc_cli.readers.source import Source
+from misc_cli.readers.source import STDIN, Source, open_source
 from misc_cli.readers.values import CHOICE, NUMBER, is_number, is_scale, kind_of_values
-from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, find_roles, normalise, words_of
+from misc_cli.readers.vocabulary import (
+    ABOUT,
+    SYNONYMS,
+    WORKER_NAME,
+    find_roles,
+    normalise,
+    words_of,
+)
 
 MOST_TRIED = 12
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
-LEAST_ROWS, MOST_ROWS = 5, 500
+LEAST_ROWS, MOST_ROWS, MOST_CELLS = 5, 500, 20_000
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
+FEW_CLASSES = 20
 LEAST_EXCESS = 0.05  # agreement above chance
 EACH = "each_question"
 _WORKERS = [word for tier in SYNONYMS["worker"] for word in tier]
@@ -42,6 +50,7 @@ _PARTS = {
     *("doc", "document", "segment", "pair", "id", "ids", "criteria", "criterion", "aspect"),
     *("dataset", "instance", "item", "index", "term", "topic", "hash", "text", "image", "sys"),
 }
+_CRITERIA = {"criteria", "criterion", "aspect", "dimension", "attribute", "metric", "facet"}
 # Names of properties that are judged, not of people who judge.
 _PROPERTY = re.compile(
     r".*(ity|ness|ing|tion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
@@ -66,15 +75,23 @@ def with_command(
     error: InputError, path: str, source: Source | None, options: ReadOptions
 ) -> InputError:
     """Return the error with one command to paste that reads the file, if there is one."""
-    if source is None or not isinstance(error, InputError) or options.is_declared:
+    if source is None or options.is_declared:
         return error
-    found = next(proposals(source, options, error), None)
+    given: dict[str, Any] = {}
+    found = None
+    encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
+    if encoding is not None and path != STDIN:
+        given = {"encoding": encoding[1]}
+        options = replace(options, encoding=encoding[1])
+        found = _tried(open_source(path, encoding[1], options.access), options, {}, is_guess=False)
+    elif isinstance(error, Refusal):
+        found = next(proposals(source, options, error), None)
     if found is None:
         return error
-    given = {**_said(options), **found.given}
+    given = {**_said(options), **given, **found.given}
     more = " -o labels.csv" if EACH in given else ""
     command = f"misc aggregate {quote(path)} {flags_of(given)}{more}"
-    return type(error)(f"{_without_advice(str(error))}\n  try: {command}")
+    return InputError(f"{_without_advice(str(error))}\n  try: {command}")
 
 
 def _without_advice(message: str) -> str:
@@ -106,7 +123,7 @@ def proposals(
         if found is not None:
             seen.append(dict(remedy))
             yield found
-    if any(options.columns.values()):
+    if any(options.columns.values()) or (isinstance(error, Refusal) and not error.is_open):
         return
     for given in islice(_guesses(source, options), MOST_TRIED):
         if given not in seen:
@@ -117,27 +134,43 @@ def proposals(
 
 
 def _tried(
-    source: Source, options: ReadOptions, given: Mapping[str, Any], *, is_guess: bool
+    source: Source,
+    options: ReadOptions,
+    given: Mapping[str, Any],
+    *,
+    is_guess: bool,
+    depth: int = 2,
 ) -> Proposal | None:
+    """Read a file in another way; a refusal that itself names a remedy is followed once more."""
     from misc_cli.readers.read import read_source
 
     fields = {name: value for name, value in given.items() if name != EACH}
+    declared = replace(options, **fields)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tables = read_source(source, replace(options, **fields), each=EACH in given)
+            tables = read_source(source, declared, each=EACH in given)
+    except Refusal as error:
+        for remedy in error.remedies if depth > 1 else ():
+            found = _tried(source, declared, remedy, is_guess=is_guess, depth=depth - 1)
+            if found is not None:
+                return replace(found, given={**given, **found.given})
+        return None
     except (MiscError, ValueError, KeyError, IndexError):
         return None
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
     agree, chance, n_pairs = agreement(answers.item, answers.label)
     n_classes = len(set(answers.label.to_pylist()))
-    if n_pairs == 0 or (n_classes < 2 and len(answers) > 20):
+    n_items = len(set(answers.item.to_pylist()))
+    if n_pairs == 0 or n_items < 3 or (n_classes < 2 and len(answers) > 20):
         return None
+    if not is_guess:  # of the file's own questions
+        return Proposal(given, table) if n_classes <= FEW_CLASSES or agree > chance else None
     # where all always agree nobody was asked twice: such a column is about the item
-    if is_guess and n_pairs > FEW_PAIRS and (agree <= chance + LEAST_EXCESS or agree == 1):
-        return None
-    return Proposal(given, table)
+    is_weak = agree <= chance + LEAST_EXCESS or agree == 1
+    is_told = "no_answer" in given or given.get("layout") == "matrix" or n_pairs <= FEW_PAIRS
+    return None if is_weak and not is_told else Proposal(given, table)
 
 
 def _guesses(source: Source, options: ReadOptions) -> Iterator[dict[str, Any]]:
@@ -157,6 +190,9 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[dict[str, Any]]:
         yield from _matrices(document)
         yield from _headerless(document)
     else:
+        if {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
+            yield {"worker_col": INNER, "item_col": OUTER}
+            return
         yield from _counted(document)
         yield from _wide(document)
         yield from _long(document)
@@ -168,6 +204,10 @@ def _matrices(document: Document) -> Iterator[dict[str, Any]]:
     names = document.names
     if len(names) < 3:
         return
+    if document.format == "npy":
+        sums = sums_of(document, names)
+        if sums is not None and len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
+            yield {"layout": "counts"}
     cells = {name: document.sampled(name) for name in names}
     first, rest = names[0], names[1:]
     every = Counter(cell for name in rest for cell in cells[name])
@@ -182,10 +222,6 @@ def _matrices(document: Document) -> Iterator[dict[str, Any]]:
         return
     numbers = [value for value in every if is_number(value)]
     negative = [value for value in every if value.startswith("-")]
-    if document.format == "npy":
-        sums = sums_of(document, names)
-        if sums is not None and len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
-            yield {"layout": "counts"}
     if negative and len(numbers) == len(every):
         given["no_answer"] = (
             negative[0] if set(every) != {"-1", "0", "1"} else every.most_common(1)[0][0]
@@ -195,8 +231,13 @@ def _matrices(document: Document) -> Iterator[dict[str, Any]]:
 
 def _headerless(document: Document) -> Iterator[dict[str, Any]]:
     """Propose positions of worker, item and label, by their values."""
-    for layout in _by_values(document, document.names, named=False):
+    sure = [n for n in document.names if _most(WORKER_NAME, document.sampled(n))]
+    for layout in _by_values(document, sure or document.names, named=False):
         yield {**layout.options(document), "header": False}
+
+
+def _most(pattern: re.Pattern[str], cells: Sequence[str]) -> bool:
+    return bool(cells) and sum(1 for c in cells if pattern.fullmatch(c)) > 0.8 * len(cells)
 
 
 def _counted(document: Document) -> Iterator[dict[str, Any]]:
@@ -264,13 +305,20 @@ def _has_classes(document: Document, name: str) -> bool:
     cells = document.sampled(name)
     distinct = list(dict.fromkeys(cells))
     kind = kind_of_values(distinct, len(cells))
-    return kind.name == CHOICE or (kind.name == NUMBER and is_scale(distinct))
+    is_whole = all(value.lstrip("+-").isdigit() for value in distinct)
+    return kind.name == CHOICE or (kind.name == NUMBER and is_scale(distinct) and is_whole)
 
 
 def _long(document: Document) -> Iterator[dict[str, Any]]:
     """Propose columns of worker, item and label where a name tells the worker."""
     known = [n for n in document.names if normalise(n) in _WORKERS or _is_worker_name(n)]
+    known = [n for n in known if not words_of(n) & {"model", "llm"}]
     for layout in _by_values(document, known, named=True):
+        asked = [n for n in layout.item if words_of(n) & _CRITERIA]
+        rest = tuple(n for n in layout.item if n not in asked)
+        if len(asked) == 1 and rest:
+            given = replace(layout, item=rest).options(document)
+            yield {**given, "group_by": asked[0], EACH: True}
         yield layout.options(document)
 
 
@@ -283,8 +331,10 @@ def _is_worker_name(name: str) -> bool:
 def _by_values(document: Document, workers: Sequence[str], *, named: bool) -> Iterator[Layout]:
     """Yield layouts `long` whose answers agree, the most likely first."""
     names = [n for n in document.names if document.names.count(n) == 1 and not is_standing(n)]
-    rows = [row for row in document.table.sample[:MOST_ROWS] if len(row) == len(document.names)]
-    columns = {n: [row[document.names.index(n)].strip() for row in rows] for n in names}
+    values = zip(names, document.columns(names), strict=True)
+    cells = {name: column.to_pylist()[:MOST_CELLS] for name, column in values}
+    columns = {n: [cell.strip() for cell in own] for n, own in cells.items()}
+    rows = range(len(columns[names[0]]))
     n_values = {n: len(set(cells)) for n, cells in columns.items()}
     labels = [n for n in names if 2 <= n_values[n] <= max(2, min(30, len(rows) / 3))]
     labels = [n for n in labels if _has_classes(document, n) and not words_of(n) & ABOUT]

@@ -10,14 +10,15 @@ import pyarrow as pa
 
 from misc_cli.errors import InputError
 from misc_cli.readers import checks
-from misc_cli.readers.columns import named
+from misc_cli.readers.columns import Refusal, named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, Reading, Refusal, split_by
+from misc_cli.readers.reading import Question, Reading, agreement, split_by
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
-from misc_cli.readers.vocabulary import ABOUT, words_of
+from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
 YES, NO = "yes", "no"
+MANY_QUESTIONS = 20  # more are a survey, of which no one can be proposed
 NOTHING = "(none)"  # the class of an answer that chose no option at all
 
 
@@ -49,14 +50,30 @@ def pick(
 
 
 def _several(where: str, questions: Sequence[Question]) -> Refusal:
-    remedies: list[dict[str, Any]] = [{"question": one.name} for one in questions[:5]]
-    if options_choices := [one for one in questions if one.kind == CHOICES]:
-        remedies += [{"question": one.name, "multi": "set"} for one in options_choices[:2]]
+    is_survey = questions[0].columns.get("item") == "a column for each"
+    remedies: list[Any] = []
+    if not is_survey and len(questions) <= MANY_QUESTIONS:
+        remedies = [{"question": one.name} for one in _best_first(questions)]
+        several = [r for q in questions if q.kind == CHOICES for r in checks.choices_apart(q)]
+        is_first = questions[0].kind == CHOICES  # what the page asks first is what it is about
+        remedies = [*several, *remedies] if is_first else [*remedies, *several]
     return Refusal(
         f"{where}: {len(questions)} questions, {listing(questions)}; pick one with --question "
         "NAME, or read all of them with --each-question",
-        [{"each_question": True}, *remedies],
+        remedies,
     )
+
+
+def _best_first(questions: Sequence[Question]) -> list[Question]:
+    """Return questions with text labels, those whose answers agree most above chance first."""
+
+    def excess(question: Question) -> float:
+        agree, chance, _ = agreement(question.item, question.label)
+        return (agree - chance) / max(1e-9, 1 - chance)
+
+    plain = [one for one in questions if one.kind == CHOICE]
+    plain = plain or [one for one in questions if one.kind == NUMBER]
+    return sorted(plain, key=excess, reverse=True)[:4]
 
 
 def _votable(questions: Sequence[Question]) -> list[Question]:
@@ -65,13 +82,17 @@ def _votable(questions: Sequence[Question]) -> list[Question]:
     Not those with one value, of numbers beyond a scale, with hardly a value twice, or about the
     worker, the time or the tool.
     """
-    named = [one for one in questions if not words_of(one.name) & ABOUT] or list(questions)
+    named = [one for one in questions if not words_of(one.name) & ABOUT]
+    named = [one for one in named if not is_remark(one.name)] or list(questions)
     found = [one for one in named if one.kind == CHOICES or _has_few(one)]
     choices = [one for one in found if one.kind != NUMBER]
     if len(choices) == 1 and all(
         one is choices[0] or len(one.label.dictionary) > 2 for one in found
     ):
         return choices  # a number beside the only choice is a score
+    if len(found) == 1 and found[0].kind != CHOICES:
+        is_voted = len(found[0]) > len(found[0].item.dictionary)
+        return found if is_voted else named
     return found or named
 
 
@@ -79,9 +100,13 @@ def _has_few(question: Question) -> bool:
     words = [word.strip() for word in question.label.dictionary.to_pylist() if word.strip()]
     if len(words) < 2 < len(question):
         return False
+    if len(words) > checks.MANY_WORDS and checks.share_of_one_item(question) > 0.5:
+        return False
     if question.kind == NUMBER:
         return is_scale(words)
-    return len(question) < 10 or 2 * len(words) <= len(question)
+    words_each = sum(len(word.split()) for word in words) / len(words)
+    n_often = 4 if words_each > 3 else 2  # sentences come again where they are classes
+    return len(question) < 10 or n_often * len(words) <= len(question)
 
 
 def _by_name(
@@ -110,7 +135,7 @@ def single(where: str, question: Question, options: ReadOptions) -> list[Questio
         return [_option(question, option) for option in options_of(question)]
     if options.allow_odd:
         return [_with_labels(question, pa.array(map(str, question.label.to_pylist())))]
-    raise Refusal(f"{where}: {checks.several_choices(question)}", checks.SEVERAL_CHOICES)
+    raise Refusal(f"{where}: {checks.several_choices(question)}", checks.choices_apart(question))
 
 
 def _as_set(chosen: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.errors import InputError
 from misc_cli.readers.columns import Layout, select
 from misc_cli.readers.document import Document, compact, text_array
 from misc_cli.readers.options import ReadOptions
@@ -30,14 +29,6 @@ CERTAIN = 3  # marks that only this platform leaves
 LIKELY = 2  # its usual columns, which others might have too
 JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
-
-
-class Refusal(InputError):
-    """A reading that is likely wrong; `remedies` are fields of `ReadOptions` that may settle it."""
-
-    def __init__(self, message: str, remedies: Sequence[Mapping[str, Any]] = ()) -> None:
-        super().__init__(message)
-        self.remedies = tuple(remedies)
 
 
 @dataclass(frozen=True)
@@ -287,3 +278,19 @@ def nth_of_item(items: Any) -> Any:
     nth[order] = np.arange(len(codes)) - np.repeat(starts, sizes)
     names = pa.array([f"answer {n + 1}" for n in range(int(nth.max(initial=0)) + 1)])
     return pa.DictionaryArray.from_arrays(pa.array(nth), names)
+
+
+def agreement(item: Any, label: Any) -> tuple[float, float, int]:
+    """Return how often two answers to an item agree, how often by chance, and how many pairs."""
+    items, labels = np.asarray(item.indices), np.asarray(label.indices)
+    rows = np.flatnonzero(items < 2000)
+    items, labels = items[rows].astype(np.int64), labels[rows].astype(np.int64)
+    if not len(items):
+        return 0.0, 0.0, 0
+    n_classes = int(labels.max()) + 1
+    _, of_cell = np.unique(items * n_classes + labels, return_counts=True)
+    _, of_item = np.unique(items, return_counts=True)
+    n_pairs = int((of_item * (of_item - 1)).sum())
+    shares = np.bincount(labels) / len(labels)
+    agreeing = int((of_cell * (of_cell - 1)).sum())
+    return agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2

@@ -178,6 +178,12 @@ ITEM_NAME = re.compile(
     re.IGNORECASE,
 )
 
+WORKER_NAME = re.compile(
+    r"(w|#w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
+    r"|A[0-9A-Z]{9,14}|[^@\s]+@[^@\s]+\.\w+",
+    re.IGNORECASE,
+)
+
 # Columns about the answer, the worker or the tool, by a word of their name; never the answer.
 ABOUT = {
     *(
@@ -209,6 +215,18 @@ _TOOLS_OWN = {
     *("collectorid", "datecreated", "datemodified", "ipaddress", "recordeddate", "finished"),
     *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
 }
+
+
+# A field for remarks is no question, however short the remarks are.
+_REMARKS = re.compile(
+    r"(?i)comment|feedback|remark|suggestion|expl(anation|ain)?($|[._])|reason|justif|rationale"
+    r"|(^|[._])notes?$|why|describe"
+)
+
+
+def is_remark(name: str) -> bool:
+    """Return whether a field is for remarks, by its name."""
+    return _REMARKS.search(name) is not None
 
 
 def is_position(given: str) -> bool:

@@ -215,7 +215,7 @@ def test_the_encoding_that_is_named_reads_the_file(
     text = TEXT.decode().replace("cat", "Kätzchen" if encoding == "latin-1" else "5 €")
     path = tmp_path / "a.csv"
     path.write_bytes(text.encode(encoding))
-    with pytest.raises(InputError, match=f"not UTF-8 .*--encoding {said}"):
+    with pytest.raises(InputError, match=f"(?s)not UTF-8 .*--encoding {said}"):
         triplets(path)
     assert len(triplets(path, encoding=encoding)) == len(ANSWERS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from misc_cli.errors import InputError
+from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts import counts, form, long, wide
 from misc_cli.readers.layouts.nested import (
@@ -16,7 +17,7 @@ from misc_cli.readers.layouts.nested import (
     unwrapped_document,
 )
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading, Refusal
+from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 
 Found = tuple[Reader, Match, Reading]
 
@@ -47,7 +48,8 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
     if document.format == "npy" and not others:
         raise Refusal(
             f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
-            "or counts per class? Say --layout matrix, or --layout counts"
+            "or counts per class? Say --layout matrix, or --layout counts",
+            is_open=True,
         )
     if exploded is not None:
         if exploded.field is not None:
@@ -59,7 +61,7 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
         reading = long.read(document, options)
     except InputError as error:
         if document.records is not None and has_lists(document.records):
-            raise InputError(
+            raise Refusal(
                 f"{error}; its objects hold lists of objects that no reader knows: flatten them"
             ) from None
         raise

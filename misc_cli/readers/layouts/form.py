@@ -112,8 +112,6 @@ def _numbered(names: Sequence[str]) -> Columns:
 
 def _names_a_thing(pattern: str) -> bool:
     """A word for what is judged, or a whole question."""
-    if pattern.strip() == "#":
-        return True
     words = set(re.split(r"[\W_\d]+", pattern.lower()))
     return bool(words & _THINGS) or (pattern.strip().endswith("?") and len(words) > 2)
 

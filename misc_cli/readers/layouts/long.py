@@ -15,6 +15,7 @@ import pyarrow as pa
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.columns import (
     Layout,
+    Refusal,
     by_position,
     first_nameless,
     missing_columns,
@@ -24,7 +25,14 @@ from misc_cli.readers.columns import (
 )
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ROW, ReadOptions
-from misc_cli.readers.reading import Condition, Question, Reader, Reading, from_columns, split_by
+from misc_cli.readers.reading import (
+    Condition,
+    Question,
+    Reader,
+    Reading,
+    from_columns,
+    split_by,
+)
 from misc_cli.readers.row_status import (
     consensus_rows,
     gold_of,
@@ -38,6 +46,7 @@ from misc_cli.readers.vocabulary import (
     ITEM_NAME,
     SYNONYMS,
     WEAK_WORKERS,
+    WORKER_NAME,
     find_roles,
     normalise,
     words_of,
@@ -60,11 +69,6 @@ _NOT_ITEMS = {
 }
 # Words that a thing's name may have, although they mostly tell about something else.
 _NAMING = {"name", "title", "url", "path", "hash", "uuid", "index", "row", "id", "ids", "order"}
-_WORKER_NAME = re.compile(
-    r"(w|#w|worker|annotator|ann|rater|user|turker|coder|judge|performer|labell?er|lf)[\s_-]*\d+"
-    r"|A[0-9A-Z]{9,14}|[^@\s]+@[^@\s]+\.\w+",
-    re.IGNORECASE,
-)
 
 
 def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -> Reading:
@@ -345,10 +349,11 @@ def _refuse_consensus(
         other = []
     free = [n for n in (*by_name, *other) if not always_same(document, item, n)]
     if free:
-        raise InputError(
+        raise Refusal(
             f"{document.name}: {label!r} is the same for all answers to an item and {free[0]!r} is "
             f"not: which one did the workers give? Say --label-col {quote(free[0])} "
-            f"or --label-col {quote(label)}"
+            f"or --label-col {quote(label)}",
+            [{"label_col": free[0]}],
         )
 
 
@@ -459,12 +464,13 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     if len(names) < 3:
         by_position(document, given, list(given))
     if len(names) > 3:
-        raise InputError(
+        raise Refusal(
             f"{document.name}: no header and {len(names)} columns, so nobody knows which is what; "
-            "say --worker-col, --item-col and --label-col as positions, or --header"
+            "say --worker-col, --item-col and --label-col as positions, or --header",
+            is_open=True,
         )
     first, second, third = (document.sampled(name) for name in names)
-    if _most(_WORKER_NAME, third) or _most(ITEM_NAME, third):
+    if _most(WORKER_NAME, third) or _most(ITEM_NAME, third):
         raise InputError(
             f"{document.name}: no header, and column 3 does not look like labels ({third[0]!r}); "
             "say --worker-col, --item-col and --label-col as positions"
@@ -495,8 +501,8 @@ def _refuse_title(document: Document) -> None:
 
 def _by_looks(first: list[str], second: list[str]) -> bool | None:
     """Return whether the item comes before the worker, if their names tell."""
-    said_first = _most(_WORKER_NAME, first) - _most(ITEM_NAME, first)
-    said_second = _most(_WORKER_NAME, second) - _most(ITEM_NAME, second)
+    said_first = _most(WORKER_NAME, first) - _most(ITEM_NAME, first)
+    said_second = _most(WORKER_NAME, second) - _most(ITEM_NAME, second)
     if said_first == said_second or not first or not second:
         return None  # an empty column tells nothing
     return said_second > said_first
@@ -514,7 +520,7 @@ def _by_counts(document: Document) -> tuple[bool, str]:
     if len(columns[0]) >= 50 and max(sizes) >= 3 * min(sizes):
         more = int(np.argmax(sizes))
         return more == 0, f"column {more + 1} has {sizes[more]:,} values, the other {min(sizes):,}"
-    raise InputError(
+    raise Refusal(
         f"{document.name}: no header, and nothing tells whether column 1 or 2 is the worker; say "
         "--worker-col 1 --item-col 2 --label-col 3, or --worker-col 2 --item-col 1 --label-col 3"
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli.errors import InputError
+from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document, Record, flat, flat_table, text
 from misc_cli.readers.layouts.wide import looks_like_items, looks_like_workers
 from misc_cli.readers.values import is_number, keys_within, parsed
@@ -57,15 +58,38 @@ def explode_field(document: Document, field: str | None) -> Exploded | None:
 def explode(document: Document) -> Exploded | None:
     """The answers within each object; None if every object is one answer already."""
     records = unwrapped(document.records or [])
+    records, origin = _first_level(records)
     for attempt in (_objects, _parallel, _keyed, _votes):
         found = attempt(document.name, records)
         if found is not None:
             flat_records, rows, why = found
+            rows = rows if origin is None else [origin[row] for row in rows]
             inner = _document(document, flat_records, rows)
             return Exploded(inner, why, anonymous=attempt is _votes)
-    if records is document.records:
+    if records is document.records or origin is not None:
         return None
     return Exploded(_document(document, records, None), "a list within an object", nested=False)
+
+
+def _first_level(records: list[Record]) -> tuple[list[Record], list[int] | None]:
+    """Return objects within a list as records, where lists of answers are within those.
+
+    {"article": …, "sentences": [{"sentence": …, "responses": [{"worker_id": …}, …]}, …]}: an item
+    is a place in the outer list.
+    """
+    for field in _fields(records, is_objects):
+        within = [one for record in records[:LOOKED_AT] for one in record.get(field) or []]
+        lists = _fields(within, is_objects)
+        keys = {key for one in within for inner in lists for o in one.get(inner) or [] for key in o}
+        if len(lists) == 1 and find_roles(sorted(keys), _WORKER)["worker"]:
+            found, rows = [], []
+            for row, record in enumerate(records):
+                for at, one in enumerate(record.get(field) or []):
+                    if isinstance(one, dict):
+                        found.append({"item_id": f"{row + 1}.{at + 1}", **one})
+                        rows.append(row)
+            return found, rows
+    return records, None
 
 
 def unwrapped_document(document: Document) -> Document:
@@ -298,10 +322,11 @@ def _votes(name: str, records: Sequence[Record]) -> Found:
     fields = [f for f in _fields(records, _is_values) if normalise(f) in ANSWER_KEYS]
     counted = [name for name in names if words_of(name.partition(".")[0]) & {"counter", "counts"}]
     if counted and fields:
-        raise InputError(
-            f"{name}: votes stand in {fields[0]!r} and, counted, in "
-            f"{counted[0].partition('.')[0]!r}; say --layout counts --label-col "
-            f"'{counted[0].partition('.')[0]}.*' or --label-col {fields[0]}"
+        counter = counted[0].partition(".")[0]
+        raise Refusal(
+            f"{name}: votes stand in {fields[0]!r} and, counted, in {counter!r}; say --layout "
+            f"counts --label-col '{counter}.*' or --label-col {fields[0]}",
+            [{"layout": "counts", "label_col": f"{counter}.*"}],
         )
     fields = [
         f for f in fields if not any(isinstance(v, list) for r in records for v in r.get(f) or [])

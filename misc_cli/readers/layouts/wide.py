@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Layout, is_unique, listing, select, truth_synonyms
+from misc_cli.readers.columns import Layout, Refusal, is_unique, listing, select, truth_synonyms
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.melt import LABEL, Columns, melt, share_values
 from misc_cli.readers.options import ROW, ReadOptions
@@ -180,9 +180,10 @@ def item_columns(
         if found:
             break
     names = listing([rest[at] for at in found] if found else rest)
-    raise InputError(
+    raise Refusal(
         f"{document.name}: which of {names} names the items? No answer is certain; pick with "
-        f"--item-col, or say --item-col {ROW} if each row is one"
+        f"--item-col, or say --item-col {ROW} if each row is one",
+        [{"item_col": ROW}],
     )
 
 

@@ -129,6 +129,8 @@ def _certain_gold(question: Question) -> Question:
         return question
     pairs = list(zip(*(column.to_pylist() for column in question.gold), strict=True))
     labels: dict[str, set[str]] = {}
+    if pa.types.is_list(question.gold[1].type):
+        return question
     for item, label in pairs:
         labels.setdefault(item, set()).add(label)
     sure = [(i, next(iter(s))) for i, s in labels.items() if len(s) == 1 and "\n" not in min(s)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,12 +24,9 @@ from misc_cli.readers.values import (
     WITH_CLASSES,
     kind_of,
 )
+from misc_cli.readers.vocabulary import is_remark
 
 MOST_QUESTIONS = 100
-# A field for remarks is no question, however short the remarks are.
-_REMARKS = re.compile(
-    r"(?i)comment|feedback|remark|suggestion|explanation|explain|justif|rationale|(^|[._])notes?$"
-)
 _BOX_KEYS = {
     "x",
     "y",
@@ -291,11 +287,6 @@ def with_inferred_kinds(reading: Reading) -> Reading:
         for question in reading.questions
     ]
     return replace(reading, questions=questions)
-
-
-def is_remark(name: str) -> bool:
-    """Whether a field is for remarks, by its name."""
-    return _REMARKS.search(name) is not None
 
 
 def _inferred(question: Question) -> str:

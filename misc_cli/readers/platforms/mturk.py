@@ -191,7 +191,11 @@ def _input_posted_again(document: Document) -> str | None:
     n_hits = _n_distinct(table, ["hit"])
     if n_tasks >= n_hits or _n_distinct(table, ["hit", *inputs]) > n_hits:
         return None
+    (workers,) = document.columns(["WorkerId"]) if "WorkerId" in document.names else (hits,)
+    table = table.append_column("worker", workers.indices)
     for name, column in zip(inputs, columns, strict=True):
+        if _n_distinct(table, ["worker", name]) < 0.9 * _n_distinct(table, ["worker", "hit"]):
+            continue  # a worker has it again and again, so it tells tasks not apart
         is_full = pc.all(pc.not_equal(pc.utf8_trim_whitespace(column.dictionary), "")).as_py()
         if is_full and _n_distinct(table, [name]) == n_tasks:
             return name

@@ -21,10 +21,17 @@ from misc_cli.readers.document import Document, compact, is_one_of, text_array
 from misc_cli.readers.layouts import form
 from misc_cli.readers.layouts.melt import LABEL, melt
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import is_remark
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, by_kind
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, kind_of_values
-from misc_cli.readers.vocabulary import EMAILS, SYNONYMS, TIMES, find_roles, normalise, words_of
+from misc_cli.readers.vocabulary import (
+    EMAILS,
+    SYNONYMS,
+    TIMES,
+    find_roles,
+    is_remark,
+    normalise,
+    words_of,
+)
 
 # Words of questions about the respondent, not about what is judged.
 _PERSONAL = {
