@@ -124,7 +124,7 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         *_abstentions(question, options),
     ]
     n_said = sum(1 for word in question.label.to_pylist()[:2000] if word and str(word).strip())
-    if n_said == 1 and len(document.table.sample) > 2:
+    if n_said == 1 and len(document.table.sample) > 2 and not options.has_filters:
         found.append((f"one answer in {len(document.table.sample)} rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
         found += [*_regions(question, document), *_repeats(question, document)]
