@@ -8,7 +8,7 @@ answers and of the workers, never that of the items.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from misc_cli.data.votes import SparseVotes, totals_by_class
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
+    LARGEST,
     POSTERIORS,
     TRUTH,
     AnswerEngine,
@@ -282,6 +283,43 @@ class WithoutGoldView(View):
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         blinded: Kernel[Sums] = WithoutGold(kernel)
         return self.engine.sweep(blinded)
+
+
+@dataclass
+class Hidden(Summed):
+    """Keys (n_hidden,) of the hidden answers' items, and their columns; lists by block."""
+
+    keys: list[Hashes]
+    columns: list[Codes]
+    n_classes: int = field(metadata=LARGEST)
+
+    @property
+    def order(self) -> Positions:
+        """The order that all engines share: by item, then by worker and class."""
+        return np.lexsort((np.concatenate(self.columns), np.concatenate(self.keys)))
+
+    def sorted(self) -> Triplets:
+        """Return the hidden answers; `items` are their own numbers."""
+        order = self.order
+        columns = np.concatenate(self.columns)[order]
+        workers, classes = np.divmod(columns, np.int32(self.n_classes))
+        return Triplets(workers, np.arange(len(order), dtype=np.int32), classes)
+
+
+@dataclass(frozen=True)
+class HiddenAnswers:
+    """Returns the answers that a draw hides; `Hide` went before."""
+
+    draw: Draw
+    n_classes: int
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Hidden]:
+        matrix = block.matrix
+        hidden = _hidden(matrix, self.n_classes, self.draw, rows[DRAWN])
+        keys = rows[DRAWN][_rows_of(matrix, hidden)]
+        return {}, Hidden([keys], [matrix.indices[hidden]], self.n_classes)
 
 
 @dataclass

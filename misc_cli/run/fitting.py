@@ -19,16 +19,17 @@ from misc_cli.data.types import (
     OnIteration,
     without_posteriors,
 )
+from misc_cli.engines.capabilities import check_aggregator, methods_of
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import AnswerEngine, Engine
+from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine, Fitted
 from misc_cli.engines.views import View, gathered_engine
-from misc_cli.errors import MiscWarning
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build
+from misc_cli.selection.candidates import Method
 from misc_cli.selection.ensemble import Fit, FitResult
 
 if TYPE_CHECKING:
     from misc_cli.selection.calibration import Calibration
-    from misc_cli.selection.candidates import Method
 
 
 def fit(
@@ -44,7 +45,7 @@ def fit(
     `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
     """
     if not isinstance(engine, MemoryEngine):
-        return _fit_spread(engine, methods, on_iteration)
+        return _fit_on_engine(engine, methods, on_iteration)
     return _fit_in_memory(engine.labels, engine, methods, on_iteration, lighten, incumbent)
 
 
@@ -63,22 +64,113 @@ def _whole(engine: Engine) -> AnswerEngine:
     return cast(AnswerEngine, engine.engine if isinstance(engine, View) else engine)
 
 
-def _fit_spread(engine: Engine, methods: Methods, on_iteration: OnIteration) -> FitResult:
-    from misc_cli.run import spread_choice as choice
-
+def _fit_on_engine(engine: Engine, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    """Fit where the answers are: the methods that are named, or a choice among pure ones."""
     whole = _whole(engine)
     if methods.automatic:
-        found = choice.automatic(engine, methods, on_iteration)
+        return _searched(engine, methods, [], on_iteration).on(whole)
+    if methods.completer is None:
+        loop, trial = None, Method(methods.names["aggregator"], methods.aggregator)
+        fitted: Fitted = methods.aggregator.solve(whole, on_iteration)
     else:
-        found = choice.named(whole, methods, on_iteration)
-    return FitResult.of(
-        whole,
-        found.fitted,
-        members=found.members,
-        selection=found.selection or {},
-        calibration=found.calibration,
-        loop=found.loop,
-    )
+        fitted, loop = _completed_on_engine(whole, methods, on_iteration)
+        trial = _completed_trial(methods, loop["passes"])
+    if fitted.item_details is not None:  # before trials change the rows that it needs
+        whole.sweep(fitted.item_details)
+    calibration = None
+    if methods.settings.calibrate:
+        calibration = _calibrated_on_engine(whole, methods, trial, fitted, on_iteration)
+    return FitResult.of(whole, fitted, calibration=calibration, loop=loop)
+
+
+def _completed_on_engine(
+    engine: AnswerEngine, methods: Methods, on_iteration: OnIteration
+) -> tuple[Fitted, dict[str, Any]]:
+    """Return the fit of the completion loop on an engine, and what the record says of it."""
+    from misc_cli.completers.completion_loop import CompletedAnswers
+
+    loop, completer = Loop(**methods.loop), cast(Any, methods.completer)
+    method = CompletedAnswers(completer, methods.aggregator, loop)
+    fitted, passes = method.run(engine, on_iteration)
+    ranks, stopped = method.ranks(engine), fitted.stopped["pass"]
+    return fitted, loop_record(loop, ranks=ranks, passes=passes, stopped=stopped)
+
+
+def _completed_trial(methods: Methods, passes: int) -> Method:
+    loop = Loop(**{**methods.loop, "passes": passes})
+    return Method(methods.names["aggregator"], methods.aggregator, methods.completer, loop)
+
+
+def _calibrated_on_engine(
+    engine: AnswerEngine,
+    methods: Methods,
+    trial: Method,
+    whole: Fitted,
+    on_iteration: OnIteration,
+) -> Calibration | None:
+    """Soften the engine's posteriors by hidden answers; return what they were softened by.
+
+    Few answers are judged in this process's memory, many where they are.
+    """
+    from misc_cli.completers.completion_loop import CompletedAnswers
+    from misc_cli.selection.cross_validation import MANY_ANSWERS, calibration_of
+    from misc_cli.selection.engine_validation import EngineValidation
+    from misc_cli.selection.ensemble import combine, member_row
+
+    seed, row = methods.settings.seed, POSTERIORS
+    calibration = None
+    if few(engine):
+        labels, known = gathered_engine(engine).labels, None
+        if hasattr(trial.aggregator, "refit_subset") and engine.n_votes >= MANY_ANSWERS:
+            known = trial.aggregator(labels)
+        calibration = calibration_of(trial, labels, seed, known)
+    elif trial.calibratable:
+        row = member_row(trial.name)
+        engine.sweep(CopyRows(POSTERIORS, row))
+        most_folds = 1 if getattr(trial.aggregator, "slow", False) else None
+        if trial.completer is not None:
+            completer: Any = trial.completer
+            looped: Any = CompletedAnswers(completer, methods.aggregator, trial.loop, tol=0.0)
+            trial = Method(trial.name, looped)
+        work = EngineValidation(engine, seed=seed, on_iteration=on_iteration, most_folds=most_folds)
+        if work.n_folds:
+            (score,) = work.score([trial], whole=whole)
+            calibration = work.calibration([score], [1.0], score)
+    if calibration is not None or row != POSTERIORS:
+        combine(engine, [row], [1.0], calibration=calibration)
+    return calibration
+
+
+def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
+    """Refuse what only one machine's memory can do, and say what to do instead."""
+    if settings.completer not in (None, NO_COMPLETER, AUTO):
+        _refuse_completion(f"--engine {engine}", methods, methods_of(engine))
+    check_aggregator(engine, methods.names.get("aggregator", BASELINE))
+
+
+def _refuse_completion(where: str, methods: Methods, runs: Sequence[str]) -> None:
+    """Raise for what of completion needs one machine's memory; `runs` are aggregators that run."""
+    name = methods.names["completer"]
+    if not hasattr(methods.completer, "slice_table"):
+        raise ConfigError(
+            f"--completer {name} is for --engine local; {where} completes with tucker: "
+            "say --completer tucker --ranks R1,R2,R3"
+        )
+    if methods.search_ranks:
+        raise ConfigError(
+            f"{where} does not choose ranks or passes: that is for --engine local; give one of "
+            "each, --ranks R1,R2,R3 and --passes N (a rule of thumb: 5, 5 · classes, classes; 3)"
+        )
+    if Loop(**methods.loop).final != "answers":
+        raise ConfigError(
+            "--final completed (--preset paper, too) holds a label of every worker for every item "
+            f"and is for --engine local; with {where} say --final answers"
+        )
+    if Loop(**methods.loop).strength < 1.0:
+        raise ConfigError(f"--strength is for --engine local; with {where} leave it out")
+    starter = methods.resolved.get("start", {}).get("aggregator")
+    if starter is not None and starter not in runs:
+        raise ConfigError(f"{where} does not run --start {starter}; it runs {', '.join(runs)}")
 
 
 def _fit_in_memory(
@@ -260,7 +352,6 @@ def loop_record(
 
 def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
     from misc_cli.selection import roster
-    from misc_cli.selection.candidates import Method
     from misc_cli.selection.cross_validation import calibration_of
 
     name, aggregator = methods.names["aggregator"], methods.aggregator
@@ -274,7 +365,7 @@ def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
         method,
         labels,
         methods.settings.seed,
-        found.aggregation,
+        found.in_memory,
         judge_completion=cells <= roster.MAX_TRIED_CELLS,
     )
     return calibrated_by(found, labels, calibration)
@@ -284,25 +375,25 @@ def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -
     """The same with its posteriors softened."""
     if calibration is None:
         return found
-    posteriors = calibration(found.aggregation.posteriors, labels)
-    aggregation = replace(found.aggregation, posteriors=posteriors)
+    posteriors = calibration(found.in_memory.posteriors, labels)
+    aggregation = replace(found.in_memory, posteriors=posteriors)
     return replace(found, aggregation=aggregation, calibration=calibration)
 
 
 def _searched(
-    engine: MemoryEngine,
+    engine: Engine,
     methods: Methods,
     completed: list[Method],
     on_iteration: OnIteration,
-    lighten: Lighten,
-    incumbent: Mapping[str, float] | None,
+    lighten: Lighten = without_posteriors,
+    incumbent: Mapping[str, float] | None = None,
 ) -> Fit:
     """The automatic choice; `completed` are the candidates of a completer that was asked for."""
     from misc_cli.selection import roster
-    from misc_cli.selection.candidates import Method
     from misc_cli.selection.search import search
 
-    labels, settings = engine.labels, methods.settings
+    settings = methods.settings
+    source = engine.labels if isinstance(engine, MemoryEngine) else engine
     seed, preset = settings.seed, settings.preset
     few: list[Method] = []
     insist = bool(completed)
@@ -311,12 +402,14 @@ def _searched(
         pure = [Method(name, _builds_on(methods), preset=preset)]
     elif methods.aggregator is None:
         pure = roster.roster(engine, preset, methods.roster_options, seed)
+        if not isinstance(engine, MemoryEngine):
+            pure = [one for one in pure if not getattr(one.aggregator, "slow", False)]
         few = [method for method in pure if method.name in roster.FEW]
     else:
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
-    if methods.completer is not None and not insist:
+    if methods.completer is not None and not insist and isinstance(engine, MemoryEngine):
         completed = roster.completions(
-            labels,
+            engine.labels,
             methods.names["completer"],
             methods.completer,
             _builds_on(methods),
@@ -326,7 +419,7 @@ def _searched(
             tries=methods.tries,
         )
     found = search(
-        labels,
+        source,
         pure,
         completed,
         few=few,
@@ -398,7 +491,6 @@ def combinations(
     completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
 ) -> list[Method]:
     """Return every completer with every aggregator, with a preset's parameters; "none" is pure."""
-    from misc_cli.selection.candidates import Method
 
     methods = []
     for completer in completers:

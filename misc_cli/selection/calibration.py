@@ -70,11 +70,28 @@ class Calibration:
 
         `pooled` is the members' logarithmic pool, for a single method its posteriors again.
         """
-        shares = vote_shares(labels) if self.votes > 0.0 else None
-        if self.evidence:
-            pooled = evidence(labels, posteriors)
-            posteriors = _mixed(posteriors, pooled, 1.0)
-        return self.soften(posteriors, shares, labels.gold, pooled)
+        totals = vote_totals(labels) if self.votes > 0.0 else None
+        given = evidence(labels, posteriors) if self.evidence else None
+        return self.written(posteriors, totals, labels.gold, pooled, given)
+
+    def written(
+        self,
+        posteriors: Floats,
+        totals: Floats | None,
+        gold: Codes | None,
+        pooled: Floats | None = None,
+        given: Floats | None = None,
+    ) -> Floats:
+        """Return calibrated posteriors of some items.
+
+        totals  (n, n_classes) their votes; None where votes have no weight
+        given   (n, n_classes) what the given answers say of them, where the labels rest on others
+        """
+        if given is not None:
+            pooled = given
+            posteriors = _mixed(posteriors, given, 1.0)
+        shares = None if totals is None else shares_of(totals)
+        return self.soften(posteriors, shares, gold, pooled)
 
     def soften(
         self,

@@ -40,6 +40,7 @@ from misc_cli.data.types import (
     OnIteration,
     without_posteriors,
 )
+from misc_cli.engines.protocol import Fitted
 from misc_cli.errors import MiscWarning
 from misc_cli.selection.calibration import TEMPERATURES, temper
 from misc_cli.selection.dependence_check import SHRINKAGE
@@ -122,15 +123,21 @@ class Trial:
     """
 
     candidate: Candidate
-    aggregation: Aggregation
+    aggregation: Aggregation | Fitted
     views: dict[str, Floats]
     records: list[Iteration]
     warnings: list[tuple[str, type[Warning]]]
     seconds: float
 
     @property
+    def in_memory(self) -> Aggregation:
+        """The fit of a trial whose posteriors are here, not on an engine."""
+        assert isinstance(self.aggregation, Aggregation)
+        return self.aggregation
+
+    @property
     def posteriors(self) -> Floats:
-        return self.aggregation.posteriors
+        return self.in_memory.posteriors
 
 
 def fits(

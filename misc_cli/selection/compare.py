@@ -56,7 +56,7 @@ def compare(
     """Every method and the null on the same hidden answers, best first; truth is only reported."""
     deadline = Deadline(time_budget)
     work = CrossValidation(labels, seed=seed, on_iteration=on_iteration)
-    if not work.folds:
+    if not work.n_folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
     work.deadline = deadline  # not for hiding answers: without that there is nothing to show
     scores = work.score(methods)

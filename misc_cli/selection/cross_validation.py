@@ -23,6 +23,7 @@ from misc_cli.data.types import (
     without_posteriors,
 )
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.protocol import Fitted
 from misc_cli.selection.calibration import (
     Calibration,
     best_calibration,
@@ -35,6 +36,7 @@ from misc_cli.selection.calibration import (
 )
 from misc_cli.selection.candidates import Candidate, Method, Trial, hard_score, try_method
 from misc_cli.selection.dependence_check import looked_at, together
+from misc_cli.selection.ensemble import mean_of
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
@@ -80,6 +82,8 @@ class CrossValidation:
         most_folds: int | None = None,
     ) -> None:
         self.labels = labels
+        self.n_votes = labels.votes.n_votes
+        self.has_gold = labels.gold is not None
         self.seed = seed
         self.on_iteration = on_iteration
         self.lighten = lighten
@@ -104,12 +108,16 @@ class CrossValidation:
             self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
             self.workers: Codes = np.concatenate([hidden.workers for _, hidden in self.folds])
 
+    @property
+    def n_folds(self) -> int:
+        return len(self.folds)
+
     def score(
         self,
         methods: Sequence[Method],
         initial: Sequence[Floats] | None = None,
         numbers: range | None = None,
-        whole: Aggregation | None = None,
+        whole: Aggregation | Fitted | None = None,
     ) -> list[Score]:
         """Every candidate of every method on these folds (all, unless `numbers` says which).
 
@@ -118,7 +126,8 @@ class CrossValidation:
         """
         numbers = range(len(self.folds)) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
-        done = list(self.trials(tasks, initial, whole))
+        known = whole if isinstance(whole, Aggregation) else None
+        done = list(self.trials(tasks, initial, known))
         scores = []
         for at in range(len(done) // len(numbers)):
             of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
@@ -161,7 +170,7 @@ class CrossValidation:
             method = replace(member.method, judged_after=(member.passes,))
             labels, lighten = self.labels, self.lighten
             trial = try_method(method, labels, None, initial, lighten, deadline=last)[-1]
-            return replace(trial, aggregation=replace(trial.aggregation, predictor=None))
+            return replace(trial, aggregation=replace(trial.in_memory, predictor=None))
 
         fitted = []
         for trial in run_all(attempt, members, deadline=last, parallel=self.big):
@@ -209,17 +218,19 @@ class CrossValidation:
         does): a model that counts for nothing fails that check for reasons of its own. Where items
         are known, fits that did not know them are judged by them.
         """
-        telling = next(
-            (score for score in scores if score.candidate.method.has_worker_model), first
-        )
-        many = self.labels.votes.n_votes >= MANY_ANSWERS
-        means = self.mean_posteriors(scores, shares)
-        surfaces = []
-        for fold, (kept, hidden) in enumerate(self.folds):
-            pooled = pool([score.posteriors[fold] for score in scores], shares)
-            surfaces.append(calibration_surface(kept, means[fold], hidden, pooled, many=many))
+        able = (score for score in scores if score.candidate.method.has_worker_model)
+        telling = next(able, first)
+        surfaces = [self._surface(fold, scores, shares) for fold in range(self.n_folds)]
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         return self.by_gold([score.candidate for score in scores], shares, by_hidden)
+
+    def _surface(self, fold: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
+        """Return the calibration surface of the weighted mean on a fold."""
+        kept, hidden = self.folds[fold]
+        each = [score.posteriors[fold] for score in scores]
+        mean: Floats = np.average(each, axis=0, weights=shares)
+        many = self.n_votes >= MANY_ANSWERS
+        return calibration_surface(kept, mean, hidden, pool(each, shares), many=many)
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
@@ -263,6 +274,18 @@ class CrossValidation:
             mean, shares_of(totals), gold[rows], by_hidden, pool(known, shares)
         )
 
+    def mean_of(
+        self,
+        fitted: Sequence[Trial],
+        shares: Sequence[float],
+        *,
+        by_votes: bool = False,
+        calibration: Calibration | None = None,
+    ) -> Aggregation | Fitted:
+        """Return the weighted mean of fits on all answers, calibrated."""
+        found = [trial.in_memory for trial in fitted]
+        return mean_of(self.labels, found, shares, by_votes=by_votes, calibration=calibration)
+
     def report(
         self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
     ) -> None:
@@ -291,7 +314,7 @@ def calibration_of(
     if not method.calibratable:
         return _of_completed(method, labels, seed, judge_completion and not slow)
     work = CrossValidation(labels, seed=seed, most_folds=1 if slow else None)
-    if not work.folds:
+    if not work.n_folds:
         return None
     many = labels.votes.n_votes >= MANY_ANSWERS
     scores = work.score([method], whole=whole if many else None)
@@ -304,7 +327,7 @@ def _of_completed(
     """That of completed labels: see `Calibration.evidence`."""
     slow = getattr(method.aggregator, "slow", False)
     work = CrossValidation(labels, seed=seed, most_folds=1 if slow else None)
-    if not work.folds:
+    if not work.n_folds:
         return None
     alone = work.score([Method("alone", method.aggregator)])[0]
     if judge_completion:

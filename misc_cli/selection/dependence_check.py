@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import confusions_of, shrunk_rows
 from misc_cli.data.holdout import SEEDS, Names, item_keys, mixed
@@ -66,10 +67,18 @@ def evidence(labels: Labels, posteriors: Floats) -> Floats:
     """
     assert isinstance(labels.votes, SparseVotes)
     matrix = labels.votes.matrix
-    pattern, classes = _pattern(matrix.indptr, matrix.indices, labels.n_classes)
     confusions = confusions_of(labels, posteriors, SHRINKAGE)
-    sizes = posteriors.sum(axis=0) + 1.0
-    return _posteriors(pattern, classes, confusions, sizes / sizes.sum())
+    return evidence_of_votes(matrix, confusions, posteriors.sum(axis=0))
+
+
+def evidence_of_votes(matrix: sp.csr_array, confusions: Floats, class_sizes: Floats) -> Floats:
+    """Return what votes say of their items, (n_items, K), given the workers' confusions.
+
+    class_sizes (K,) is how many items each class is expected to have.
+    """
+    pattern, classes = _pattern(matrix.indptr, matrix.indices, len(class_sizes))
+    prior = (class_sizes + 1.0) / (class_sizes + 1.0).sum()
+    return _posteriors(pattern, classes, confusions, prior)
 
 
 def together(

@@ -5,20 +5,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import confusions_of
+from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
 from misc_cli.data.logdomain import clamp
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, Fitted
+from misc_cli.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    AnswerEngine,
+    Block,
+    Engine,
+    Fitted,
+    RowArrays,
+    gathered,
+)
 from misc_cli.errors import MiscWarning
-from misc_cli.selection.calibration import Calibration, pool, vote_totals, voted
+from misc_cli.selection.calibration import Calibration, pool, voted
 from misc_cli.selection.candidates import Candidate, Method
-from misc_cli.selection.dependence_check import SHRINKAGE
+from misc_cli.selection.dependence_check import SHRINKAGE, evidence_of_votes
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
@@ -101,12 +110,22 @@ class FitResult:
 class Fit:
     """The final aggregation and what led to it; see `FitResult`."""
 
-    aggregation: Aggregation
+    aggregation: Aggregation | Fitted
     members: Sequence[Candidate] = ()
     selection: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     loop: Mapping[str, Any] | None = None
     mixture: LoopResult | None = None
+
+    @property
+    def in_memory(self) -> Aggregation:
+        """The aggregation of a fit whose posteriors are here, not on an engine."""
+        assert isinstance(self.aggregation, Aggregation)
+        return self.aggregation
+
+    @property
+    def posteriors(self) -> Floats:
+        return self.in_memory.posteriors
 
     def on(self, engine: AnswerEngine) -> FitResult:
         return FitResult.of(
@@ -120,6 +139,72 @@ class Fit:
         )
 
 
+@dataclass(frozen=True)
+class Combine:
+    """Makes the posteriors that are written from the rows of members: their weighted mean.
+
+    by_votes     the votes decide, and the mean breaks their ties
+    calibration  softens them; `model` (confusions, class sizes) tells what the given answers say
+                 where the calibration rests on them
+    """
+
+    members: tuple[str, ...]
+    shares: tuple[float, ...]
+    by_votes: bool = False
+    calibration: Calibration | None = None
+    model: tuple[Floats, Floats] | None = None
+
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.members
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        each = [np.asarray(rows[name]) for name in self.members]
+        posteriors: Floats = np.average(each, axis=0, weights=self.shares)
+        gold, softer = rows.get(GOLD), self.calibration
+        if self.by_votes:
+            posteriors = voted(block.class_totals(), posteriors)
+            if gold is not None:
+                clamp(posteriors, gold)
+        if softer is not None:
+            totals = block.class_totals() if softer.votes > 0.0 else None
+            pooled = pool(each, self.shares) if len(each) > 1 else None
+            given = None if self.model is None else evidence_of_votes(block.matrix, *self.model)
+            posteriors = softer.written(posteriors, totals, gold, pooled, given)
+        return {POSTERIORS: posteriors}, 0
+
+
+def combine(
+    engine: Engine,
+    members: Sequence[str],
+    shares: Sequence[float],
+    *,
+    by_votes: bool = False,
+    calibration: Calibration | None = None,
+) -> None:
+    """Write the weighted mean of members' rows, calibrated, as the engine's posteriors."""
+    names, weights = tuple(members), tuple(shares)
+    model = None
+    if calibration is not None and calibration.evidence:
+        engine.sweep(Combine(names, weights, by_votes))
+        sums = engine.sweep(ExpectedCounts())
+        model = (shrunk_rows(sums.by_worker, SHRINKAGE), sums.class_sizes)
+    engine.sweep(Combine(names, weights, by_votes, calibration, model))
+
+
+def ensemble_fit(engine: Engine, found: Sequence[Fitted | Aggregation]) -> Fitted:
+    """Return what several members together say of workers, given the engine's posteriors."""
+    sums = engine.sweep(ExpectedCounts())
+    return Fitted(
+        confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
+        class_prior=sums.class_sizes / engine.n_items,
+        iterations=sum(one.iterations for one in found),
+        stopped=joined_stops(*(one.stopped for one in found)),
+    )
+
+
 def mean_of(
     labels: Labels,
     fitted: Sequence[Aggregation],
@@ -128,29 +213,19 @@ def mean_of(
     by_votes: bool = False,
     calibration: Calibration | None = None,
 ) -> Aggregation:
-    """The weighted mean of the posteriors, calibrated; a single one keeps all else it knows.
-
-    `by_votes` lets the votes decide, and that break their ties.
-    """
-    posteriors: Floats = np.average([f.posteriors for f in fitted], axis=0, weights=shares)
-    if by_votes:
-        posteriors = voted(vote_totals(labels), posteriors)
-        if labels.gold is not None:
-            clamp(posteriors, labels.gold)
-    if calibration is not None:
-        pooled = None
-        if len(fitted) > 1:
-            pooled = pool([of_one.posteriors for of_one in fitted], shares)
-        posteriors = calibration(posteriors, labels, pooled)
+    """Return the weighted mean of fits in memory, calibrated; a single one keeps all it knows."""
+    rows = {member_row(str(at)): one.posteriors for at, one in enumerate(fitted)}
+    engine = MemoryEngine(labels, rows)
+    combine(engine, list(rows), shares, by_votes=by_votes, calibration=calibration)
+    posteriors = engine.whole(POSTERIORS)
     if len(fitted) == 1:
         return replace(fitted[0], posteriors=posteriors, predictor=None)
-    return Aggregation(
-        posteriors=posteriors,
-        confusions=confusions_of(labels, posteriors, SHRINKAGE),
-        class_prior=posteriors.mean(axis=0),
-        iterations=sum(f.iterations for f in fitted),
-        stopped=joined_stops(*(f.stopped for f in fitted)),
-    )
+    return gathered(engine, ensemble_fit(engine, fitted))
+
+
+def member_row(name: str) -> str:
+    """Return the name of the rows that hold a member's posteriors."""
+    return f"posteriors of {name}"
 
 
 def weighed(

@@ -68,7 +68,7 @@ def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Scor
     first.
     """
     best = max(rivals, key=lambda score: float(score.best.mean())).best
-    many = work.labels.votes.n_votes >= MANY_ANSWERS
+    many = work.n_votes >= MANY_ANSWERS
     warm = [method for method in methods if many and hasattr(method.aggregator, "refit_subset")]
     cold = [method for method in methods if method not in warm]
     return _race_warm(work, warm, best) + _race_cold(work, cold, best)
@@ -84,10 +84,10 @@ def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -
         trials: list[Trial] = []
         for kept, hidden in work.folds:
             work.deadline.check()
-            trials += try_method(method, kept, hidden, whole=whole.aggregation)
+            trials += try_method(method, kept, hidden, whole=whole.in_memory)
             if _hopeless(work, joined(trials), best):
                 break
-        light = replace(whole.aggregation, predictor=None)
+        light = replace(whole.in_memory, predictor=None)
         return joined(trials, replace(whole, aggregation=light))
 
     scores = []
@@ -112,13 +112,13 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
     wholes, in_folds = {}, {method.name: method for method in methods}
     found_first = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.big)
     for method, whole in zip(first_fitted, found_first, strict=False):  # until the deadline
-        wholes[method.name] = replace(whole, aggregation=replace(whole.aggregation, predictor=None))
-        shaped = cast(Any, method.aggregator).cv_variant_of(whole.aggregation)
+        wholes[method.name] = replace(whole, aggregation=replace(whole.in_memory, predictor=None))
+        shaped = cast(Any, method.aggregator).cv_variant_of(whole.in_memory)
         in_folds[method.name] = replace(method, aggregator=shaped)
     methods = [one for one in methods if one not in first_fitted or one.name in wholes]
     trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
     running = list(methods)
-    edges = [0, *(edge for edge in ROUNDS if edge < len(work.folds)), len(work.folds)]
+    edges = [0, *(edge for edge in ROUNDS if edge < work.n_folds), work.n_folds]
     for first, last in pairwise(edges):
         tasks = [(in_folds[one.name], fold) for one in running for fold in range(first, last)]
         done = 0
@@ -170,7 +170,7 @@ def completed(
     each, that they have to beat. Every other method is tried first; where one of them promises a
     lead, the rest of them, and the best of all on all folds.
     """
-    n_first = min(FIRST_FOLDS, len(work.folds))
+    n_first = min(FIRST_FOLDS, work.n_folds)
     scouts, others = list(methods[::2]), list(methods[1::2])
     scores = work.score(scouts, initial, range(1))
     if not _all_there(scores, scouts):
@@ -188,7 +188,7 @@ def completed(
     ranking = sorted(scores, key=lambda score: ahead(work, score, rivals), reverse=True)
     names = list(dict.fromkeys(score.candidate.method.name for score in ranking))[:FINALISTS]
     finalists = [method for method in methods if method.name in names]
-    return _longer(work, scores, finalists, initial, range(n_first, len(work.folds)))
+    return _longer(work, scores, finalists, initial, range(n_first, work.n_folds))
 
 
 def ahead(work: CrossValidation, score: Score, rivals: Sequence[Floats]) -> float:

@@ -114,6 +114,7 @@ class Score:
     seconds: float
     posteriors: Sequence[Floats] = ()
     whole: Trial | None = None
+    counts: Sequence[Floats] = ()
 
     @property
     def n_folds(self) -> int:

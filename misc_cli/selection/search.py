@@ -31,15 +31,16 @@ from misc_cli.data.types import (
     ignore_iteration,
     without_posteriors,
 )
+from misc_cli.engines.protocol import Engine
 from misc_cli.quality.evidence import ONE_LABEL_SHARE
 from misc_cli.selection import racing
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method, Trial
 from misc_cli.selection.cross_validation import CrossValidation, by_answers
+from misc_cli.selection.engine_validation import EngineValidation
 from misc_cli.selection.ensemble import (
     Fit,
     finish_record,
-    mean_of,
     warn_of_the_null,
     warn_of_time,
     weighed,
@@ -107,20 +108,20 @@ ONE_ANSWER_EACH = "items with one answer each leave none to hide"
 def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) -> Fit | None:
     """Equal shares for all: nothing tells them apart. None if there was no time for all."""
     reason = ONE_ANSWER_EACH
-    if work.folds:
+    if work.n_folds:
         reason = f"fewer than {MIN_ANSWERS:,} answers cannot tell methods apart"
     candidates = [Candidate(method) for method in methods]
     shares = [1.0 / len(candidates)] * len(candidates)
     calibration = None
-    if work.folds and calibrate and any(method.calibratable for method in methods):
+    if work.n_folds and calibrate and any(method.calibratable for method in methods):
         scores = work.score(methods)
         if len(scores) < len(methods):
             return None
         calibration = work.calibration(scores, shares, scores[0])
-    fitted = [trial.aggregation for trial in work.fit(candidates)]
+    fitted = work.fit(candidates)
     if len(fitted) < len(candidates):
         return None
-    result = mean_of(work.labels, fitted, shares, calibration=calibration)
+    result = work.mean_of(fitted, shares, calibration=calibration)
     selection = {
         "chosen": [method.name for method in methods],
         "weights": {method.name: 1.0 / len(methods) for method in methods},
@@ -139,8 +140,7 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | 
         return None
     warn_of_the_null(fallback, work.one_label)
     calibration = by_gold_alone(work, fallback, calibrate)
-    found = [fitted[0].aggregation]
-    result = mean_of(work.labels, found, [1.0], by_votes=True, calibration=calibration)
+    result = work.mean_of(fitted[:1], [1.0], by_votes=True, calibration=calibration)
     reasons: dict[str, Any] = {
         "null": {"one_label_share": round(work.one_label, 6)},
         "pure": [],
@@ -154,7 +154,7 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | 
 
 def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
     """What gold items ask for where the votes decide: hidden answers say nothing of it."""
-    if not calibrate or work.labels.gold is None:
+    if not calibrate or not work.has_gold:
         return None
     return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
 
@@ -173,7 +173,7 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> Fit:
         "methods": parameters([taken.method]),
         "cut_short": True,
     }
-    result = mean_of(work.labels, [fitted[-1].aggregation], [1.0])
+    result = work.mean_of(fitted[-1:], [1.0])
     return Fit(result, [taken], selection)
 
 
@@ -211,7 +211,7 @@ def completed_of(
     work.left_out += [] if tried else ["completion"]
     voters = _voters(work, tried, rivals)
     # some voters stopped after the first folds; the best is always among the others
-    whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+    whole = [_hard(score) for score in voters if score.n_folds == work.n_folds]
     new = np.mean(whole, axis=0) if whole else reference
     before = staying(tried, incumbent, _hard, new, work.workers)
     names = {score.candidate.name for score in tried}
@@ -219,7 +219,7 @@ def completed_of(
         voters = before.scores
     else:
         before = None
-    whole = [_hard(score) for score in voters if score.n_folds == len(work.folds)]
+    whole = [_hard(score) for score in voters if score.n_folds == work.n_folds]
     ahead = max((lead(values, reference, work.workers) for values in whole), default=0.0)
     table = completed_table(tried, voters, rivals, work.workers)
     return Completed(voters, ahead, before, table)
@@ -230,7 +230,7 @@ def _voters(work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floa
 
     What did not go on after the first folds must have been nearer to it on those.
     """
-    whole = [score for score in tried if score.n_folds == len(work.folds)]
+    whole = [score for score in tried if score.n_folds == work.n_folds]
     if not whole or racing.best_lead(work, whole, rivals) < SIGNIFICANT:
         return []
     top = _hard(max(whole, key=lambda score: racing.ahead(work, score, rivals)))
@@ -255,7 +255,7 @@ def asked_for(work: CrossValidation, methods: Sequence[Method], base: Score) -> 
     the other last step is tried as well, and taken if it is clearly ahead, too: where completing
     gains at all, that gains more.
     """
-    first = range(min(racing.FIRST_FOLDS, len(work.folds)))
+    first = range(min(racing.FIRST_FOLDS, work.n_folds))
     rivals = [_hard(base)]
 
     def surest(scores: Sequence[Score]) -> tuple[float, Score]:
@@ -317,7 +317,7 @@ class _Result:
 
 
 def search(
-    labels: Labels,
+    source: Labels | Engine,
     pure: Sequence[Method],
     completed: Sequence[Method] = (),
     *,
@@ -339,22 +339,54 @@ def search(
     takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
     choice, by name, which stays unless the new one is clearly better (incumbent.py).
     """
-    deadline, last = (
-        Deadline(None if time_budget is None else share * time_budget)
-        for share in (JUDGING_SHARE, FITTING_SHARE)
+    deadline, last = deadlines(time_budget)
+    common: dict[str, Any] = {
+        "seed": seed,
+        "deadline": deadline,
+        "last": last,
+        "on_iteration": on_iteration,
+    }
+    if isinstance(source, Labels):
+        work = CrossValidation(source, lighten=lighten, **common)
+    else:
+        work = EngineValidation(source, **common)
+    return search_with(
+        work,
+        pure,
+        completed,
+        few=few,
+        fallback=fallback,
+        insist=insist,
+        strength=strength,
+        incumbent=incumbent,
+        calibrate=calibrate,
     )
-    work = CrossValidation(
-        labels,
-        seed=seed,
-        deadline=deadline,
-        last=last,
-        on_iteration=on_iteration,
-        lighten=lighten,
-    )
-    too_few = labels.votes.n_votes < MIN_ANSWERS and not (insist and completed)
+
+
+def deadlines(time_budget: float | None) -> tuple[Deadline, Deadline]:
+    """Return when judging must end, and when fits on all answers must."""
+    shares = (JUDGING_SHARE, FITTING_SHARE)
+    judging, fitting = (None if time_budget is None else s * time_budget for s in shares)
+    return Deadline(judging), Deadline(fitting)
+
+
+def search_with(
+    work: CrossValidation,
+    pure: Sequence[Method],
+    completed: Sequence[Method] = (),
+    *,
+    few: Sequence[Method] = (),
+    fallback: Method | None = None,
+    insist: bool = False,
+    strength: float | None = None,
+    incumbent: Mapping[str, float] | None = None,
+    calibrate: bool = True,
+) -> Fit:
+    """Return the result of `search` on answers of which some are hidden already."""
+    too_few = work.n_votes < MIN_ANSWERS and not (insist and completed)
     if work.late:
         return out_of_time_result(work, pure)
-    if not work.folds or too_few:
+    if not work.n_folds or too_few:
         if fallback is not None and len(pure) > 1 and work.one_label > ONE_LABEL_SHARE:
             found = by_votes(work, fallback, calibrate)
         else:
@@ -393,9 +425,8 @@ def search(
     finish_record(reasons, members, result.shares, work.left_out, bool(completed))
     variants = [variant for method in completed for variant in method.variants]
     reasons["methods"] = parameters([*pure, *variants, *([fallback] if fallback else [])])
-    aggregation = mean_of(
-        labels,
-        [trial.aggregation for trial in result.fitted],
+    aggregation = work.mean_of(
+        result.fitted,
         result.shares,
         by_votes=result.fallback is not None,
         calibration=result.calibration,
@@ -413,7 +444,7 @@ def _chosen_pure(
     found = _Pure(scores, *_weighed(work, scores))
     if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
         return found
-    whole = [score for score in scores if score.n_folds == len(work.folds)]
+    whole = [score for score in scores if score.n_folds == work.n_folds]
     rival = np.average([score.best for score in found.kept], axis=0, weights=found.shares)
     stays = staying(whole, incumbent, lambda score: score.best, rival, work.workers, work.null)
     if stays is not None:
@@ -427,7 +458,7 @@ def _chosen_pure(
 def _weighed(
     work: CrossValidation, scores: Sequence[Score]
 ) -> tuple[list[Score], list[float], dict[str, Any]]:
-    n_folds = len(work.folds)
+    n_folds = work.n_folds
     return weighed(scores, work.null, work.workers, n_folds, work.one_label, work.blind)
 
 
@@ -512,7 +543,7 @@ def _fitted_in_time(work: CrossValidation, choice: _Pure) -> list[Trial]:
         work.left_out += late
         scores = [score for score in scores if score.candidate.name not in late]
         choice.kept, choice.shares = [], []
-        if any(score.n_folds == len(work.folds) for score in scores):
+        if any(score.n_folds == work.n_folds for score in scores):
             choice.kept, choice.shares, again = _weighed(work, scores)
             choice.reasons.update({key: again[key] for key in ("null", "pure")})
     return []

@@ -241,7 +241,7 @@ class IncrementalRun:
         if choice["named"]:
             name = methods.names["aggregator"]
             found = fitting.fit_named(self._started(labels, name), methods, on_iteration)
-            self._members = {name: found.aggregation}
+            self._members = {name: found.in_memory}
             return fitting.calibrated_by(found, labels, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
         fitted = fit_members(members, self._starts(labels, members), on_iteration)

@@ -112,7 +112,7 @@ def test_gold_items_calibrate_by_fits_that_did_not_know_them(dataset: Load) -> N
     judged = np.flatnonzero(gold < 0)
     errors = []
     for known in (None, gold):
-        posteriors = search(replace(labels, gold=known), [method("ds-em")]).aggregation.posteriors
+        posteriors = search(replace(labels, gold=known), [method("ds-em")]).posteriors
         right = posteriors.argmax(axis=1) == truth
         errors.append(calibration_error(posteriors.max(axis=1)[judged], right[judged]))
     assert errors[1] < 0.6 * errors[0]

@@ -75,7 +75,7 @@ def test_where_the_model_is_true_confidences_are_no_worse_than_raw(crowd: dict[s
     labels, truth = simulated(**crowd)
     pure = [method("ds-em"), method("one-coin")]
     raw, written = (
-        search(labels, pure, few=pure, calibrate=calibrate).aggregation.posteriors
+        search(labels, pure, few=pure, calibrate=calibrate).posteriors
         for calibrate in (False, True)
     )
     assert sureness(written, truth) <= sureness(raw, truth) + 0.01
@@ -88,7 +88,7 @@ def test_where_workers_err_together_confidences_are_better_than_raw() -> None:
     raw, found = (search(labels, pure, calibrate=calibrate) for calibrate in (False, True))
     assert found.calibration is not None
     assert found.calibration.weight == 1.0
-    before, after = (sureness(each.aggregation.posteriors, truth) for each in (raw, found))
+    before, after = (sureness(each.posteriors, truth) for each in (raw, found))
     assert after < before - 0.05
 
 
@@ -153,7 +153,7 @@ def test_gold_items_also_calibrate_the_votes() -> None:
         with pytest.warns(match="workers who only ever say one label"):
             found.append(search(labels, pure, fallback=fallback, calibrate=calibrate))
     others = slice(50, None)
-    before, after = (sureness(each.aggregation.posteriors[others], truth[others]) for each in found)
+    before, after = (sureness(each.posteriors[others], truth[others]) for each in found)
     assert after < before
 
 
@@ -212,4 +212,4 @@ def test_the_model_that_is_asked_is_one_that_counts() -> None:
     assert found.selection["chosen"] == ["one-coin"]
     assert found.calibration is not None
     assert found.calibration.weight < 0.5
-    assert sureness(found.aggregation.posteriors, truth) < 0.1
+    assert sureness(found.posteriors, truth) < 0.1

@@ -43,7 +43,7 @@ def test_what_is_clearly_better_takes_its_place() -> None:
     pure = [method("mv"), method("ds-em")]
     found = search(labels, pure, incumbent={"mv": 1.0})
     assert chosen(found) == chosen(search(labels, pure)) == ("ds-em",)
-    assert expected_error(found.aggregation.posteriors, truth) < 0.25
+    assert expected_error(found.posteriors, truth) < 0.25
     assert found.selection["ahead_of_earlier"] is None
     assert "best" in found.selection["why"]
 

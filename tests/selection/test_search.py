@@ -39,7 +39,7 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> Non
     ahead = pure + noise + errors * SIGNIFICANT / np.sqrt(40)
     tucker = Candidate(method("ds-em"), passes=1)
     score = Score(tucker, {"hard": ahead}, seconds=0.0, posteriors=[np.empty((0, 3))])
-    work: Any = SimpleNamespace(folds=[None], workers=np.arange(40, dtype=np.int32))
+    work: Any = SimpleNamespace(n_folds=1, workers=np.arange(40, dtype=np.int32))
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
     assert _voters(work, [score], [pure]) == ([score] if errors > 1 else [])
     # what it builds on is as good without it: no gain of completion's
@@ -55,13 +55,13 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     for threads in (1, 2):
         with thread_limit(threads):
             found.append(search(labels, pure, completed[:3]))
-    assert found[0].aggregation.posteriors.tobytes() == found[1].aggregation.posteriors.tobytes()
+    assert found[0].posteriors.tobytes() == found[1].posteriors.tobytes()
     selection = found[0].selection
     assert {row["candidate"] for row in selection["pure"]} == {"mv", "ds-em"}
     assert len(selection["completed"]) == 2  # every other one, and they promise nothing
     assert selection["chosen"] == ["ds-em"]
     assert "ds-em forecasts hidden answers best" in selection["why"]
-    assert expected_error(found[0].aggregation.posteriors, truth) < 0.2
+    assert expected_error(found[0].posteriors, truth) < 0.2
 
 
 def test_gold_stays_with_its_items() -> None:
@@ -103,7 +103,7 @@ def test_where_answers_say_nothing_of_items_the_votes_decide() -> None:
     # half a vote breaks ties and overrules nobody; one vote is spread over the classes
     counts = vote_totals(labels) + 0.5 * fallback.aggregator(labels).posteriors + 1.0 / 3.0
     joint = counts**2 / (counts**2).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.aggregation.posteriors, joint, atol=1e-12)
+    np.testing.assert_allclose(found.posteriors, joint, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_items", [100, 800])  # few answers, and enough to judge methods
@@ -131,10 +131,10 @@ def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -
     assert "only ever say one label" in found.selection["why"]
     votes = vote_totals(labels)
     clear = votes.max(axis=1) > votes.min(axis=1)
-    written = found.aggregation.posteriors.argmax(axis=1)
+    written = found.posteriors.argmax(axis=1)
     np.testing.assert_array_equal(written[clear], votes.argmax(axis=1)[clear])
     by_votes = expected_error(votes / votes.sum(axis=1, keepdims=True), truth[heard])
-    assert expected_error(found.aggregation.posteriors, truth[heard]) <= by_votes + 0.03
+    assert expected_error(found.posteriors, truth[heard]) <= by_votes + 0.03
 
 
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
@@ -153,10 +153,10 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     completed = roster.completions(labels, "tucker", completer, chosen.aggregator, {})
     found = search(labels, [chosen], completed)
     pure = expected_error(chosen.aggregator(labels).posteriors, truth)
-    assert expected_error(found.aggregation.posteriors, truth) <= pure + 0.003
+    assert expected_error(found.posteriors, truth) <= pure + 0.003
     asked = search(labels, [chosen], completed, insist=True)  # counts half where it is not ahead
     assert list(asked.selection["weights"].values()) == [0.5, 0.5]
-    assert expected_error(asked.aggregation.posteriors, truth) <= pure + 0.005
+    assert expected_error(asked.posteriors, truth) <= pure + 0.005
 
 
 # ds-em needs more than its 100 iterations on web, completed or not
@@ -170,10 +170,10 @@ def test_automatic_ranks_halve_the_error_on_web(
     completer = registry.create("completer", "tucker", "paper")
     completed = roster.completions(labels, "tucker", completer, chosen.aggregator, {})
     found = search(labels, [chosen], completed)
-    assert expected_error(found.aggregation.posteriors, truth) <= 0.085
+    assert expected_error(found.posteriors, truth) <= 0.085
     asked = search(labels, [chosen], completed, insist=True)
     assert list(asked.selection["weights"].values()) == [1.0]
-    assert expected_error(asked.aggregation.posteriors, truth) <= 0.085
+    assert expected_error(asked.posteriors, truth) <= 0.085
 
 
 def test_too_few_answers_get_the_mean_of_what_has_little_to_get_wrong() -> None:

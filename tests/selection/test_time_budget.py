@@ -67,7 +67,7 @@ def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
         found = search(labels, [method("ds-em"), method("mv")], time_budget=60.0)
     assert found.selection["chosen"] == [taken]
     assert found.selection["cut_short"]
-    assert np.allclose(found.aggregation.posteriors.sum(axis=1), 1.0)
+    assert np.allclose(found.posteriors.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_time_budget_leaves_out_what_was_not_done_in_time(
         found = search(labels, methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
     assert found.selection["why"].endswith("there was no time for tiring")
-    assert found.aggregation.posteriors.tobytes() == alone.aggregation.posteriors.tobytes()
+    assert found.posteriors.tobytes() == alone.posteriors.tobytes()
     if tiring.n_answers == 0:
         clock.now = 0.0
         with pytest.warns(MiscWarning, match="no time for tiring"):
