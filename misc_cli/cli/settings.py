@@ -3,8 +3,11 @@
     flag  >  MISC_AGGREGATE_SEED  >  MISC_SEED  >  [aggregate] of the file  >  its top  >  default
 
 The file is the one that --config or MISC_CONFIG names, else ./misc.toml, else the table [tool.misc]
-of ./pyproject.toml. Its keys are the flags' names; click's default map takes them from there, so no
-flag is written twice. A key that is no flag is an error.
+of ./pyproject.toml, else ~/.config/misc/misc.toml. Its keys are the flags' names; click's default
+map takes them from there, so no flag is written twice. A key that is no flag is an error.
+
+A file of the current folder may come from a stranger: it may not say what is read, written or
+connected to.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ SHARED_FILE = "pyproject.toml"
 PREFIX = "MISC_"
 # Flags that make no sense as a setting: they say where the settings are, or end the program.
 NO_SETTING = ("config", "help", "version")
+# Placeholders of values that are text and name no file, place or statement.
+HARMLESS = "A,B A,B,C A,B,… C COL COND KIND=SHARE,… NAME N|P% OLD=NEW REGEX TIME".split()
 # Variables that are no flags.
 OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
 
@@ -35,17 +40,20 @@ class File:
 
     name: str = ""
     content: Mapping[str, Any] = field(default_factory=dict)
+    is_trusted: bool = True
 
 
 def find(given: str | None = None) -> File:
-    """Return the file in force: the one that is named, else one in the current folder."""
+    """Return the file in force: the one that is named, else one here, else the user's own."""
     if given is not None:
         return File(given, _table(given, _parse(given)))
-    for name in (FILE, SHARED_FILE):
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "misc", FILE)
+    for name in (FILE, SHARED_FILE, str(own)):
         if os.path.isfile(name):
             content = _table(name, _parse(name))
-            if content or name == FILE:
-                return File(name, content)
+            if content or name != SHARED_FILE:
+                is_own = own.is_file() and own.samefile(name)
+                return File(name, content, is_trusted=is_own)
     return File()
 
 
@@ -97,9 +105,22 @@ def default_map(context: click.Context, file: File) -> dict[str, Any]:
             parameter = known.get(key.replace("_", "-"))
             if parameter is None:
                 _refuse_unknown(file, key, words[:depth], commands)
+            elif not (file.is_trusted or is_harmless(parameter)):
+                raise ConfigError(
+                    f"{file.name}: a file of the current folder may not set {key}, which says what "
+                    f"is read, written or connected to; if it is yours, add --config {file.name}"
+                )
             else:
                 found[parameter.name or ""] = _listed(parameter, value)
     return found
+
+
+def is_harmless(parameter: click.Parameter) -> bool:
+    """Tell whether a parameter names no file, place or statement, so that a stranger may set it."""
+    if not isinstance(parameter, click.Option) or key_of(parameter) == "engine":
+        return False
+    is_text = isinstance(parameter.type, click.types.StringParamType)
+    return not is_text or parameter.is_flag or parameter.metavar in HARMLESS
 
 
 def path_of(context: click.Context) -> tuple[str, ...]:

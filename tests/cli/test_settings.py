@@ -29,6 +29,7 @@ def settings_of(path: Path) -> dict[str, object]:
 def test_flags_win_over_variables_over_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MISC_CONFIG", "misc.toml")
     (folder / "misc.toml").write_text(
         'seed = 1\n[aggregate]\naggregator = "ds-em"\nprobabilities = true\noutput = "labels.csv"\n'
         'class_order = ["fox", "dog", "cat", "bird"]\nfail-if = "items<1"\n'
@@ -119,6 +120,68 @@ def test_a_named_file_replaces_the_one_that_is_found(
     monkeypatch.setenv("MISC_CONFIG", "absent.toml")
     assert run(["aggregate", str(ANSWERS)]) == 2
     assert "absent.toml: cannot be read" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'log-file = "victim"',
+        'metrics = "victim"',
+        'diagnostics = "victim"',
+        'workers = "victim"',
+        'output = "victim"',
+        'query = "select 1"',
+        'engine = "disk"',
+        'scheduler = "tcp://evil:1"',
+        'spill = "."',
+        'state = "."',
+        'gold = "/etc/passwd"',
+        'answers = "http://evil/"',
+    ],
+)
+@pytest.mark.parametrize("file", ["misc.toml", "pyproject.toml"])
+def test_settings_of_the_current_folder_decide_nothing_about_places(
+    line: str, file: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "victim").write_text("kept")
+    tool = "" if file == "misc.toml" else "tool.misc."
+    (folder / file).write_text(f"[{tool}aggregate]\nseed = 1\n{line}\n")
+    assert run(["aggregate", str(ANSWERS), "--aggregator", "mv"]) == 2
+    said = capfd.readouterr()
+    key = line.partition(" ")[0]
+    assert f"{file}: a file of the current folder may not set {key}," in said.err
+    assert f"add --config {file}" in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+    assert (folder / "victim").read_text() == "kept"
+    assert {path.name for path in folder.iterdir()} == {"victim", file}
+    assert run(["inspect", str(ANSWERS)]) == 0  # the key is another command's
+
+
+def test_the_users_own_file_may_name_places(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "home"))
+    own = folder / "home" / "misc" / "misc.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('[aggregate]\naggregator = "mv"\noutput = "labels.csv"\n')
+    assert run(["aggregate", str(ANSWERS)]) == 0
+    assert (folder / "labels.csv").exists()
+    monkeypatch.chdir(own.parent)
+    assert run(["aggregate", str(ANSWERS)]) == 0
+
+
+def test_every_flag_that_names_a_place_is_known() -> None:
+    """A flag of a new kind is refused in a stranger's file until somebody says otherwise."""
+    refused = {
+        key
+        for command in settings.all_commands(click.Context(misc)).values()
+        for key, parameter in settings.settable(command).items()
+        if isinstance(parameter, click.Option) and not settings.is_harmless(parameter)
+    }
+    assert refused == {
+        *("output", "workers", "report", "diagnostics", "changes", "metrics", "rejects", "state"),
+        *("spill", "scheduler", "engine", "query", "gold", "truth", "workers-prior", "log-file"),
+        *("keep-rejected", "with", "from", "base-url"),
+    }
 
 
 def test_every_flag_of_every_command_can_be_set(folder: Path) -> None:
