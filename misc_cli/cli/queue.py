@@ -69,5 +69,6 @@ def _asked(
     from misc_cli.state.replay import RecordedRun
 
     recorded = RecordedRun.read(run_file).of_question(parameters["question"])
+    recorded.refuse_untrusted("name its answers in its place")
     recorded.refuse_changed()
     return recorded.request.in_memory(), recorded.fitter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -36,19 +37,26 @@ misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
 @options.option(
     "-o", "--output", section="Output", metavar="FILE", help="Labels [default: stdout]."
 )
+@options.option(
+    "--yes",
+    section="Method",
+    is_flag=True,
+    help="Trust the record: it may have a query, addresses, an engine's scheduler or folder.",
+)
 @options.talking()
 def command(
     run: str,
     more: tuple[str, ...],
     answers: tuple[str, ...],
     output: str | None,
+    yes: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
     """Make the labels of a recorded run again: the same inputs, settings and state.
 
-    Says which input or state changed or is gone, before any work; and whether the labels are those
-    of the record, byte for byte.
+    Says what it reads and writes and which input or state changed or is gone, before any work; and
+    whether the labels are those of the record, byte for byte.
     """
     from misc_cli.cli.console import Console
     from misc_cli.state.replay import RecordedRun
@@ -60,6 +68,12 @@ def command(
     if recorded.content["misc"] != __version__:
         old = recorded.content["misc"]
         console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
+    if answers:
+        recorded = replace(recorded, request=replace(recorded.request.stateless(), sources=()))
+    if not yes:
+        recorded.refuse_untrusted("add --yes")
+    told = ", ".join(dict.fromkeys((*recorded.reads, *answers, *more)))
+    console.say(f"{run}: reads {told}; writes {output or 'stdout'}")
     if answers:
         _with_answers(recorded, (*answers, *more), output, console)
     else:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.readers.remote import database_kind
+from misc_cli.readers.source import open_source
 from misc_cli.run.fitting import fit_as_chosen
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
 from misc_cli.run.run_record import questions_of, read_record, request_of
@@ -80,8 +82,37 @@ class RecordedRun:
                     yield "it read standard input, which is gone"
                 elif HIDDEN in name:
                     yield f"the secret of {name} is not recorded"
+                elif database_kind(name) in ("sqlite", "duckdb"):
+                    if (
+                        open_source(name, access=self.request.reading.access).sha256()
+                        != (source["sha256"])
+                    ):
+                        yield f"{name} has changed"
                 elif "://" not in name:  # an address is read again; the labels will tell
                     yield from _difference(name, source["sha256"])
+
+    @property
+    def reads(self) -> list[str]:
+        """Return the names of everything that the run read: answers, known labels, priors, state."""
+        folder = (self.state or {}).get("folder") if self.request.state else None
+        return [name for name in (*self.request.files, self.request.workers_prior, folder) if name]
+
+    def refuse_untrusted(self, remedy: str) -> None:
+        """Raise if the record has a query, an address or an engine's place: it may be a stranger's.
+
+        Parameters
+        ----------
+        remedy
+            What the user may do who trusts the record.
+        """
+        request = self.request
+        strange = [name for name in (*self.reads, request.scheduler or "") if "://" in name]
+        strange += [name for name in (request.spill, request.reading.query) if name]
+        if strange:
+            raise ConfigError(
+                f"{self.path} asks for {', '.join(map(repr, strange))}; if you trust whoever made "
+                f"it, {remedy}"
+            )
 
     def of_question(self, question: str | None) -> RecordedRun:
         """Return the run of one question; it must be named if there are several."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,33 @@ def test_a_stateful_run_is_repeated_from_the_state_it_had(
     Path("old.run.json").write_bytes(record)
     assert run(["rerun", "old.run.json"]) == 2
     assert "the state that it started from is gone" in capfd.readouterr().err
+
+
+def test_a_record_with_a_query_needs_a_yes_and_the_same_rows(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = sqlite3.connect("a.db")
+    table.execute("create table t (worker, item, label)")
+    table.executemany("insert into t values (?, ?, ?)", [("a", 1, "x"), ("b", 1, "x")])
+    table.commit()
+    query = ["--query", "select worker, item, label from t where worker != 'c'"]
+    words = ["aggregate", "sqlite:///a.db", *query, "--aggregator", "mv", "-o", "labels.csv"]
+    assert run([*words, "--quiet"]) == 0
+    capfd.readouterr()
+    assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 2
+    said = capfd.readouterr().err
+    assert "asks for 'sqlite:///a.db', \"select worker" in said
+    assert "add --yes" in said
+    assert run(["queue", "labels.run.json"]) == 2
+    assert "name its answers" in capfd.readouterr().err
+    assert run(["rerun", "labels.run.json", "-o", "again.csv", "--yes"]) == 0
+    said = capfd.readouterr().err
+    assert "labels.run.json: reads sqlite:///a.db; writes again.csv" in said
+    assert "byte for byte" in said
+    table.execute("insert into t values ('c', 2, 'x')")
+    table.commit()
+    assert run(["rerun", "labels.run.json", "--yes"]) == 0  # the query does not select it
+    table.execute("insert into t values ('d', 2, 'x')")
+    table.commit()
+    assert run(["rerun", "labels.run.json", "-o", "again.csv", "--yes"]) == 2
+    assert "sqlite:///a.db has changed" in capfd.readouterr().err
