@@ -85,8 +85,8 @@ class Command(click.Command):
                 expose_value=False,
                 callback=_use_settings,
                 help="Settings, TOML: every flag by its name, at the top for all commands or in "
-                "the table of one [default: misc.toml here, else tool.misc in pyproject.toml (neither "
-                "may name files or places), else ~/.config/misc/misc.toml].",
+                "the table of one [default: misc.toml here, else tool.misc in pyproject.toml "
+                "(neither may name files or places), else ~/.config/misc/misc.toml].",
             )
         )
 

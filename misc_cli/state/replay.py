@@ -93,7 +93,7 @@ class RecordedRun:
 
     @property
     def reads(self) -> list[str]:
-        """Return the names of everything that the run read: answers, known labels, priors, state."""
+        """Return the names of all that the run read: answers, known labels, priors, state."""
         folder = (self.state or {}).get("folder") if self.request.state else None
         return [name for name in (*self.request.files, self.request.workers_prior, folder) if name]
 
