@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.remote import database_kind
-from misc_cli.readers.source import open_source
 from misc_cli.run.fitting import fit_as_chosen
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
 from misc_cli.run.run_record import questions_of, read_record, request_of
@@ -65,9 +63,12 @@ class RecordedRun:
             if file["name"].partition(".")[0] == "labels"
         }
 
-    def refuse_changed(self) -> None:
-        """Raise if an input is gone or no longer as it was."""
-        wrong = list(dict.fromkeys(self._changed()))
+    def refuse_changed(self, read: Mapping[str, str] | None = None) -> None:
+        """Raise if an input is gone or no longer as it was.
+
+        `read` has the SHA-256 of inputs that were read by now, databases and downloads too.
+        """
+        wrong = list(dict.fromkeys(self._changed() if read is None else self._differing(read)))
         if not self.request.sources:
             wrong.append("its answers came from no file")
         if wrong:
@@ -90,6 +91,12 @@ class RecordedRun:
                         yield f"{name} has changed"
                 elif "://" not in name:  # an address is read again; the labels will tell
                     yield from _difference(name, source["sha256"])
+
+    def _differing(self, read: Mapping[str, str]) -> Iterator[str]:
+        for one in questions_of(self.content):
+            for source in one["inputs"]:
+                if read.get(source["name"], source["sha256"]) != source["sha256"]:
+                    yield f"{source['name']} has changed"
 
     @property
     def reads(self) -> list[str]:
