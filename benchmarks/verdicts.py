@@ -21,9 +21,9 @@ from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.agreement import agreement_intervals, krippendorff_alpha, pairwise_agreement
-from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
-from misc_cli.quality.worker_scores import gather
+from misc_cli.quality.worker_dependence import compare_workers
+from misc_cli.quality.worker_scores import peer_agreement
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 
 USUAL = {
@@ -131,7 +131,7 @@ def judged(crowd: Crowd) -> Verdicts:
         warnings.simplefilter("ignore")
         fitted = registry.create("aggregator", "ds-em", "robust")(labels)
     engine = LocalEngine.of(labels, {POSTERIORS: fitted.posteriors})
-    return judge(gather(engine), compare_workers(MemoryEngine(labels)).pairs)
+    return judge(peer_agreement(engine), compare_workers(MemoryEngine(labels)))
 
 
 def copies_found(crowd: Crowd, verdicts: Verdicts, enough: npt.NDArray[np.bool_]) -> Counts:

@@ -43,8 +43,8 @@ from misc_cli.engines.protocol import (
     add_up,
 )
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.figures import Figure, figures
+from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.run import fitting
 from misc_cli.run.result import RunResult
 from misc_cli.run.settings import Methods, Settings, build
@@ -144,7 +144,7 @@ class Fit:
 
     @cached_property
     def _outcome(self) -> RunResult:
-        pairs = compare_workers(self.engine).pairs
+        pairs = compare_workers(self.engine)
         found = self.found
         numbers = figures(
             self.engine, pairs, iterations=found.iterations, converged=found.converged

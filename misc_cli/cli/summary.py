@@ -121,9 +121,12 @@ def _agreement(outcome: RunResult) -> str:
 
 def _histogram(outcome: RunResult) -> str:
     """Return a histogram of confidences, ten bars from 0 to 1."""
-    from misc_cli.quality.figures import CountSure
+    from functools import partial
 
-    *counts, below = outcome.engine.sweep(CountSure(UNSURE)).tolist()
+    from misc_cli.engines.protocol import SumOver
+    from misc_cli.quality.figures import count_sure
+
+    *counts, below = outcome.engine.sweep(SumOver(partial(count_sure, limit=UNSURE))).tolist()
     # an empty bar is a dot: the lowest of the others still has some items
     heights = [ceil(count / max(counts) * len(BARS)) for count in counts]
     bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)

@@ -164,6 +164,20 @@ class CopyRows:
 
 
 @dataclass(frozen=True)
+class SumOver(Generic[SumsOut]):
+    """Adds up what a function returns for each block; it writes no rows.
+
+    `function` is one of a module, or a `partial` of one, so that it can be pickled.
+    """
+
+    function: Callable[[Block, RowArrays], SumsOut]
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]:
+        return {}, self.function(block, rows)
+
+
+@dataclass(frozen=True)
 class CountKnown:
     """Counts the items whose class is known."""
 

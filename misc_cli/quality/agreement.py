@@ -16,12 +16,15 @@ distance is the one of the mid-ranks v_c = n_1 + … + n_(c−1) + n_c / 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import scipy.sparse as sp
 
 from misc_cli.data.encode import encode
@@ -82,15 +85,14 @@ class Agreement:
     agreement: Interval
 
 
-def krippendorff_alpha(
-    votes: Votes, *, ordered: bool = False, values: Floats | None = None
-) -> float:
+def krippendorff_alpha(votes: Votes, *, ordered: bool = False) -> float:
     """Return Krippendorff's alpha: 1 always agree, 0 as by chance, below 0 worse than chance.
 
-    `ordered` uses the order of the classes (ordinal distance); `values`, (n_classes,), gives them
-    places on a scale (interval distance). NaN without two answers to an item or with one class.
+    `ordered` uses the order of the classes (ordinal distance). NaN without two answers to an item
+    or with one class.
     """
-    return float(_alphas(_group_sums(votes, None, 1, ordered, values))[0])
+    table, values = _sum_items(votes, np.zeros(votes.n_items, dtype=np.int64), ordered)
+    return float(_alphas(table, values)[0])
 
 
 def pairwise_agreement(votes: Votes) -> float:
@@ -98,7 +100,7 @@ def pairwise_agreement(votes: Votes) -> float:
 
     It is the mean over items with at least two answers (Fleiss's P̄); NaN without any.
     """
-    return float(_agreements(_group_sums(votes, None, 1, False, None))[0])
+    return float(_agreements(_sum_items(votes, np.zeros(votes.n_items, dtype=np.int64))[0])[0])
 
 
 def agreement_sums(totals: Floats) -> Floats:
@@ -113,80 +115,40 @@ def agreement_sums(totals: Floats) -> Floats:
 
 def of_sums(sums: Floats) -> tuple[float, float]:
     """Return alpha and pairwise agreement from the `agreement_sums` of all items."""
-    all_items = _Sums(sums[None, :], None)
-    return float(_alphas(all_items)[0]), float(_agreements(all_items)[0])
+    return float(_alphas(sums[None, :], None)[0]), float(_agreements(sums[None, :])[0])
 
 
 def agreement_intervals(
-    votes: Votes,
-    *,
-    ordered: bool = False,
-    values: Floats | None = None,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    votes: Votes, *, ordered: bool = False, resamples: int = RESAMPLES, seed: int = 0
 ) -> Agreement:
-    """Return alpha and pairwise agreement with bootstrap intervals over items (BCa, Efron 1987).
+    """Return alpha and pairwise agreement with 95 % bootstrap intervals (BCa, Efron 1987).
 
-    The bounds tell what other items would have given with the same workers.
+    Items are resampled: the bounds tell what other items would have given with the same workers.
     """
     rng = np.random.default_rng(seed)
     n_groups = min(votes.n_items, MOST_GROUPS)
-    group = rng.permutation(votes.n_items) % n_groups
-    sums = _group_sums(votes, group, n_groups, ordered, values)
+    table, values = _sum_items(votes, rng.permutation(votes.n_items) % n_groups, ordered)
     draws = [
-        sums.weighted(rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size))
-        for size in _batches(resamples)
+        rng.multinomial(n_groups, np.full(n_groups, 1 / n_groups), size) @ table
+        for size in np.diff([*range(0, resamples, RESAMPLES_AT_ONCE), resamples])
     ]
-    whole, without_one = sums.weighted(np.ones((1, n_groups), dtype=np.int64)), sums.without_one()
-    found = [
-        _interval(
-            float(statistic(whole)[0]),
-            np.concatenate([statistic(draw) for draw in draws]),
-            statistic(without_one),
-            level,
-        )
-        for statistic in (_alphas, _agreements)
-    ]
-    return Agreement(*found)
+    whole = np.ones((1, n_groups), dtype=np.int64) @ table
+    samples = whole, np.concatenate(draws), table.sum(axis=0) - table
+
+    def interval(statistic: Callable[[Floats], Floats]) -> Interval:
+        value, drawn, without_one = map(statistic, samples)
+        return _interval(float(value[0]), drawn, without_one)
+
+    return Agreement(interval(partial(_alphas, values=values)), interval(_agreements))
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Sums over items with two answers that both statistics need; a row per sample.
-
-    table   (n_samples, 4 + n_classes), columns: Σ_u n_u · Σ_u Σ_ck n_uc n_uk δ²_ck / (n_u − 1) ·
-            number of items · Σ_u the share of u's pairs of answers that agree · Σ_u n_uc
-    values  (n_classes,) the scale, or None for nominal classes
-    """
-
-    table: Floats
-    values: Floats | None
-
-    @property
-    def answers(self) -> Floats:
-        return self.table[:, 0]
-
-    @property
-    def classes(self) -> Floats:
-        return self.table[:, 4:]
-
-    def weighted(self, weights: npt.NDArray[np.int64]) -> _Sums:
-        """Return samples in which each row counts `weights` times, (n_samples, n_rows)."""
-        return _Sums(weights @ self.table, self.values)
-
-    def without_one(self) -> _Sums:
-        """Return one sample per row, each without that row (jackknife)."""
-        return _Sums(self.table.sum(axis=0) - self.table, self.values)
-
-
-def _alphas(sums: _Sums) -> Floats:
-    """Return alpha of each sample, (n_samples,)."""
-    total, seen, classes = sums.answers, sums.table[:, 1], sums.classes
-    if sums.values is None:
+def _alphas(table: Floats, values: Floats | None) -> Floats:
+    """Return alpha of each row of sums (`_by_item`), (n_rows,)."""
+    total, seen, classes = table[:, 0], table[:, 1], table[:, 4:]
+    if values is None:
         by_chance = total**2 - (classes**2).sum(axis=1)
     else:
-        by_chance = 2.0 * (total * (classes @ sums.values**2) - (classes @ sums.values) ** 2)
+        by_chance = 2.0 * (total * (classes @ values**2) - (classes @ values) ** 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         alphas: Floats = 1.0 - seen * (total - 1.0) / by_chance
     # by_chance is 0 with one class, or without an item with two answers; rounding may leave a rest
@@ -194,53 +156,46 @@ def _alphas(sums: _Sums) -> Floats:
     return alphas
 
 
-def _agreements(sums: _Sums) -> Floats:
-    """Return the pairwise agreement of each sample, (n_samples,)."""
+def _agreements(table: Floats) -> Floats:
+    """Return the pairwise agreement of each row of sums (`_by_item`), (n_rows,)."""
     with np.errstate(invalid="ignore"):
-        shares: Floats = sums.table[:, 3] / sums.table[:, 2]
+        shares: Floats = table[:, 3] / table[:, 2]
     return shares
 
 
-def _group_sums(
-    votes: Votes,
-    group: npt.NDArray[np.int64] | None,
-    n_groups: int,
-    ordered: bool,
-    values: Floats | None,
-) -> _Sums:
-    """Sum items by group, one row per group; `group` (n_items,), None means one group."""
-    if ordered and values is None:
-        values = _mid_ranks(_sum_by_group(votes, None, 1, None)[0, 4:])
-    if values is not None:
+def _sum_items(
+    votes: Votes, group: npt.NDArray[np.int64], ordered: bool = False
+) -> tuple[Floats, Floats | None]:
+    """Return the rows of `_by_item` summed by group, (n_groups, 4 + n_classes), and the scale.
+
+    `group` is (n_items,); the scale, (n_classes,), is None for classes without order.
+    """
+    values = None
+    if ordered:
+        sizes = _sum_items(votes, np.zeros_like(group))[0][0, 4:]
+        values = np.cumsum(sizes) - sizes / 2.0  # mid-ranks
         # alpha does not depend on the origin and unit of the scale; from 0 to 1 rounding is least
         values = (values - values.min()) / max(float(np.ptp(values)), 1e-300)
-    return _Sums(_sum_by_group(votes, group, n_groups, values), values)
-
-
-def _sum_by_group(
-    votes: Votes, group: npt.NDArray[np.int64] | None, n_groups: int, values: Floats | None
-) -> Floats:
-    """Return the table of `_Sums`, summed block by block."""
+    table = np.zeros((int(group.max(initial=0)) + 1, 4 + votes.n_classes))
 
     def kernel(rows: slice) -> Floats:
         own, paired = _by_item(votes.class_totals(rows), values)
-        if group is None:
-            one: Floats = own.sum(axis=0, keepdims=True)
-            return one
         of = group[rows][paired]
-        members = sp.csr_array((np.ones(len(of)), (of, np.arange(len(of)))), (n_groups, len(of)))
+        members = sp.csr_array((np.ones(len(of)), (of, np.arange(len(of)))), (len(table), len(of)))
         return np.asarray(members @ own)
 
-    table = np.zeros((n_groups, 4 + votes.n_classes))
-    for partial in map_in_order(kernel, votes.blocks):
-        table += partial
-    return table
+    for partial_sums in map_in_order(kernel, votes.blocks):
+        table += partial_sums
+    return table, values
 
 
 def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the table of `_Sums` with a row per item with two answers, and a mask of these items.
+    """Return a row of sums for each item with two answers, and a mask of these items.
 
-    totals  (n_items, n_classes) votes of each class
+    totals   (n_items, n_classes) votes of each class
+    values   (n_classes,) the scale, or None for classes without order
+    columns  n_u · Σ_ck n_uc n_uk δ²_ck / (n_u − 1) · 1 · the share of u's pairs of answers that
+             agree · n_uc of each class
     """
     answers = totals.sum(axis=1)
     paired = answers >= 2
@@ -253,13 +208,7 @@ def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray
     return np.column_stack(columns), paired
 
 
-def _mid_ranks(sizes: Floats) -> Floats:
-    """Return the mean rank of an answer of each class, v_c = n_1 + … + n_(c−1) + n_c / 2."""
-    ranks: Floats = np.cumsum(sizes) - sizes / 2.0
-    return ranks
-
-
-def _interval(value: float, draws: Floats, without_one: Floats, level: float) -> Interval:
+def _interval(value: float, draws: Floats, without_one: Floats, level: float = 0.95) -> Interval:
     """Return the bias-corrected and accelerated (BCa) percentiles of the draws.
 
     z0 = Φ⁻¹(share of draws below the value); a = Σ d³ / 6 (Σ d²)^(3/2), where d is the mean of the
@@ -282,46 +231,33 @@ def _interval(value: float, draws: Floats, without_one: Floats, level: float) ->
     return Interval(value, float(low), float(high))
 
 
-def _batches(resamples: int) -> list[int]:
-    """Split the resamples into batches, so that memory stays bounded."""
-    full, rest = divmod(resamples, RESAMPLES_AT_ONCE)
-    return [RESAMPLES_AT_ONCE] * full + [rest] * (rest > 0)
-
-
 def summarize(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
     """Return counts, classes, answers per item and worker, agreement, one-label workers."""
     encoding = encode(answers, duplicates=duplicates or "last")
     labels = encoding.labels
     votes = labels.votes
     by_worker = votes_by_worker(votes)
-    per_class = by_worker.sum(axis=0)
     per_worker = by_worker.sum(axis=1)
     monotone = (per_worker >= 5) & (by_worker.max(axis=1) == per_worker)
-    names = labels.workers.to_pylist() if monotone.any() else []
+    per_class = map(int, by_worker.sum(axis=0))
+    alpha, agreement = krippendorff_alpha(votes), pairwise_agreement(votes)
     return {
         "answers": votes.n_votes,
         "workers": labels.n_workers,
         "items": labels.n_items,
-        "classes": dict(zip(labels.classes.to_pylist(), map(int, per_class), strict=True)),
+        "classes": dict(zip(labels.classes.to_pylist(), per_class, strict=True)),
         "ordered": labels.ordered,
         "empty": encoding.n_empty,
         "repeats": encoding.n_repeats,
         "conflicts": encoding.n_conflicts,
         "answers_per_item": _spread(votes_per_item(votes)),
         "answers_per_worker": _spread(per_worker),
-        "alpha": _finite(krippendorff_alpha(votes)),
-        "agreement": _finite(pairwise_agreement(votes)),
-        "one_label_workers": [names[at] for at in np.flatnonzero(monotone)] if names else [],
+        "alpha": round(alpha, 4) if math.isfinite(alpha) else None,
+        "agreement": round(agreement, 4) if math.isfinite(agreement) else None,
+        "one_label_workers": labels.workers.filter(pa.array(monotone)).to_pylist(),
     }
 
 
 def _spread(counts: Any) -> dict[str, float]:
-    return {
-        "least": int(counts.min()),
-        "mean": round(float(counts.mean()), 2),
-        "most": int(counts.max()),
-    }
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 4) if math.isfinite(value) else None
+    mean = round(float(counts.mean()), 2)
+    return {"least": int(counts.min()), "mean": mean, "most": int(counts.max())}

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,84 +30,18 @@ from misc_cli.engines.protocol import (
     Engine,
     Kernel,
     RowArrays,
-    Summed,
+    SumOver,
     Sums,
     Vocabulary,
 )
 from misc_cli.engines.views import KeptBlock, MaskedKernel, View
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.worker_dependence import (
-    Pairs,
-    active_enough,
-    activity_in,
-    keys_of,
-    pairs_in,
-    pairs_of,
-)
+from misc_cli.quality.worker_dependence import WorkerPairs
 
 NAMES_SHOWN = 3
 # Of all answers; fewer change no label for the better, and can tip a choice that hangs by a thread
 # (zencrowd_us, where one pair gave the same 95 answers of 11,000).
 LEAST_SHARE = 0.05
-
-
-@dataclass(frozen=True)
-class _Activity:
-    """Counts the answers that each worker gave."""
-
-    n_classes: int
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Array]:
-        return {}, activity_in(block.matrix, self.n_classes)
-
-
-@dataclass(frozen=True)
-class _PairsAmong:
-    """Counts the pairs of answers to one item that these workers gave."""
-
-    kept: Array
-    n_classes: int
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, float]:
-        return {}, pairs_in(block.matrix, self.kept, self.n_classes)
-
-
-@dataclass
-class _Keys(Summed):
-    keys: list[Array]
-    counts: Array
-
-
-@dataclass(frozen=True)
-class _PairKeys:
-    """Returns the pairs of answers themselves, and how often each class was said."""
-
-    kept: Array
-    n_classes: int
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Keys]:
-        keys, counts = keys_of(block.matrix, self.kept, self.n_classes)
-        return {}, _Keys([keys], counts)
-
-
-@dataclass(frozen=True)
-class ComparedWorkers:
-    """Every pair of workers that shares enough items; answers (n_workers,) each worker gave."""
-
-    pairs: Pairs
-    answers: Array
-
-
-def compare_workers(engine: Engine) -> ComparedWorkers:
-    """Compare the workers two by two."""
-    n_classes = engine.n_classes
-    activity: Array = engine.sweep(_Activity(n_classes))
-    kept = active_enough(activity, lambda kept: engine.sweep(_PairsAmong(kept, n_classes)))
-    found = engine.sweep(_PairKeys(kept, n_classes))
-    return ComparedWorkers(pairs_of(found.keys, found.counts), activity)
 
 
 def superfluous(
@@ -128,7 +63,11 @@ def superfluous(
     return np.sort(order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)])
 
 
-def groups(pairs: Pairs) -> npt.NDArray[np.int64]:
+def _count_superfluous(block: Block, _: RowArrays, **known: Any) -> int:
+    return len(superfluous(block.matrix, **known))
+
+
+def groups(pairs: WorkerPairs) -> npt.NDArray[np.int64]:
     """Return the group of each worker that is a copy of another, -1 of others, (n_workers,)."""
     copies = pairs.copies
     group = np.full(pairs.n_workers, -1, dtype=np.int64)
@@ -139,20 +78,6 @@ def groups(pairs: Pairs) -> npt.NDArray[np.int64]:
         members = np.union1d(pairs.first[copies], pairs.second[copies])
         group[members] = np.unique(component[members], return_inverse=True)[1]
     return group
-
-
-@dataclass(frozen=True)
-class _Superfluous:
-    """Counts the answers of a group's members but for one's per item."""
-
-    group: Array
-    answers: Array
-    n_classes: int
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        gone: Positions = superfluous(block.matrix, self.n_classes, self.group, self.answers)
-        return {}, len(gone)
 
 
 @dataclass(frozen=True)
@@ -189,15 +114,16 @@ class OncePerCopy(View):
         return self.engine.sweep(once)
 
 
-def once_per_copy(engine: AnswerEngine, compared: ComparedWorkers) -> Engine:
+def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
     """Return the engine with one answer per item of every group of copies.
 
     The engine itself is returned where there are no copies, or too few to matter.
     """
-    group, answers = groups(compared.pairs), compared.answers
+    group, answers = groups(pairs), pairs.answers
     if (group < 0).all():
         return engine
-    gone = engine.sweep(_Superfluous(group, answers, engine.n_classes))
+    count = partial(_count_superfluous, n_classes=engine.n_classes, group=group, answers=answers)
+    gone = engine.sweep(SumOver(count))
     if gone < LEAST_SHARE * engine.n_votes:
         return engine
     warn(engine.vocabulary, group, answers)
@@ -211,12 +137,12 @@ def once_per_copy(engine: AnswerEngine, compared: ComparedWorkers) -> Engine:
     return OncePerCopy(engine, group, answers, gone)
 
 
-def judged_by_all_answers(confusions: Floats, engine: Engine, compared: ComparedWorkers) -> Floats:
+def judged_by_all_answers(confusions: Floats, engine: Engine, pairs: WorkerPairs) -> Floats:
     """Return confusions in which copies are judged by all of their answers.
 
     `engine` holds all answers and the posteriors of a fit that did not see the copies' own.
     """
-    members = np.flatnonzero(groups(compared.pairs) >= 0)
+    members = np.flatnonzero(groups(pairs) >= 0)
     own = shrunk_rows(engine.sweep(ExpectedCounts()).by_worker, PSEUDO_ANSWERS)
     judged = confusions.copy()
     judged[members] = own[members]

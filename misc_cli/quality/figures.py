@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -35,11 +36,12 @@ from misc_cli.engines.protocol import (
     Engine,
     RowArrays,
     Summed,
+    SumOver,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.agreement import agreement_sums, ballots_of, of_sums
 from misc_cli.quality.evaluation import expected_error
-from misc_cli.quality.worker_dependence import Pairs, answer_weights
+from misc_cli.quality.worker_dependence import WorkerPairs, answer_weights
 
 Figure = float | int | bool | None
 
@@ -55,7 +57,7 @@ Counts = npt.NDArray[np.int64]
 
 def figures(
     engine: AnswerEngine,
-    pairs: Pairs,
+    pairs: WorkerPairs,
     evidence: float | None = None,
     *,
     iterations: int,
@@ -70,7 +72,7 @@ def figures(
     """
     counts, n_items = engine.counts, engine.n_items
     n_votes, n_pairs = engine.n_votes, n_items * engine.n_workers
-    seen = engine.sweep(_Judge())
+    seen = engine.sweep(SumOver(_judge))
     alpha, agreement = of_sums(seen.agreement)
     return {
         "answers": n_votes,
@@ -195,39 +197,34 @@ class _Seen(Summed):
     wrong: float
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Compares the labels with the votes."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Seen]:
-        posteriors = np.asarray(rows[POSTERIORS])
-        decision = decide(posteriors)
-        known = np.flatnonzero(rows[TRUTH] >= 0) if TRUTH in rows else np.zeros(0, dtype=np.intp)
-        wrong = 0.0
-        if len(known):
-            wrong = len(known) * expected_error(posteriors[known], np.asarray(rows[TRUTH])[known])
-        totals = block.class_totals()
-        n_classes, ballots = totals.shape[1], ballots_of(totals)
-        judged = ballots.unanimous
-        if GOLD in rows:
-            judged = judged & (rows[GOLD] < 0)
-        against = np.flatnonzero(judged & (ballots.leader != decision.label))
-        return {}, _Seen(
-            confidence=float(decision.confidence.sum()),
-            lowest=float(decision.confidence.min()),
-            ties=int(decision.tied.sum()),
-            agreement=agreement_sums(totals),
-            unanimous=int(judged.sum()),
-            overruled=len(against),
-            several=int((ballots.answers[against] >= 2).sum()),
-            examples=[block.items[int(at)].as_py() for at in against[:1]],
-            led=np.bincount(ballots.leader[ballots.leader >= 0], minlength=n_classes),
-            given=np.bincount(decision.label, minlength=n_classes),
-            n_known=len(known),
-            wrong=wrong,
-        )
+def _judge(block: Block, rows: RowArrays) -> _Seen:
+    """Compare the labels with the votes."""
+    posteriors = np.asarray(rows[POSTERIORS])
+    decision = decide(posteriors)
+    known = np.flatnonzero(rows[TRUTH] >= 0) if TRUTH in rows else np.zeros(0, dtype=np.intp)
+    wrong = 0.0
+    if len(known):
+        wrong = len(known) * expected_error(posteriors[known], np.asarray(rows[TRUTH])[known])
+    totals = block.class_totals()
+    n_classes, ballots = totals.shape[1], ballots_of(totals)
+    judged = ballots.unanimous
+    if GOLD in rows:
+        judged = judged & (rows[GOLD] < 0)
+    against = np.flatnonzero(judged & (ballots.leader != decision.label))
+    return _Seen(
+        confidence=float(decision.confidence.sum()),
+        lowest=float(decision.confidence.min()),
+        ties=int(decision.tied.sum()),
+        agreement=agreement_sums(totals),
+        unanimous=int(judged.sum()),
+        overruled=len(against),
+        several=int((ballots.answers[against] >= 2).sum()),
+        examples=[block.items[int(at)].as_py() for at in against[:1]],
+        led=np.bincount(ballots.leader[ballots.leader >= 0], minlength=n_classes),
+        given=np.bincount(decision.label, minlength=n_classes),
+        n_known=len(known),
+        wrong=wrong,
+    )
 
 
 def _overruled(seen: _Seen) -> dict[str, Figure]:
@@ -257,25 +254,17 @@ def _lost(classes: Names, seen: _Seen) -> dict[str, Figure]:
     return {"classes-lost": len(lost)}
 
 
-@dataclass(frozen=True)
-class _Weigh:
-    """Sums the weights of answers beside those of like workers (worker_dependence.py)."""
-
-    likeness: sp.csr_array
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, float]:
-        return {}, float(answer_weights(block.matrix, self.likeness, self.n_classes).sum())
+def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array, n_classes: int) -> float:
+    return float(answer_weights(block.matrix, likeness, n_classes).sum())
 
 
-def _effective(engine: Engine, pairs: Pairs) -> dict[str, Figure]:
+def _effective(engine: Engine, pairs: WorkerPairs) -> dict[str, Figure]:
     alike = pairs.alike
     per_item = engine.n_votes / engine.n_items
     effective = per_item
     if alike.any():
-        counted = engine.sweep(_Weigh(pairs.matrix(alike), engine.n_classes))
+        weigh = partial(_weigh, likeness=pairs.matrix(alike), n_classes=engine.n_classes)
+        counted = engine.sweep(SumOver(weigh))
         effective = counted / engine.n_items
     if effective < LEAST_EFFECTIVE * per_item:
         _warn(
@@ -286,18 +275,11 @@ def _effective(engine: Engine, pairs: Pairs) -> dict[str, Figure]:
     return {"effective-votes": round(effective, 6), "alike-pairs": int(alike.sum())}
 
 
-@dataclass(frozen=True)
-class CountSure:
+def count_sure(_: Block, rows: RowArrays, limit: float) -> Counts:
     """Count the items in ten steps of confidence and, last, below the limit, (11,)."""
-
-    limit: float
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Counts]:
-        confidence = decide(np.asarray(rows[POSTERIORS])).confidence
-        steps, _ = np.histogram(confidence, bins=10, range=(0.0, 1.0))
-        return {}, np.append(steps, (confidence < self.limit).sum())
+    confidence = decide(np.asarray(rows[POSTERIORS])).confidence
+    steps, _edges = np.histogram(confidence, bins=10, range=(0.0, 1.0))
+    return np.append(steps, (confidence < limit).sum())
 
 
 def _rounded(figure: float) -> float | None:

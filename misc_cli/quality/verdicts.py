@@ -8,8 +8,8 @@ too few to tell  the answers could be those of a spammer or of a typical worker
 fine             all others
 
 κ = (o − e) / (p − e) scales the agreement o of a worker with the labels that all other answers
-give (worker_scores.Evidence): 0 for a random worker with the same shares of labels (e), 1 for one
-who always tells the truth (p, below 1 because the others are unsure themselves). `noise` is the
+give (`PeerAgreement`): 0 for a random worker with the same shares of labels (e), 1 for one who
+always tells the truth (p, below 1 because the others are unsure themselves). `noise` is the
 standard error of κ of the random worker. A spammer has κ + noise / 2 below 0.18, or below a third
 of the crowd's median where that is less, because on hard items nobody has a high κ. A worker whose
 κ is less than two noises above zero cannot be told from a spammer, and no worker can where the
@@ -25,8 +25,8 @@ import numpy as np
 
 from misc_cli.data.types import Codes, Floats
 from misc_cli.engines.protocol import Vocabulary
-from misc_cli.quality.worker_dependence import Pairs
-from misc_cli.quality.worker_scores import Evidence
+from misc_cli.quality.worker_dependence import WorkerPairs
+from misc_cli.quality.worker_scores import PeerAgreement
 
 FINE, CHECK, SPAMMER, ALWAYS, COPIES, TOO_FEW = range(6)
 WORDS = ("fine", "check", "spammer", "always says", "copies", "too few to tell")
@@ -68,7 +68,7 @@ class Verdicts:
     typical: float
 
 
-def judge(evidence: Evidence, pairs: Pairs) -> Verdicts:
+def judge(evidence: PeerAgreement, pairs: WorkerPairs) -> Verdicts:
     """Return for each worker the first verdict whose condition holds."""
     answers = np.maximum(evidence.answers, 1.0)
     right = evidence.right / answers
@@ -111,7 +111,7 @@ def judge(evidence: Evidence, pairs: Pairs) -> Verdicts:
     )
 
 
-def _company(pairs: Pairs, answers: Floats) -> tuple[Codes, Floats, Codes]:
+def _company(pairs: WorkerPairs, answers: Floats) -> tuple[Codes, Floats, Codes]:
     """Return for each worker the partner, the likeness with it, and the original; -1 for none.
 
     Of two copies the one with fewer answers copies the other; of equals the later by name.

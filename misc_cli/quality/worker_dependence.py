@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.types import Codes, Floats
+from misc_cli.engines.protocol import Block, Engine, RowArrays, Summed, SumOver
 
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
 # Pairs of answers that are compared; beyond, the workers with the fewest answers are skipped.
@@ -40,46 +42,57 @@ Keys = npt.NDArray[np.int64]
 Chosen = npt.NDArray[np.bool_]
 
 
-def activity_in(block: sp.csr_array, n_classes: int) -> Keys:
-    """Count the answers of each worker in a block, (n_workers,)."""
-    n_workers = block.shape[1] // n_classes
-    return np.bincount(block.indices // n_classes, minlength=n_workers).astype(np.int64)
-
-
-def active_enough(activity: Keys, pairs_among: Callable[[Chosen], float]) -> Chosen:
-    """Return the mask of workers whose pairs are compared, (n_workers,): the most active.
-
-    Pairs that share enough items to be judged are among the active workers.
-    """
+def compare_workers(engine: Engine) -> WorkerPairs:
+    """Compare all workers two by two; of a crowd too large, the most active ones."""
+    n_classes = engine.n_classes
+    activity: Keys = engine.sweep(SumOver(partial(_activity, n_classes=n_classes)))
+    # pairs that share enough items to be judged are among the active workers
     kept: Chosen = activity >= MIN_SHARED
-    while (excess := pairs_among(kept) / MOST_PAIRS_OF_ANSWERS) > 1.0:
+    while True:
+        n_pairs = engine.sweep(SumOver(partial(_count_pairs, kept=kept, n_classes=n_classes)))
+        if n_pairs <= MOST_PAIRS_OF_ANSWERS:
+            break
         # half the answers give about a quarter of the pairs; ties in activity are dropped together
         order = np.sort(activity[kept])
         share = np.cumsum(order) / order.sum()
-        least = order[np.searchsorted(share, 1.0 - 0.95 / np.sqrt(excess))]
-        kept = activity > least
-    return kept
+        wanted = 1.0 - 0.95 / np.sqrt(n_pairs / MOST_PAIRS_OF_ANSWERS)
+        kept = activity > order[np.searchsorted(share, wanted)]
+    return _judge(engine.sweep(SumOver(partial(_keys, kept=kept, n_classes=n_classes))), activity)
 
 
-def pairs_in(block: sp.csr_array, kept: Chosen, n_classes: int) -> float:
-    """Count the pairs of answers to one item that these workers gave in a block."""
-    before = np.append(0, np.cumsum(kept[block.indices // n_classes]))
-    sizes = np.diff(before[block.indptr]).astype(np.float64)
+def _activity(block: Block, _: RowArrays, n_classes: int) -> Keys:
+    """Count the answers of each worker, (n_workers,)."""
+    n_workers = block.matrix.shape[1] // n_classes
+    return np.bincount(block.matrix.indices // n_classes, minlength=n_workers).astype(np.int64)
+
+
+def _count_pairs(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> float:
+    """Count the pairs of answers to one item that these workers gave."""
+    before = np.append(0, np.cumsum(kept[block.matrix.indices // n_classes]))
+    sizes = np.diff(before[block.matrix.indptr]).astype(np.float64)
     return float((sizes * (sizes - 1.0)).sum()) / 2.0
 
 
-def keys_of(block: sp.csr_array, kept: Chosen, n_classes: int) -> tuple[Keys, Keys]:
-    """Return the pairs of answers of these workers as keys (`_pairs_of_answers`), and class counts.
+@dataclass
+class _Keys(Summed):
+    """Pairs of answers as keys (`_pairs_of_answers`), a part per block, and class counts.
 
     The counts, (n_workers, n_classes), say how often each worker gave each class.
     """
-    worker, answer = np.divmod(block.indices.astype(np.int64), n_classes)
-    item = np.repeat(np.arange(block.shape[0], dtype=np.int64), np.diff(block.indptr))
+
+    parts: list[Keys]
+    counts: Keys
+
+
+def _keys(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> _Keys:
+    worker, answer = np.divmod(block.matrix.indices.astype(np.int64), n_classes)
+    sizes = np.diff(block.matrix.indptr)
+    item = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
     chosen = kept[worker]
     worker, item, answer = worker[chosen], item[chosen], answer[chosen]
     said = np.bincount(worker * n_classes + answer, minlength=len(kept) * n_classes)
     keys = _pairs_of_answers(worker, item, answer, len(kept))
-    return keys, said.reshape(len(kept), n_classes).astype(np.int64)
+    return _Keys([keys], said.reshape(len(kept), n_classes).astype(np.int64))
 
 
 def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
@@ -208,22 +221,27 @@ COPIES = 0.9  # from here on two workers are as good as one
 
 
 @dataclass(frozen=True)
-class Pairs:
+class WorkerPairs:
     """Pairs of workers that share at least MIN_SHARED items, (n_pairs,) each, first < second.
 
+    answers   (n_workers,) number of answers of each worker
     shared    items that both answered
     agreed    items on which they agree
     expected  items on which they would agree if they depended on the truth alone
     chance    upper bound of the probability of so much agreement by luck
     """
 
-    n_workers: int
+    answers: Keys
     first: Codes
     second: Codes
     shared: Floats
     agreed: Floats
     expected: Floats
     chance: Floats
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.answers)
 
     @property
     def likeness(self) -> Floats:
@@ -249,22 +267,18 @@ class Pairs:
         return sp.csr_array(half + half.T)
 
 
-def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
-    """Compare each pair that shares enough items, from the keys of all blocks.
-
-    `counts`, (n_workers, n_classes), says how often each worker gave each class.
-    """
-    n_workers = len(counts)
-    keys = np.concatenate(blocks)
-    blocks.clear()
+def _judge(found: _Keys, answers: Keys) -> WorkerPairs:
+    """Judge each pair that shares enough items."""
+    keys = np.concatenate(found.parts)
+    found.parts.clear()
     keys.sort()
     pair = keys >> 1
     starts = np.flatnonzero(np.diff(pair, prepend=-1))
     sizes = np.diff(starts, append=len(pair))
     agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
-    first, second = np.divmod(pair[starts], n_workers)
+    first, second = np.divmod(pair[starts], len(answers))
     del keys, pair  # the largest arrays of all
-    margins = margins_of(counts)
+    margins = margins_of(found.counts)
     skill = skills_of(margins, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
     first, second = first[enough], second[enough]
@@ -272,8 +286,8 @@ def pairs_of(blocks: list[Keys], counts: Keys) -> Pairs:
     by_chance = margins.of_pairs(first, second)
     common = np.clip(skill[first] * skill[second], 0.0, 1.0)
     expected = shared * (by_chance + (1.0 - by_chance) * common)
-    return Pairs(
-        n_workers=n_workers,
+    return WorkerPairs(
+        answers=answers,
         first=first.astype(np.int32),
         second=second.astype(np.int32),
         shared=shared,
@@ -301,25 +315,9 @@ def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) 
     worker = block.indices // n_classes
     shape = (block.shape[0], likeness.shape[0])
     who = sp.csr_array((np.ones(len(worker)), worker, block.indptr), shape=shape)
-    company = (who @ likeness).tocsr()
-    company.sort_indices()
-    row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(block.indptr))
-    company_row = np.repeat(np.arange(shape[0], dtype=np.int64), np.diff(company.indptr))
-    width = np.int64(shape[1])
-    met = _aligned(row * width + worker, company_row * width + company.indices, company.data)
-    weights: Floats = 1.0 / (1.0 + met)
+    row = np.repeat(np.arange(shape[0]), np.diff(block.indptr))
+    weights: Floats = 1.0 / (1.0 + np.asarray((who @ likeness)[row, worker]))
     return weights
-
-
-def _aligned(wanted: Keys, keys: Keys, values: Floats) -> Floats:
-    """Return the values of the wanted keys, 0 for those that are missing; `keys` are sorted."""
-    found = np.zeros(len(wanted))
-    if len(keys) == 0:
-        return found
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    hit = keys[at] == wanted
-    found[hit] = values[at[hit]]
-    return found
 
 
 def _significant(chance: Floats) -> npt.NDArray[np.bool_]:

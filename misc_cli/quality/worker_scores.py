@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -17,7 +18,7 @@ from misc_cli.data.decide import decide
 from misc_cli.data.logdomain import normalise_scores
 from misc_cli.data.types import Codes, Floats, Labels, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
-from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver
 from misc_cli.errors import InputError
 from misc_cli.quality.evaluation import wilson
 
@@ -29,7 +30,7 @@ Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PeerAgreement:
     """Agreement of each worker with T⁻, the label that all other answers to an item give.
 
     T⁻_ic is the posterior of class c for item i without the worker's own answer (leave one out);
@@ -57,10 +58,10 @@ class Evidence:
     surprise: Floats
 
 
-def gather(engine: Engine) -> Evidence:
+def peer_agreement(engine: Engine) -> PeerAgreement:
     """Compare each worker with the others, from the posteriors on the engine, in three sweeps."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
-    crowd = engine.sweep(_CountCrowd(n_classes))
+    crowd = engine.sweep(SumOver(_count_crowd))
     said = crowd.said.reshape(n_workers, n_classes)
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
     counts = crowd.answers + 0.5 / n_classes
@@ -68,7 +69,7 @@ def gather(engine: Engine) -> Evidence:
     rest = _by_confusions(engine) if n_workers * n_classes**2 <= MOST_CELLS else ByShares(n_classes)
     found = engine.sweep(_Compare(rest, typical, shares))
     answers, right, squares, at_best, chance, noise = found.sums.T
-    return Evidence(answers, right, squares, at_best, chance, noise, said, found.surprise)
+    return PeerAgreement(answers, right, squares, at_best, chance, noise, said, found.surprise)
 
 
 @dataclass
@@ -83,21 +84,15 @@ class _Crowd(Summed):
     answers: Floats
 
 
-@dataclass(frozen=True)
-class _CountCrowd:
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Crowd]:
-        matrix = block.matrix
-        said = np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
-        return {}, _Crowd(said, np.asarray(rows[POSTERIORS]).T @ block.class_totals())
+def _count_crowd(block: Block, rows: RowArrays) -> _Crowd:
+    matrix = block.matrix
+    said = np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
+    return _Crowd(said, np.asarray(rows[POSTERIORS]).T @ block.class_totals())
 
 
 @dataclass
 class _Compared(Summed):
-    """Sums of `Evidence`: answers, right, squares, at_best, chance, noise, (n_workers, 6)."""
+    """Sums of `PeerAgreement`: answers, right, squares, at_best, chance, noise, (n_workers, 6)."""
 
     sums: Floats
     surprise: Floats
@@ -222,7 +217,7 @@ class WorkerReport:
 
 def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> WorkerReport:
     """Score the workers by the posteriors on the engine and the labels that they decide."""
-    counted = engine.sweep(_Count(engine.n_classes))
+    counted = engine.sweep(SumOver(partial(_count, n_classes=engine.n_classes)))
     answers, agreed = counted[:, 0], counted[:, 1]
     accuracy = np.einsum("c,wcc->w", class_prior, confusions)
     low, high = accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
@@ -237,31 +232,22 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> W
     )
 
 
-@dataclass(frozen=True)
-class _Count:
+def _count(block: Block, rows: RowArrays, n_classes: int) -> Floats:
     """Count the answers of each worker, (n_workers, 2 + n_classes).
 
     Columns: all answers; those that equal the item's label; answers to items of each class, where
     answers to unsure items count less (`accuracy_interval`).
     """
-
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
-        matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
-        n_workers = matrix.shape[1] // self.n_classes
-        worker, answer = np.divmod(matrix.indices, self.n_classes)
-        final = np.repeat(decide(posteriors).label, np.diff(matrix.indptr))
-        agreed = matrix.data * (answer == final)
-        who = sp.csr_array(
-            (np.ones(matrix.nnz), worker, matrix.indptr), shape=(matrix.shape[0], n_workers)
-        )
-        sharpness = (posteriors**2).sum(axis=1, keepdims=True)
-        seen = who.T @ (posteriors * sharpness)
-        counts = [_sums(worker, values, n_workers) for values in (matrix.data, agreed)]
-        return {}, np.column_stack([*counts, seen])
+    matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
+    shape = (matrix.shape[0], matrix.shape[1] // n_classes)
+    worker, answer = np.divmod(matrix.indices, n_classes)
+    final = np.repeat(decide(posteriors).label, np.diff(matrix.indptr))
+    agreed = matrix.data * (answer == final)
+    who = sp.csr_array((np.ones(matrix.nnz), worker, matrix.indptr), shape)
+    sharpness = (posteriors**2).sum(axis=1, keepdims=True)
+    seen = who.T @ (posteriors * sharpness)
+    counts = [np.bincount(worker, values, shape[1]) for values in (matrix.data, agreed)]
+    return np.column_stack([*counts, seen])
 
 
 def accuracy_interval(
@@ -288,10 +274,6 @@ def accuracy_interval(
     n_answers = np.minimum(n_answers, np.maximum(total, 1e-9))
     low, high = wilson(middle, n_answers)
     return np.clip(low, 0.0, middle), np.clip(high, middle, 1.0)
-
-
-def _sums(groups: Codes, values: Floats, n_groups: int) -> Floats:
-    return np.bincount(groups, values, minlength=n_groups).astype(np.float64)
 
 
 def _information(prior: Floats, confusions: Floats) -> Floats:

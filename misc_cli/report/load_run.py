@@ -24,7 +24,7 @@ from misc_cli.data.types import Codes, Floats, LabelTable
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
-from misc_cli.quality.duplicate_workers import compare_workers
+from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
@@ -171,7 +171,7 @@ def _from_answers(
         Methods({}, None, None, {}, facts.get("methods", {})),
         records,
         facts["figures"],
-        compare_workers(engine).pairs,
+        compare_workers(engine),
         decided=Decision(label, confidence, tied, runner_up),
     )
     report = build(outcome, facts, read.answers, read.times)

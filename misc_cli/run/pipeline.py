@@ -18,13 +18,10 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, CountKnown, Counts, Engine
 from misc_cli.engines.views import gathered_engine
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import (
-    compare_workers,
-    judged_by_all_answers,
-    once_per_copy,
-)
+from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
+from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.fitting import few, fit
 from misc_cli.run.request import Fitter, Stopwatch
@@ -71,14 +68,14 @@ def run(
     recorder = Recorder(known, on_iteration)
     with thread_limit(settings.threads):
         with watch.stage("compare"):
-            compared = compare_workers(engine)
-            counted = once_per_copy(engine, compared) if methods.automatic else engine
+            pairs = compare_workers(engine)
+            counted = once_per_copy(engine, pairs) if methods.automatic else engine
         with watch.stage("fit"):
             in_time = _with_time_left(methods, watch.elapsed)
             found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
             found = _brought_back(found, engine)
             if counted is not engine:
-                judged = judged_by_all_answers(found.confusions, engine, compared)
+                judged = judged_by_all_answers(found.confusions, engine, pairs)
                 found = replace(found, confusions=judged)
         with watch.stage("decide"):
             evidence = evidence_of(counted)
@@ -87,16 +84,14 @@ def run(
                 weigh(found.engine, evidence)
             numbers = figures(
                 found.engine,
-                compared.pairs,
+                pairs,
                 evidence.probability,
                 iterations=found.iterations,
                 converged=found.converged,
             )
             numbers["cut-short"] = bool(found.selection.get("cut_short"))
     _LOGGER.info("aggregated", extra={"fields": {"figures": numbers, "timings": watch.seconds}})
-    return RunResult(
-        found, methods, recorder.records, numbers, compared.pairs, timings=watch.seconds
-    )
+    return RunResult(found, methods, recorder.records, numbers, pairs, timings=watch.seconds)
 
 
 def _brought_back(found: FitResult, engine: AnswerEngine) -> FitResult:

@@ -18,7 +18,7 @@ from misc_cli.selection.ensemble import FitResult
 
 if TYPE_CHECKING:
     from misc_cli.quality.verdicts import Verdicts
-    from misc_cli.quality.worker_dependence import Pairs
+    from misc_cli.quality.worker_dependence import WorkerPairs
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunResult:
     methods: Methods
     records: list[Record]
     figures: dict[str, Figure]
-    pairs: Pairs
+    pairs: WorkerPairs
     timings: dict[str, float] = field(default_factory=dict)
     decided: Decision | None = None
 
@@ -79,6 +79,6 @@ class RunResult:
     def verdicts(self) -> Verdicts:
         """Return the verdicts of workers."""
         from misc_cli.quality.verdicts import judge
-        from misc_cli.quality.worker_scores import gather
+        from misc_cli.quality.worker_scores import peer_agreement
 
-        return judge(gather(self.engine), self.pairs)
+        return judge(peer_agreement(self.engine), self.pairs)

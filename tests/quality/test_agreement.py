@@ -21,8 +21,7 @@ from misc_cli.quality.agreement import (
 from misc_cli.simulate import Simulation, simulate
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers,
-# twelve units, five values, "*" where nobody looked. alpha: nominal .743, ordinal .815,
-# interval .849.
+# twelve units, five values, "*" where nobody looked. alpha: nominal .743, ordinal .815.
 OBSERVERS = """
 1 2 3 3 2 1 4 1 2 * * *
 1 2 3 3 2 2 4 1 2 5 * 3
@@ -49,7 +48,6 @@ def test_krippendorffs_own_example() -> None:
     votes = votes_of(the_published_table(), 5)
     assert round(krippendorff_alpha(votes), 3) == 0.743
     assert round(krippendorff_alpha(votes, ordered=True), 3) == 0.815
-    assert round(krippendorff_alpha(votes, values=np.arange(5.0)), 3) == 0.849
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -60,19 +58,14 @@ def test_alpha_is_that_of_another_implementation(seed: int) -> None:
     table = np.where(rng.random((20, 300)) < 0.6, truth, rng.integers(n_classes, size=(20, 300)))
     sparse = np.where(rng.random((20, 300)) < 0.15, table, np.nan)
     votes = votes_of(sparse, n_classes)
-    scale = np.sort(rng.normal(1e6, 3.0, n_classes))  # neither its place nor its unit matters
 
     def theirs(data: Floats, level: str) -> float:
         alpha: Any = krippendorff.alpha
         return float(alpha(data, level_of_measurement=level))
 
-    on_scale = np.where(np.isnan(sparse), np.nan, scale[np.nan_to_num(sparse).astype(np.int64)])
     assert krippendorff_alpha(votes) == pytest.approx(theirs(sparse, "nominal"), abs=1e-6)
     assert krippendorff_alpha(votes, ordered=True) == pytest.approx(
         theirs(sparse, "ordinal"), abs=1e-6
-    )
-    assert krippendorff_alpha(votes, values=scale) == pytest.approx(
-        theirs(on_scale, "interval"), abs=1e-6
     )
 
 

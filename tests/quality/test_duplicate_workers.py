@@ -14,11 +14,8 @@ from misc_cli.data.decide import decide
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import (
-    compare_workers,
-    judged_by_all_answers,
-    once_per_copy,
-)
+from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
+from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.simulate import Simulation, simulate
 from tests.crowds import labels_of, with_copies
 
@@ -30,9 +27,9 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
     original = int(np.bincount(crowd.worker).argmax())
     labels = with_copies(crowd, original, 3)
     engine = MemoryEngine(labels)
-    compared = compare_workers(engine)
+    pairs = compare_workers(engine)
     with pytest.warns(MiscWarning, match=rf"3 workers give .* those of 'w{original:05d}'"):
-        counted = once_per_copy(engine, compared)
+        counted = once_per_copy(engine, pairs)
     assert isinstance(counted, MemoryEngine)
     assert counted.n_votes == len(crowd.worker)
     method = registry.create("aggregator", "ds-em", "robust")
@@ -45,7 +42,7 @@ def test_a_few_accounts_of_one_worker_do_not_take_the_labels_over() -> None:
     assert errors["once"] == errors["alone"] < 0.12
     assert errors["all"] > 0.25
     engine.put(POSTERIORS, fits["once"].posteriors)
-    judged = judged_by_all_answers(fits["once"].confusions, engine, compared)
+    judged = judged_by_all_answers(fits["once"].confusions, engine, pairs)
     assert np.allclose(judged[40:], judged[original])
 
 

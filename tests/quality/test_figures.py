@@ -15,8 +15,8 @@ from misc_cli.data.types import Answers, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.figures import Figure, figures
+from misc_cli.quality.worker_dependence import compare_workers
 from tests.conftest import Load
 
 
@@ -24,7 +24,7 @@ def judged(labels: Labels, label: list[int]) -> dict[str, Figure]:
     """Figures of a run that came to these labels."""
     posteriors = np.eye(labels.n_classes)[label]
     engine = MemoryEngine(labels, {POSTERIORS: posteriors})
-    return figures(engine, compare_workers(engine).pairs, iterations=1, converged=True)
+    return figures(engine, compare_workers(engine), iterations=1, converged=True)
 
 
 def encoded(*answers: str) -> Labels:

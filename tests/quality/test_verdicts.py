@@ -15,7 +15,6 @@ from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality import worker_scores
-from misc_cli.quality.duplicate_workers import compare_workers
 from misc_cli.quality.verdicts import (
     ALWAYS,
     CHECK,
@@ -26,8 +25,8 @@ from misc_cli.quality.verdicts import (
     judge,
     verdict_texts,
 )
-from misc_cli.quality.worker_dependence import Pairs
-from misc_cli.quality.worker_scores import Evidence, gather, report_workers
+from misc_cli.quality.worker_dependence import WorkerPairs, compare_workers
+from misc_cli.quality.worker_scores import PeerAgreement, peer_agreement, report_workers
 from misc_cli.simulate import KINDS, Crowd, Simulation, simulate
 from tests.crowds import labels_from, labels_of
 
@@ -50,7 +49,7 @@ def judged(crowd: Crowd) -> tuple[Codes, npt.NDArray[np.bool_]]:
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
     verdicts = judge(
-        gather(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels)).pairs
+        peer_agreement(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels))
     )
     return verdicts.kind, np.bincount(crowd.worker, minlength=len(crowd.kinds)) >= 30
 
@@ -78,9 +77,11 @@ def test_planted_workers_are_told_apart() -> None:
     assert (copiers[COPIES] + copiers[CHECK]) / copiers.sum() >= 0.7
 
 
-def nobody_alike(n_workers: int) -> Pairs:
+def nobody_alike(n_workers: int) -> WorkerPairs:
     none, nothing = np.empty(0, dtype=np.int32), np.empty(0)
-    return Pairs(n_workers, none, none, nothing, nothing, nothing, nothing)
+    return WorkerPairs(
+        np.zeros(n_workers, dtype=np.int64), none, none, nothing, nothing, nothing, nothing
+    )
 
 
 def told(
@@ -99,7 +100,7 @@ def told(
     kappas = np.array([kappa, *[typical] * 5])
     counts = np.array([answers, *[1000.0] * 5])
     shares = np.array([share, *[0.5] * 5])
-    found = Evidence(
+    found = PeerAgreement(
         answers=counts,
         right=counts * (1.0 + kappas) / 2.0,
         squares=counts,
@@ -149,12 +150,17 @@ def test_who_gave_fewer_answers_copies_the_other(answers: tuple[float, float], c
     """Of equals it is the later by name."""
     counts = np.array([*answers, 200.0])
     half = counts[:, None] / np.array([2.0, 2.0])
-    found = Evidence(
+    found = PeerAgreement(
         counts, 0.9 * counts, counts, counts, counts / 2, np.zeros(3), half, np.zeros((3, 2))
     )
     one = np.ones(1)
     ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)
-    verdicts = judge(found, Pairs(3, *ends, 150 * one, 150 * one, 90 * one, 1e-30 * one))
+    verdicts = judge(
+        found,
+        WorkerPairs(
+            np.zeros(3, dtype=np.int64), *ends, 150 * one, 150 * one, 90 * one, 1e-30 * one
+        ),
+    )
     assert verdicts.kind[copier] == COPIES
     assert verdicts.partner[copier] == 1 - copier
     assert verdicts.kind[1 - copier] == CHECK
@@ -212,7 +218,7 @@ def test_verdicts_are_said_in_words() -> None:
     labels = labels_of(crowd)
     fitted = registry.create("aggregator", "ds-em", "robust")(labels)
     verdicts = judge(
-        gather(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels)).pairs
+        peer_agreement(engine_of(labels, fitted.posteriors)), compare_workers(MemoryEngine(labels))
     )
     words, reasons = verdict_texts(verdicts, MemoryEngine(labels).vocabulary)
     for worker, word in enumerate(words):

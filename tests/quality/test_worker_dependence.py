@@ -8,8 +8,7 @@ import pytest
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality import worker_dependence
-from misc_cli.quality.duplicate_workers import compare_workers
-from misc_cli.quality.worker_dependence import answer_weights
+from misc_cli.quality.worker_dependence import answer_weights, compare_workers
 from misc_cli.simulate import Simulation, simulate
 from tests.conftest import Load
 from tests.crowds import labels_from, labels_of, with_copies
@@ -24,7 +23,7 @@ def test_a_pair_by_hand() -> None:
     answers = np.where(wrong, 1, 0) ^ (np.arange(80) % 2)
     worker, item = (codes.ravel().astype(np.int32) for codes in np.indices(answers.shape))
     labels = labels_from(worker, item, answers.ravel().astype(np.int32), (80, 6, 2))
-    pairs = compare_workers(MemoryEngine(labels)).pairs
+    pairs = compare_workers(MemoryEngine(labels))
     assert len(pairs.first) == 15
     assert pairs.agreed.tolist() == [60.0] * 3 + [50.0] * 2 + [60.0] * 2 + [50.0] * 2 + [
         60.0,
@@ -42,7 +41,7 @@ def test_a_pair_by_hand() -> None:
 def test_independent_workers_are_not_alike(seed: int) -> None:
     """At a level of a hundredth a false pair in a crowd is rare; here are hundreds of pairs."""
     labels = labels_of(simulate(Simulation(workers=60, items=1_500, seed=seed)))
-    pairs = compare_workers(MemoryEngine(labels)).pairs
+    pairs = compare_workers(MemoryEngine(labels))
     assert len(pairs.first) > 300
     assert not pairs.alike.any()
 
@@ -52,7 +51,7 @@ def test_copies_are_found_and_count_once(copies: int) -> None:
     crowd = simulate(Simulation(workers=40, items=600, mix={"honest": 1.0}, seed=3))
     original = int(np.bincount(crowd.worker).argmax())
     labels = with_copies(crowd, original, copies)
-    pairs = compare_workers(MemoryEngine(labels)).pairs
+    pairs = compare_workers(MemoryEngine(labels))
     group = [original, *range(40, 40 + copies)]
     found = {(int(a), int(b)) for a, b in zip(pairs.first, pairs.second, strict=True)}
     assert {(a, b) for a in group for b in group if a < b} <= found
@@ -71,9 +70,9 @@ def test_copies_are_found_and_count_once(copies: int) -> None:
 def test_a_crowd_too_large_is_judged_by_its_most_active(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = simulate(Simulation(workers=40, items=600, mix={"honest": 1.0}, seed=3))
     labels = with_copies(crowd, int(np.bincount(crowd.worker).argmax()), 1)
-    everyone = compare_workers(MemoryEngine(labels)).pairs
+    everyone = compare_workers(MemoryEngine(labels))
     monkeypatch.setattr(worker_dependence, "MOST_PAIRS_OF_ANSWERS", 2_000)
-    some = compare_workers(MemoryEngine(labels)).pairs
+    some = compare_workers(MemoryEngine(labels))
     assert 0 < some.shared.sum() <= 2_000 < everyone.shared.sum()
     assert some.alike.sum() == everyone.alike.sum() == 1
 
@@ -83,13 +82,13 @@ def test_experts_and_those_who_always_say_the_same_are_not_alike() -> None:
     crowd = simulate(Simulation(workers=60, items=2_000, accuracy=0.6, mix=mix, seed=5))
     label = np.where(crowd.worker < 6, 0, crowd.label).astype(np.int32)  # six say one class only
     labels = labels_from(crowd.worker, crowd.item, label, (2_000, 60, 4))
-    assert not compare_workers(MemoryEngine(labels)).pairs.alike.any()
+    assert not compare_workers(MemoryEngine(labels)).alike.any()
 
 
 def test_models_of_one_family_are_alike(dataset: Load) -> None:
     """judgebench: one judge saw every question twice, the second time with the sides swapped."""
     labels, _ = dataset("judgebench")
-    pairs = compare_workers(MemoryEngine(labels)).pairs
+    pairs = compare_workers(MemoryEngine(labels))
     found = {
         tuple(labels.workers[int(end)].as_py() for end in ends)
         for ends in zip(pairs.first[pairs.alike], pairs.second[pairs.alike], strict=True)
