@@ -81,12 +81,11 @@ def tables(found: Evaluation) -> list[Table]:
             notes.append(
                 f"{len(names):,} {'item' if len(names) == 1 else 'items'} {verb} {what}: {few}"
             )
-    score = found.scores
     classes = [
         (
             name,
             f"{found.confusion[at].sum():,}",
-            *(_percent(column[at]) for column in (score.precision, score.recall, score.f1)),
+            *(_percent(column[at]) for column in found.scores.values()),
         )
         for at, name in enumerate(found.classes)
     ]

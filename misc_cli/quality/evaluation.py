@@ -39,12 +39,8 @@ def expected_error(posteriors: Floats, truth: Codes) -> float:
 def calibration_error(confidence: Floats, correct: npt.NDArray[np.bool_], bins: int = 10) -> float:
     """Return the expected calibration error: |mean confidence − accuracy|, weighted over bins."""
     which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-    size = np.bincount(which, minlength=bins)
-    gap = np.abs(
-        np.bincount(which, confidence, minlength=bins)
-        - np.bincount(which, correct.astype(np.float64), minlength=bins)
-    )
-    return float(gap.sum() / max(size.sum(), 1))
+    stated, right = (np.bincount(which, of, bins) for of in (confidence, correct.astype(float)))
+    return float(np.abs(stated - right).sum() / max(len(which), 1))
 
 
 def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
@@ -55,37 +51,13 @@ def wilson(share: Floats, n_answers: Floats) -> tuple[Floats, Floats]:
     return centre - half, centre + half
 
 
-def confusion_counts(truth: Codes, predicted: Codes, n_classes: int) -> npt.NDArray[np.int64]:
-    """Count the items of each true class that got each label, (n_classes, n_classes)."""
-    cells = truth.astype(np.int64) * n_classes + predicted
-    counts = np.bincount(cells, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
-    return counts.astype(np.int64)
-
-
-@dataclass(frozen=True)
-class ClassScores:
-    """Scores of each class, (n_classes,) each; NaN where a class was never given or never true."""
-
-    precision: Floats
-    recall: Floats
-    f1: Floats
-
-
-def class_scores(confusion: npt.NDArray[np.int64]) -> ClassScores:
-    """Return precision, recall and F1 of each class from counts [true, label]."""
-    hits = np.diagonal(confusion).astype(np.float64)
-    given, true = confusion.sum(axis=0), confusion.sum(axis=1)
-    with np.errstate(invalid="ignore"):  # 0/0 is NaN
-        return ClassScores(hits / given, hits / true, 2 * hits / (given + true))
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Figures of labels against the truth, over the items that have both.
 
     error              share of wrong labels; a visible tie costs its expected error
     error_as_written   share of wrong labels as they are written
-    confusion          (n_classes, n_classes) counts: [true, label]
+    confusion          (n_classes, n_classes) number of items: [true, label]
     calibration_error  expected calibration error of the confidence, 10 bins; None without one
     unlabelled         items with truth and no label; `unjudged`: with a label and no truth
     """
@@ -96,34 +68,37 @@ class Evaluation:
     n_ties: int
     classes: tuple[str, ...]
     confusion: npt.NDArray[np.int64]
-    scores: ClassScores
     calibration_error: float | None
     unlabelled: tuple[str, ...]
     unjudged: tuple[str, ...]
 
     @property
-    def accuracy(self) -> float:
-        return 1.0 - self.error
+    def scores(self) -> dict[str, Floats]:
+        """Return precision, recall and F1 of each class; NaN where it was never given or true."""
+        hits = np.diagonal(self.confusion).astype(np.float64)
+        given, true = self.confusion.sum(axis=0), self.confusion.sum(axis=1)
+        with np.errstate(invalid="ignore"):  # 0/0 is NaN
+            return {
+                "precision": hits / given,
+                "recall": hits / true,
+                "f1": 2 * hits / (given + true),
+            }
 
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and names; an undefined number (0/0) is None."""
-        rows = zip(
-            self.classes,
-            self.confusion.sum(axis=1).tolist(),
-            self.confusion.sum(axis=0).tolist(),
-            *(column.tolist() for column in vars(self.scores).values()),
-            strict=True,
-        )
-        keys = ("class", "items", "labels", *vars(self.scores))
+        items, labels = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        columns = {"items": items, "labels": labels, **self.scores}
+        numbers = zip(*(column.tolist() for column in columns.values()), strict=True)
         return {
             "items": self.n_items,
             "error": self.error,
-            "accuracy": self.accuracy,
+            "accuracy": 1.0 - self.error,
             "error_as_written": self.error_as_written,
             "ties": self.n_ties,
             "calibration_error": self.calibration_error,
             "classes": [
-                {key: _finite(value) for key, value in zip(keys, row, strict=True)} for row in rows
+                {"class": name, **dict(zip(columns, map(_finite, row), strict=True))}
+                for name, row in zip(self.classes, numbers, strict=True)
             ],
             "confusion": self.confusion.tolist(),
             "items_without_label": len(self.unlabelled),
@@ -151,10 +126,12 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
     chosen = rows[position.filter(shared).to_numpy()]
     labels = trimmed(table.labels).take(pa.array(rows))
     truths = trimmed(known.labels).take(pa.array(true_rows))
-    classes = _classes(table.classes, labels, truths)
+    named = {*pc.unique(labels).to_pylist(), *pc.unique(truths).to_pylist()}
+    classes = (*table.classes, *order_names(named.difference(table.classes))[0])
     predicted = _codes(labels.take(position.filter(shared)), classes)
     truth = _codes(truths.filter(shared), classes)
-    confusion = confusion_counts(truth, predicted, len(classes))
+    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
     wrong = float((predicted != truth).mean())
     error, n_ties = wrong, 0
     if table.probabilities is not None:
@@ -172,17 +149,10 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
         n_ties=n_ties,
         classes=classes,
         confusion=confusion,
-        scores=class_scores(confusion),
         calibration_error=calibration,
         unlabelled=tuple(true_items.filter(pc.invert(shared)).to_pylist()),
         unjudged=tuple(items.filter(pc.invert(pc.is_in(items, true_items))).to_pylist()),
     )
-
-
-def _classes(known: tuple[str, ...], labels: Names, truth: Names) -> tuple[str, ...]:
-    """Return the classes of the probabilities in their order, then others in class order."""
-    named = {*pc.unique(labels).to_pylist(), *pc.unique(truth).to_pylist()}
-    return (*known, *order_names(named.difference(known))[0])
 
 
 def _codes(names: Names, classes: tuple[str, ...]) -> Codes:

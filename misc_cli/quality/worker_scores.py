@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +15,19 @@ import scipy.sparse as sp
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
 from misc_cli.data.decide import decide
 from misc_cli.data.logdomain import normalise_scores
-from misc_cli.data.types import Codes, Floats, Labels, WorkerTable
+from misc_cli.data.types import Floats, Labels, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver
 from misc_cli.errors import InputError
 from misc_cli.quality.evaluation import wilson
 
 MOST_CELLS = 20_000_000  # of workers × classes × classes
-EVIDENCE_CELLS_AT_ONCE = 1 << 21
+VOTE_CELLS_AT_ONCE = 1 << 21  # of votes × classes
+CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
+LeaveOneOut = Callable[[sp.csr_array, Indices], Floats]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,6 @@ class PeerAgreement:
 
     answers    (n_workers,)
     right      (n_workers,) Σ_i T⁻ of the class that the worker answered
-    squares    (n_workers,) Σ_i (T⁻)² of that class
     chance     (n_workers,) Σ_i e_i with e_i = Σ_k m_k T⁻_ik: `right` of a random worker who gives
                labels in the same shares m without looking at the items
     noise      (n_workers,) Σ_i (Σ_k m_k (T⁻_ik)² − e_i²): the variance of that random `right`
@@ -50,7 +50,6 @@ class PeerAgreement:
 
     answers: Floats
     right: Floats
-    squares: Floats
     at_best: Floats
     chance: Floats
     noise: Floats
@@ -66,10 +65,10 @@ def peer_agreement(engine: Engine) -> PeerAgreement:
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
     counts = crowd.answers + 0.5 / n_classes
     typical = counts / counts.sum(axis=1, keepdims=True)
-    rest = _by_confusions(engine) if n_workers * n_classes**2 <= MOST_CELLS else ByShares(n_classes)
-    found = engine.sweep(_Compare(rest, typical, shares))
-    answers, right, squares, at_best, chance, noise = found.sums.T
-    return PeerAgreement(answers, right, squares, at_best, chance, noise, said, found.surprise)
+    known = {"leave_one_out": _leave_one_out(engine), "typical": typical, "shares": shares}
+    found = engine.sweep(SumOver(partial(_compare, **known)))
+    answers, right, at_best, chance, noise = found.sums.T
+    return PeerAgreement(answers, right, at_best, chance, noise, said, found.surprise)
 
 
 @dataclass
@@ -92,105 +91,81 @@ def _count_crowd(block: Block, rows: RowArrays) -> _Crowd:
 
 @dataclass
 class _Compared(Summed):
-    """Sums of `PeerAgreement`: answers, right, squares, at_best, chance, noise, (n_workers, 6)."""
+    """Columns answers, right, at_best, chance, noise of `PeerAgreement`, (n_workers, 5)."""
 
     sums: Floats
     surprise: Floats
 
 
-@dataclass(frozen=True)
-class _Compare:
+def _compare(
+    block: Block, rows: RowArrays, leave_one_out: LeaveOneOut, typical: Floats, shares: Floats
+) -> _Compared:
     """Compare each answer with the posteriors that the other answers give.
 
     typical  C[c, k], (n_classes, n_classes): the confusions of the whole crowd
     shares   m, (n_workers, n_classes)
     """
-
-    rest: ByConfusions | ByShares
-    typical: Floats
-    shares: Floats
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Compared]:
-        found = _Compared(np.zeros((len(self.shares), 6)), np.zeros_like(self.shares))
-        gold = rows.get(GOLD)
-        for part, votes in _parts(block.matrix, self.shares.shape[1]):
-            found += self._count(votes, None if gold is None else gold[part])
-        return {}, found
-
-    def _count(self, block: sp.csr_array, gold: Codes | None) -> _Compared:
-        n_workers, n_classes = self.shares.shape
-        worker, answer = np.divmod(block.indices, n_classes)
-        item = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-        others = self.rest(block, item)
-        if gold is not None:
-            known = gold[item]
+    n_workers, n_classes = shares.shape
+    found = _Compared(np.zeros((n_workers, 5)), np.zeros_like(shares))
+    for part, votes in _parts(block.matrix, n_classes):
+        worker, answer = np.divmod(votes.indices, n_classes)
+        item = np.repeat(np.arange(votes.shape[0]), np.diff(votes.indptr))
+        others = leave_one_out(votes, item)
+        if GOLD in rows:
+            known = rows[GOLD][part][item]
             others[known >= 0] = np.eye(n_classes)[known[known >= 0]]
-        own = others[np.arange(len(answer)), answer]
-        odd = -np.log(np.einsum("vc,vc->v", others, self.typical.T[answer]))
-        at = sp.csr_array(
-            (np.ones(len(worker)), (worker, np.arange(len(worker)))), (n_workers, len(worker))
-        )
-        shares = self.shares[worker]
-        by_chance = np.einsum("vc,vc->v", shares, others)
+        each = np.arange(len(answer))
+        own = others[each, answer]
+        by_chance = np.einsum("vc,vc->v", shares[worker], others)
         squares = others**2
-        noise = np.einsum("vc,vc->v", shares, squares) - by_chance**2
-        parts = [np.ones(len(own)), own, own**2, squares.sum(axis=1), by_chance, noise]
-        odds = np.bincount(block.indices, odd, n_workers * n_classes).astype(np.float64)
-        return _Compared(at @ np.column_stack(parts), odds.reshape(n_workers, n_classes))
+        noise = np.einsum("vc,vc->v", shares[worker], squares) - by_chance**2
+        columns = [np.ones(len(own)), own, squares.sum(axis=1), by_chance, noise]
+        at = sp.csr_array((np.ones(len(worker)), (worker, each)), (n_workers, len(worker)))
+        odd = -np.log(np.einsum("vc,vc->v", others, typical.T[answer]))
+        odds = np.bincount(votes.indices, odd, shares.size).astype(np.float64)
+        found += _Compared(at @ np.column_stack(columns), odds.reshape(shares.shape))
+    return found
 
 
 def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
     """Split a block into parts whose number of votes × classes is bounded."""
-    targets = np.arange(0, block.nnz, max(1, EVIDENCE_CELLS_AT_ONCE // n_classes))
+    targets = np.arange(0, block.nnz, max(1, VOTE_CELLS_AT_ONCE // n_classes))
     cuts = np.unique(np.searchsorted(block.indptr[:-1], targets, side="left"))
     for first, last in pairwise([*cuts.tolist(), block.shape[0]]):
         if first < last:
             yield slice(first, last), block[first:last]
 
 
-@dataclass(frozen=True)
-class ByConfusions:
-    """Return T⁻ of a block's votes: the scores of their items minus the part of the vote itself.
+def _leave_one_out(engine: Engine) -> LeaveOneOut:
+    """Return the function that gives T⁻ of votes, (n_votes, n_classes)."""
+    n_classes = engine.n_classes
+    if engine.n_workers * n_classes**2 > MOST_CELLS:
+        return partial(_by_shares, n_classes=n_classes)
+    counted = engine.sweep(ExpectedCounts())
+    confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
+    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
+    prior = np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
+    return partial(_by_confusions, table=table, log_prior=prior)
+
+
+def _by_confusions(block: sp.csr_array, item: Indices, table: Floats, log_prior: Floats) -> Floats:
+    """Return T⁻ as the scores of the items minus the part of the vote itself.
 
     table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes
                for each true class c
     log_prior  (n_classes,)
     """
-
-    table: Floats
-    log_prior: Floats
-
-    def __call__(self, block: sp.csr_array, item: Indices) -> Floats:
-        scores = (block @ self.table)[item] - self.table[block.indices]
-        normalise_scores(scores, None, self.log_prior)
-        return scores
+    scores: Floats = (block @ table)[item] - table[block.indices]
+    normalise_scores(scores, None, log_prior)
+    return scores
 
 
-def _by_confusions(engine: Engine) -> ByConfusions:
-    n_classes = engine.n_classes
-    counted = engine.sweep(ExpectedCounts())
-    confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
-    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
-    prior = np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
-    return ByConfusions(table, prior)
-
-
-@dataclass(frozen=True)
-class ByShares:
-    """Return T⁻ of a block's votes as the shares of the other answers to their items."""
-
-    n_classes: int
-
-    def __call__(self, block: sp.csr_array, item: Indices) -> Floats:
-        counts = totals_by_class(block, self.n_classes)[item] + PSEUDO_VOTES
-        counts[np.arange(len(item)), block.indices % self.n_classes] -= 1.0
-        shares: Floats = counts / counts.sum(axis=1, keepdims=True)
-        return shares
-
-
-CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
+def _by_shares(block: sp.csr_array, item: Indices, n_classes: int) -> Floats:
+    """Return T⁻ as the shares of the other answers to the items."""
+    counts = totals_by_class(block, n_classes)[item] + PSEUDO_VOTES
+    counts[np.arange(len(item)), block.indices % n_classes] -= 1.0
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
 
 
 @dataclass(frozen=True)
@@ -199,11 +174,10 @@ class WorkerReport:
 
     answers      number of answers
     accuracy     Σ_c p_c · π[c, c]: the probability of a right answer to an item of a random class
-    low, high    the 95 % interval of the accuracy (see `accuracy_interval`)
+    low, high    the 95 % interval of the accuracy (see `_accuracy_interval`)
     agreement    share of the answers that equal the items' final labels
     information  mutual information of true class and answer, in bits: 0 for a spammer, even one who
                  is often right by chance; high for a worker who is reliably wrong
-    confusions   (n_workers, n_classes, n_classes): [worker, true, observed]
     """
 
     answers: Floats
@@ -212,7 +186,6 @@ class WorkerReport:
     high: Floats
     agreement: Floats
     information: Floats
-    confusions: Floats
 
 
 def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> WorkerReport:
@@ -220,7 +193,7 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> W
     counted = engine.sweep(SumOver(partial(_count, n_classes=engine.n_classes)))
     answers, agreed = counted[:, 0], counted[:, 1]
     accuracy = np.einsum("c,wcc->w", class_prior, confusions)
-    low, high = accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
+    low, high = _accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
     return WorkerReport(
         answers=answers,
         accuracy=accuracy,
@@ -228,7 +201,6 @@ def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> W
         high=high,
         agreement=agreed / np.maximum(answers, 1.0),
         information=_information(class_prior, confusions),
-        confusions=confusions,
     )
 
 
@@ -236,7 +208,7 @@ def _count(block: Block, rows: RowArrays, n_classes: int) -> Floats:
     """Count the answers of each worker, (n_workers, 2 + n_classes).
 
     Columns: all answers; those that equal the item's label; answers to items of each class, where
-    answers to unsure items count less (`accuracy_interval`).
+    answers to unsure items count less (`_accuracy_interval`).
     """
     matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
     shape = (matrix.shape[0], matrix.shape[1] // n_classes)
@@ -250,18 +222,16 @@ def _count(block: Block, rows: RowArrays, n_classes: int) -> Floats:
     return np.column_stack([*counts, seen])
 
 
-def accuracy_interval(
+def _accuracy_interval(
     seen: Floats, confusions: Floats, class_prior: Floats, accuracy: Floats
 ) -> tuple[Floats, Floats]:
     """Return Wilson's interval of each worker's accuracy, (n_workers,) each.
 
-    accuracy = Σ_c p_c a_c, where a_c = π[c, c] rests on n_c = Σ_i T_ic answers, so its variance is
-    Σ_c p_c² a_c (1 − a_c) / (n_c + 1): a class with few answers widens the interval. Labels are
-    inferred, not known: an answer to an item that is surely of one class tells more than one to an
-    item of two likely classes, so each answer counts Σ_c T_ic²; `seen` (n_workers, n_classes) are
-    n_c with these weights. The effective number of answers, n = accuracy (1 − accuracy) / variance,
-    gives Wilson's interval, which stays within 0 to 1. The interval does not cover labels that are
-    wrong because workers err together.
+    accuracy = Σ_c p_c a_c, where a_c = π[c, c] rests on n_c answers, so its variance is
+    Σ_c p_c² a_c (1 − a_c) / (n_c + 1), and the effective number of answers is
+    accuracy (1 − accuracy) / variance. `seen`, (n_workers, n_classes), are the n_c; an answer to an
+    item that may be of several classes counts less, Σ_c T_ic². The interval does not cover labels
+    that are wrong because workers err together.
     """
     right = np.diagonal(confusions, axis1=1, axis2=2)  # (n_workers, n_classes)
     smoothed = (right * seen + 0.5) / (seen + 1.0)

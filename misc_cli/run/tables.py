@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import combinations_with_replacement, count
+from math import comb, factorial, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,11 @@ import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
 from misc_cli.data.decide import decide, entropy
-from misc_cli.data.types import Codes, Names
+from misc_cli.data.types import Codes, Floats, Names
 from misc_cli.data.votes import votes_per_item
 from misc_cli.engines.partitioned import joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Block, Columns, RowArrays
 from misc_cli.quality.agreement import ballots_of
-from misc_cli.quality.relabel_priority import gain_per_answer
 from misc_cli.quality.verdicts import verdict_texts
 from misc_cli.quality.worker_scores import report_workers
 from misc_cli.run.result import RunResult
@@ -202,7 +202,7 @@ def worker_columns(result: RunResult) -> dict[str, Any]:
         for true, true_name in enumerate(names):
             for said, said_name in enumerate(names):
                 name = unused(f"true_{true_name}_said_{said_name}", columns)
-                columns[name] = report.confusions[:, true, said]
+                columns[name] = fit.confusions[:, true, said]
     return columns
 
 
@@ -232,3 +232,36 @@ def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
 def _named(codes: Codes, classes: Names) -> Any:
     """Class names by code, dictionary-encoded; -1 has no name."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)
+
+
+LOOK_AHEAD = 3
+MAX_OUTCOMES = 300  # multisets of answers; with many classes fewer answers are looked ahead
+
+
+def gain_per_answer(posteriors: Floats, crowd: Floats) -> Floats:
+    """Return the expected gain in accuracy per further answer of a typical worker, (n_items,).
+
+    p_c      → posteriors[i, c]; overconfident ones would hide doubtful items
+    C[c, k]  → crowd[c, k], the probability that a typical worker answers k to an item of class c
+    V_m      = Σ_{answers k_1..k_m} max_c p_c · Π_j C[c, k_j], the expected probability that the
+               label is right after m further answers
+    The gain is max_m (V_m − V_0) / m (Frazier & Powell 2010, "Paradoxes in learning and the
+    marginal value of information"): where no single answer can change the label, two or three may.
+    """
+    now = posteriors.max(axis=1)
+    best = np.zeros(len(posteriors))
+    n_classes = crowd.shape[1]
+    for n_answers in range(1, LOOK_AHEAD + 1):
+        if n_answers > 1 and comb(n_classes + n_answers - 1, n_answers) > MAX_OUTCOMES:
+            break
+        after = np.zeros(len(posteriors))
+        for outcome in combinations_with_replacement(range(n_classes), n_answers):
+            likelihood = _orders(outcome) * np.prod(crowd[:, list(outcome)], axis=1)
+            after += (posteriors * likelihood).max(axis=1)
+        np.maximum(best, (after - now) / n_answers, out=best)
+    return best
+
+
+def _orders(outcome: tuple[int, ...]) -> int:
+    """Return the number of orders in which these answers can come."""
+    return factorial(len(outcome)) // prod(factorial(outcome.count(k)) for k in set(outcome))

@@ -33,7 +33,7 @@ def test_hand_counted_example() -> None:
     assert found.error == found.error_as_written == 0.5
     assert found.classes == ("cat", "dog")
     assert found.confusion.tolist() == [[1, 1], [1, 1]]
-    assert found.scores.precision.tolist() == [0.5, 0.5]
+    assert found.scores["precision"].tolist() == [0.5, 0.5]
     assert found.unlabelled == ("z",)
     assert found.unjudged == ("e",)
     # one item per bin: |0.95 - 1|, |0.55 - 0|, |0.85 - 1|, |0.65 - 0|, each a quarter
@@ -63,8 +63,8 @@ def test_a_truth_that_nobody_gave_is_a_class_of_its_own_and_always_wrong() -> No
     found = evaluate(table, known("a b", "never y"))
     assert found.classes == ("x", "y", "never")
     assert found.error == 0.5
-    assert np.isnan(found.scores.precision[2])
-    assert found.scores.recall[2] == 0
+    assert np.isnan(found.scores["precision"][2])
+    assert found.scores["recall"][2] == 0
     text = json.dumps(found.to_json(), allow_nan=False)
     assert json.loads(text)["classes"][2]["precision"] is None
 
@@ -78,10 +78,10 @@ def test_classes_in_numeric_order_and_scores_against_their_definitions() -> None
     for code, name in enumerate(found.classes):
         both = ((truth == name) & (given == name)).sum()
         precision, recall = both / (given == name).sum(), both / (truth == name).sum()
-        assert found.scores.precision[code] == pytest.approx(precision)
-        assert found.scores.recall[code] == pytest.approx(recall)
+        assert found.scores["precision"][code] == pytest.approx(precision)
+        assert found.scores["recall"][code] == pytest.approx(recall)
         harmonic = 2 * precision * recall / (precision + recall)
-        assert found.scores.f1[code] == pytest.approx(harmonic)
+        assert found.scores["f1"][code] == pytest.approx(harmonic)
     assert found.error == pytest.approx((truth != given).mean())
 
 

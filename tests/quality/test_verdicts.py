@@ -103,7 +103,6 @@ def told(
     found = PeerAgreement(
         answers=counts,
         right=counts * (1.0 + kappas) / 2.0,
-        squares=counts,
         at_best=counts,
         chance=counts / 2.0,
         noise=counts * np.array([answers * (noise / 2.0) ** 2, *[0.0] * 5]),
@@ -151,7 +150,7 @@ def test_who_gave_fewer_answers_copies_the_other(answers: tuple[float, float], c
     counts = np.array([*answers, 200.0])
     half = counts[:, None] / np.array([2.0, 2.0])
     found = PeerAgreement(
-        counts, 0.9 * counts, counts, counts, counts / 2, np.zeros(3), half, np.zeros((3, 2))
+        counts, 0.9 * counts, counts, counts / 2, np.zeros(3), half, np.zeros((3, 2))
     )
     one = np.ones(1)
     ends = np.zeros(1, dtype=np.int32), np.ones(1, dtype=np.int32)

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from misc_cli.quality.relabel_priority import gain_per_answer
+from misc_cli.run.tables import gain_per_answer
 
 CROWD = np.array([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]])
 
