@@ -42,6 +42,7 @@ LOOKED_AT = 2000  # names of a vocabulary
 CONFLICTS = 0.2  # share of pairs of worker and item with more than one label that is odd
 RARE = 0.02  # of the pairs: fewer with several places are corrections
 FIRST_ITEMS = 500  # only their answers are looked at: a long file costs no more than a short one
+FIRST_ROWS = 100_000  # of all answers, where only a share is asked for
 MANY_CLASSES = 100
 MANY_WORDS = 15
 MOST_OPTIONS = 40
@@ -123,7 +124,7 @@ def oddities(question: Question, options: ReadOptions, document: Document) -> li
         *_coincidences(question, options),
         *_abstentions(question, options),
     ]
-    n_said = sum(1 for word in question.label.to_pylist()[:2000] if word and str(word).strip())
+    n_said = sum(1 for word in question.label[:LOOKED_AT].to_pylist() if word and str(word).strip())
     if n_said == 1 and len(document.table.sample) > 2 and not options.has_filters:
         found.append((f"one answer in {len(document.table.sample)} rows: nothing to vote on", ()))
     if options.duplicates is None:  # who has a rule for repeats knows of them
@@ -174,8 +175,9 @@ def share_of_one_item(question: Question) -> float:
     """Return which share of the classes comes with one item only, where items are many."""
     if len(question.item.dictionary) < 5 or not pa.types.is_dictionary(question.label.type):
         return 0.0
-    labels = np.asarray(question.label.indices).astype(np.int64)
-    pairs = np.unique(labels * len(question.item.dictionary) + np.asarray(question.item.indices))
+    labels = np.asarray(question.label.indices[:FIRST_ROWS]).astype(np.int64)
+    items = np.asarray(question.item.indices[:FIRST_ROWS])
+    pairs = np.unique(labels * len(question.item.dictionary) + items)
     _, counts = np.unique(pairs // len(question.item.dictionary), return_counts=True)
     return float((counts == 1).mean())
 
@@ -230,8 +232,9 @@ def _abstentions(question: Question, options: ReadOptions) -> Iterable[Oddity]:
     others = [value for value in values if value != "-1"]
     is_open = is_wide and options.no_answer is None and len(others) < len(values)
     if is_open and others and all(value.isdigit() for value in others):
-        n_zeros = question.label.to_pylist().count("0")
-        nothing = "0" if set(others) == {"0", "1"} and 2 * n_zeros > len(question) else "-1"
+        first = question.label[:FIRST_ROWS].to_pylist()
+        is_sparse = set(others) == {"0", "1"} and 2 * first.count("0") > len(first)
+        nothing = "0" if is_sparse else "-1"
         yield (
             f"-1 may be a class or no answer; say --no-answer {nothing} if nobody answered there, "
             "or --allow-odd if it is a class",
@@ -359,8 +362,10 @@ def _unlike_items(question: Question) -> Iterable[Oddity]:
 
 
 def suspicions(table: AnswerTable) -> list[str]:
-    """Return what is odd about answers that were read, for a warning."""
-    worker, item, label = (getattr(table.answers, r) for r in ("worker", "item", "label"))
+    """Return what is odd about answers that were read, for a warning; the first rows tell."""
+    worker, item, label = (
+        getattr(table.answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
+    )
     if len(label) < 2 * FEW:
         return []
     agree, chance, n_pairs = agreement(item, label)
@@ -376,9 +381,10 @@ def suspicions(table: AnswerTable) -> list[str]:
     elif (counts == 1).sum() * 2 > len(counts) > 12:
         told.append(f"most of {len(counts):,} classes are seen once")
     workers = np.asarray(worker.indices).astype(np.int64)
-    _, own = np.unique(workers, return_counts=True)
-    pairs = np.unique(workers * (len(label.dictionary) + 1) + np.asarray(label.indices))
-    if len(counts) > 1 and len(own) > 2 and own.min() > 4 and len(pairs) == len(own):
+    own = np.bincount(workers)
+    n_pairs_said = len(np.unique(workers * len(label.dictionary) + np.asarray(label.indices)))
+    said_once = len(counts) > 1 and (own > 0).sum() > 2 and own[own > 0].min() > 4
+    if said_once and n_pairs_said == (own > 0).sum():
         told.append("each worker gives one label only")
     if n_pairs == 0:
         told.append("each item has one answer, so labels are the answers")

@@ -29,6 +29,7 @@ CERTAIN = 3  # marks that only this platform leaves
 LIKELY = 2  # its usual columns, which others might have too
 JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
+FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 
 
 @dataclass(frozen=True)
@@ -283,8 +284,10 @@ def nth_of_item(items: Any) -> Any:
 def agreement(item: Any, label: Any) -> tuple[float, float, int]:
     """Return how often two answers to an item agree, how often by chance, and how many pairs."""
     items, labels = np.asarray(item.indices), np.asarray(label.indices)
-    rows = np.flatnonzero(items < 2000)
-    items, labels = items[rows].astype(np.int64), labels[rows].astype(np.int64)
+    if len(items) > MOST_ROWS:  # all answers of the first items
+        rows = np.flatnonzero(items < FIRST_ITEMS)
+        items, labels = items[rows], labels[rows]
+    items, labels = items.astype(np.int64), labels.astype(np.int64)
     if not len(items):
         return 0.0, 0.0, 0
     n_classes = int(labels.max()) + 1

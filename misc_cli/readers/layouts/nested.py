@@ -11,8 +11,9 @@ Each becomes flat records, one per answer; what the columns then mean is found a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from misc_cli.errors import InputError
@@ -222,22 +223,27 @@ def _objects(name: str, records: Sequence[Record]) -> Found:
 
 
 def _merged(outer: Record, inner: Record) -> Record:
-    """One answer: its own fields, and its task's; the task's `id` is the item's.
+    """Return one answer: its own fields, and its task's; the task's `id` is the item's.
 
     A task's own label or annotator (a majority's, a curator's) is nobody's answer.
     """
-    taken = {*inner, *(key for key in outer if is_the_tasks_own(key, inner))}
-    outer = {(f"{key} (consensus)" if key in taken else key): v for key, v in outer.items()}
-    if "id" in outer and not find_roles([*inner, *outer], _ITEM)["item"]:
-        outer = {("item_id" if key == "id" else key): value for key, value in outer.items()}
-    return {**outer, **inner}
+    renamed = _names_beside(tuple(outer), tuple(inner))
+    return {**{renamed.get(key, key): value for key, value in outer.items()}, **inner}
 
 
-def is_the_tasks_own(key: str, inner: Iterable[str]) -> bool:
-    """Whether a task's field is named as what each of its answers has itself."""
-    roles = find_roles([key])
-    within = find_roles(list(inner))
-    return any(roles[role] and within[role] for role in ("worker", "label"))
+@lru_cache(maxsize=256)
+def _names_beside(outer: tuple[str, ...], inner: tuple[str, ...]) -> dict[str, str]:
+    """Return new names for a task's fields that its answers have themselves, and for its id."""
+    within = find_roles(inner)
+    own = {key: find_roles([key]) for key in outer}
+    taken = {
+        k for k, found in own.items() if any(found[r] and within[r] for r in ("worker", "label"))
+    }
+    names = {key: f"{key} (consensus)" for key in outer if key in taken or key in inner}
+    kept = [names.get(key, key) for key in outer]
+    if "id" in kept and not find_roles([*inner, *kept], _ITEM)["item"]:
+        names["id"] = "item_id"
+    return names
 
 
 def _parallel(name: str, records: Sequence[Record]) -> Found:
