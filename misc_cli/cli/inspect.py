@@ -133,6 +133,9 @@ def _file_table(file: FileFacts) -> Table:
     rows += [("note", note) for note in file.notes]
     if file.refused:
         rows.append(("refused", file.refused))
+    for flags, samples in file.readings:
+        rows.append(("or", f"misc aggregate {shlex.quote(file.name)} {flags}"))
+        rows += [("", " | ".join(sample)) for sample in samples]
     return Table(file.name, rows=rows, left=2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from misc_cli.errors import InputError
@@ -11,16 +12,22 @@ from misc_cli.readers import checks
 from misc_cli.readers.answer_table import AnswerTable, joined_tables
 from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.proposals import proposals
 from misc_cli.readers.questions import grouped, options_of, single
 from misc_cli.readers.read import OpenedFile, files_of, open_answers, opened_document
 from misc_cli.readers.reading import Question
-from misc_cli.readers.source import open_source
+from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import CHOICES, WITH_CLASSES
+
+MOST_READINGS = 4
 
 
 @dataclass
 class FileFacts:
-    """One file: what it is and how that was told; `refused` if nobody could read it so."""
+    """One file: what it is and how that was told; `refused` if nobody could read it so.
+
+    readings  other readings that were tried: flags, and the first three answers
+    """
 
     name: str
     format: str
@@ -32,6 +39,7 @@ class FileFacts:
     set_aside: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     refused: str | None = None
+    readings: list[tuple[str, list[tuple[str, str, str]]]] = field(default_factory=list)
 
 
 @dataclass
@@ -84,6 +92,7 @@ def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, OpenedFil
         opened = open_answers(source, options)
     except InputError as error:
         facts.refused = str(error)
+        facts.readings = _others(source, options, error)
         return facts, None
     facts.reader, facts.title = opened.reader.name, opened.reader.title
     facts.how, facts.explain = opened.match.why, opened.reader.explain
@@ -92,6 +101,18 @@ def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, OpenedFil
     if not opened.reading.questions:
         facts.refused = f"{source.name}: no answers in it"
     return facts, opened
+
+
+def _others(
+    source: Source, options: ReadOptions, error: InputError
+) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    found = islice(proposals(source, options, error), MOST_READINGS)
+    return [(one.flags, _first(one.table)) for one in found]
+
+
+def _first(table: AnswerTable, most: int = 3) -> list[tuple[str, str, str]]:
+    columns = (getattr(table.answers, role)[:most] for role in ("worker", "item", "label"))
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def _question(

@@ -223,9 +223,8 @@ def _matrices(document: Document) -> Iterator[dict[str, Any]]:
     numbers = [value for value in every if is_number(value)]
     negative = [value for value in every if value.startswith("-")]
     if negative and len(numbers) == len(every):
-        given["no_answer"] = (
-            negative[0] if set(every) != {"-1", "0", "1"} else every.most_common(1)[0][0]
-        )
+        is_sparse = set(every) == {"-1", "0", "1"} and 2 * every["0"] > sum(every.values())
+        given["no_answer"] = "0" if is_sparse else negative[0]
     yield given
 
 

@@ -7,7 +7,8 @@
 | postgresql://user@host/db | ADBC (extra `sql`) | libpq's: ~/.pgpass, PGPASSWORD |
 
 ADBC and DuckDB hand over Arrow batches, so no Python object is made per value; SQLAlchemy would
-make three per answer. Every connection is read-only. What is hashed is the rows, as CSV text in the
+make three per answer. A query is one select, every connection is read-only, reads no other file and
+has an hour. What is hashed is the rows, as CSV text in the
 order in which they came.
 """
 
@@ -16,9 +17,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -40,7 +44,8 @@ from misc_cli.readers.remote import (
 
 BATCH_ROWS = 50_000
 _STATEMENT_SECONDS = 3600
-SELECTS_NOTHING = ConfigError("--query: this selects nothing; give a select statement")
+_RECURSIVE = 33  # SQLITE_RECURSIVE, which Python does not name
+SELECTS_NOTHING = ConfigError("--query: this selects nothing; give one select statement")
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class QueryResult:
 
 def run_query(address: str, access: Access) -> QueryResult:
     """The rows that `access.query` selects; without one, those of the only table."""
+    if access.query is not None:
+        _refuse_other_statements(access.query)
     drivers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgresql": _postgresql}
     batches = drivers[database_kind(address) or "sqlite"]
     try:
@@ -62,6 +69,14 @@ def run_query(address: str, access: Access) -> QueryResult:
     except Exception as error:  # every driver has its own family of errors
         message = without_secrets(str(error) or type(error).__name__, address)
         raise InputError(f"{redact(address)}: {message}; check the address and --query") from None
+
+
+def _refuse_other_statements(query: str) -> None:
+    """Refuse what is not one select: a query reads, and reads what it names only."""
+    plain = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.S)
+    statements = [part for part in plain.split(";") if part.strip()]
+    if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values|from)\b", plain, re.I):
+        raise SELECTS_NOTHING
 
 
 def _file_of(address: str) -> str:
@@ -87,6 +102,9 @@ def _sqlite(address: str, access: Access) -> Iterator[pa.RecordBatch]:
         query = access.query or _only_table(
             address, [name for (name,) in connection.execute(tables)]
         )
+        deadline = time.monotonic() + _STATEMENT_SECONDS
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
+        connection.set_authorizer(_reading_only)
         cursor = connection.execute(query)
         if cursor.description is None:
             raise SELECTS_NOTHING
@@ -94,6 +112,12 @@ def _sqlite(address: str, access: Access) -> Iterator[pa.RecordBatch]:
         yield _text_batch(names, [])
         while rows := cursor.fetchmany(BATCH_ROWS):
             yield _text_batch(names, rows)
+
+
+def _reading_only(action: int, *_: str | None) -> int:
+    """Allow a statement to read tables, nothing else: no other file, no setting, no extension."""
+    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
+    return sqlite3.SQLITE_OK if action in (*allowed, _RECURSIVE) else sqlite3.SQLITE_DENY
 
 
 def _text_batch(names: list[str], rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -113,7 +137,11 @@ def _duckdb(address: str, access: Access) -> Iterator[pa.RecordBatch]:
         import duckdb
     except ImportError:
         raise needs_extra(redact(address), "sql") from None
-    with duckdb.connect(_file_of(address), read_only=True) as connection:
+    locked = {"enable_external_access": "false", "lock_configuration": "true"}
+    with (
+        duckdb.connect(_file_of(address), read_only=True, config=locked) as connection,
+        _interrupted_after(_STATEMENT_SECONDS, connection.interrupt),
+    ):
         tables = "select table_name from information_schema.tables"
         query = access.query or _only_table(
             address, [name for (name,) in connection.execute(tables).fetchall()]
@@ -124,6 +152,17 @@ def _duckdb(address: str, access: Access) -> Iterator[pa.RecordBatch]:
         # before version 2 the method had another name
         batches = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         yield from _with_schema(batches(BATCH_ROWS))
+
+
+@contextmanager
+def _interrupted_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _postgresql(address: str, access: Access) -> Iterator[pa.RecordBatch]:

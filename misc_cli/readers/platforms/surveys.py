@@ -117,7 +117,7 @@ def read_below(
     if not found:
         raise InputError(
             f"{document.name}: a survey whose questions are each answered in words of their own, "
-            "so none of them judges several items; name the columns of the items with --item-cols"
+            "so none of them judges several items; name them, --layout form --item-col"
         )
     taken = [name for group in found for name in group]
     worker = options.worker_col and form.worker_column(view, options, taken)

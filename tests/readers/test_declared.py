@@ -1,0 +1,94 @@
+"""What is declared is done: four flags, with and without a header; and what a refusal proposes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from misc_cli.errors import InputError
+from tests.readers.shaped import read, table
+
+
+def counted(folder: Path, text: str, name: str = "a.csv", **options: Any) -> tuple[int, int, int]:
+    """Return answers, workers and items."""
+    answers = read(folder, text, name, **options).answers
+    return len(answers), len(set(answers.worker.to_pylist())), len(set(answers.item.to_pylist()))
+
+
+WIDE = table("word1,word2,r1,r2,r3", [f"a{n},b{n},{n % 2},{n % 2},1" for n in range(12)])
+BARE = "\n".join(f"i{n % 5},{'xy'[n % 2]}" for n in range(25)) + "\n"
+
+
+def test_an_item_of_several_columns(tmp_path: Path) -> None:
+    given = {"layout": "wide", "worker_col": "r*", "item_col": "word1,word2"}
+    result = read(tmp_path, WIDE, **given)
+    assert result.answers.item.to_pylist()[0] == "a0 | b0"
+    assert len(result.answers) == 36
+    assert result.files[0].flags == "--worker-col 'r*' --item-col word1,word2 --layout wide"
+
+
+def test_the_row_is_the_item(tmp_path: Path) -> None:
+    assert counted(tmp_path, WIDE, layout="wide", worker_col="3-5", item_col="row") == (36, 3, 12)
+
+
+def test_nobody_without_a_header(tmp_path: Path) -> None:
+    """No row becomes a header, and none that equals the first is lost."""
+    given = {"worker_col": "none", "item_col": "1", "label_col": "2", "header": False}
+    assert counted(tmp_path, BARE, **given)[::2] == (25, 5)
+
+
+def test_a_nameless_matrix(tmp_path: Path) -> None:
+    text = "\n".join(f"{n % 2},-1,{n % 2},{(n + n // 7) % 2}" for n in range(30)) + "\n"
+    with pytest.raises(InputError, match="--layout matrix --no-answer -1"):
+        read(tmp_path, text)
+    assert counted(tmp_path, text, layout="matrix", no_answer="-1") == (90, 3, 30)
+
+
+def test_counts_with_a_total_are_votes(tmp_path: Path) -> None:
+    rows = [f"{n},5,{5 - n % 4},{n % 4},t{n}" for n in range(12)]
+    result = read(tmp_path, table("id,count,hate,other,tweet", rows))
+    assert result.anonymous
+    assert len(result.answers) == 60
+    assert set(result.answers.label.to_pylist()) == {"hate", "other"}
+
+
+def test_ids_of_workers_are_no_labels(tmp_path: Path) -> None:
+    rows = [f"{n},A{n:012d},A{n + 7:012d}" for n in range(30)]
+    with pytest.raises(InputError):
+        read(tmp_path, table("text_id,Worker1-id,Worker2-id", rows))
+
+
+def test_a_line_of_sizes_is_no_answer(tmp_path: Path) -> None:
+    rows = [f"{n // 3} w{n % 5 + n % 3} {n % 2}" for n in range(30)]
+    assert counted(tmp_path, "\n".join(["10 7 30", *rows]) + "\n", "a.txt")[0] == 30
+
+
+def test_broken_rows_within_a_budget(tmp_path: Path) -> None:
+    text = "worker,item,label\nw1,i1,x\nw2,i1\nw1,i2,y\nw2,i2,y,z\n"
+    with pytest.raises(InputError, match="line 3: 2 columns"):
+        read(tmp_path, text)
+    result = read(tmp_path, text, max_bad_rows="2")
+    assert result.set_aside == {"broken row": 2}
+    assert [line for r in result.rejects for line in r.lines(list(r.rows))] == [3, 5]
+    with pytest.raises(InputError):
+        read(tmp_path, text, max_bad_rows="1%")
+
+
+def test_a_closed_list_and_what_is_extracted(tmp_path: Path) -> None:
+    said = ("Verdict: A", "[[A]]", "Verdict: B", "My answer is B")
+    text = table("judge,id,verdict", [f"m{n % 4},i{n // 4},{said[n % 4]}" for n in range(12)])
+    result = read(tmp_path, text, extract=r"\b([AB])\b")
+    assert set(result.answers.label.to_pylist()) == {"A", "B"}
+    with pytest.raises(InputError, match="none of --labels A"):
+        read(tmp_path, text, extract=r"\b([AB])\b", labels="A")
+    few = read(tmp_path, text, extract=r"\b([AB])\b", labels="A", max_bad_rows="50%")
+    assert few.set_aside == {"unknown label": 6}
+
+
+def test_the_guess_is_said_and_can_be_pinned(tmp_path: Path) -> None:
+    rows = [f"w{n % 3},i{n // 3},{'xy'[n % 2]},approved" for n in range(12)]
+    result = read(tmp_path, table("worker,item,label,status", [*rows, "w9,i0,x,rejected"]))
+    assert result.read_as == "worker = worker, item = item, label = label; 1 rejected set aside"
+    assert result.files[0].flags == "--worker-col worker --item-col item --label-col label"
