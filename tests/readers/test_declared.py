@@ -35,7 +35,12 @@ def test_the_row_is_the_item(tmp_path: Path) -> None:
 
 def test_nobody_without_a_header(tmp_path: Path) -> None:
     """No row becomes a header, and none that equals the first is lost."""
-    given = {"worker_col": "none", "item_col": "1", "label_col": "2", "header": False}
+    given: dict[str, Any] = {
+        "worker_col": "none",
+        "item_col": "1",
+        "label_col": "2",
+        "header": False,
+    }
     assert counted(tmp_path, BARE, **given)[::2] == (25, 5)
 
 
