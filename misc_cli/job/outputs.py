@@ -363,7 +363,10 @@ class Writing:
             "probabilities": self.request.probabilities,
             "item_details": self.request.item_details,
         }
-        write_pieces(label_chunks(run.outcome, **wanted), stream, name)
+        chunks = label_chunks(run.outcome, **wanted)
+        if run.inputs.read is not None and run.inputs.read.kept:
+            chunks = run.inputs.read.with_kept(chunks)
+        write_pieces(chunks, stream, name)
 
     def _publish_folder(self, folder: Path, started: float) -> None:
         """Write labels in parts under a temporary name; the folder appears whole, or not at all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +70,15 @@ class AnswerTable:
         for file in self.files:
             total.update(file.set_aside)
         return dict(total)
+
+    def with_kept(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Yield columns of labels with those that are carried along (--keep), by their item."""
+        for columns in chunks:
+            items = [str(item).strip() for item in pa.array(columns["item"]).to_pylist()]
+            beside = {
+                name: pa.array([t.get(i, "") for i in items]) for name, t in self.kept.items()
+            }
+            yield {**columns, **beside}
 
     @property
     def read_as(self) -> str:

@@ -260,6 +260,8 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
         raise ConfigError(
             "--encoding: this engine reads UTF-8; recode the files, or --engine local"
         )
+    if options.keep is not None or options.max_bad_rows is not None:
+        raise ConfigError("--keep and --max-bad-rows need --engine local")
     pieces: list[Piece] = []
     for source in sources:
         if scheme_of(source) in (*WEB, *DATABASES):

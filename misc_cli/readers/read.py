@@ -236,7 +236,7 @@ def kept_columns(
     for name, column in zip(names, view.columns(names), strict=True):
         words, codes = column.dictionary.to_pylist(), np.asarray(column.indices)
         texts = [words[code] for code in codes[rows[first]]]
-        found[name] = {called[item]: text for item, text in zip(items, texts, strict=True)}
+        found[name] = {called[i].strip(): text for i, text in zip(items, texts, strict=True)}
     return found
 
 

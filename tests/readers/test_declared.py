@@ -97,3 +97,10 @@ def test_the_guess_is_said_and_can_be_pinned(tmp_path: Path) -> None:
     result = read(tmp_path, table("worker,item,label,status", [*rows, "w9,i0,x,rejected"]))
     assert result.read_as == "worker = worker, item = item, label = label; 1 rejected set aside"
     assert result.files[0].flags == "--worker-col worker --item-col item --label-col label"
+
+
+def test_columns_are_carried_along(tmp_path: Path) -> None:
+    rows = [f"w{n % 3},i{n // 3},{'xy'[n % 2]},u{n // 3}.jpg" for n in range(12)]
+    result = read(tmp_path, table("worker,item,label,Input.url", rows), keep="Input.*")
+    (chunk,) = result.with_kept([{"item": ["i0", "i3"], "label": ["x", "y"]}])
+    assert chunk["Input.url"].to_pylist() == ["u0.jpg", "u3.jpg"]
