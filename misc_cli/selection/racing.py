@@ -36,8 +36,8 @@ def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score],
     if not quick:
         quick, slow = [slow[0]], slow[1:]
     scores = work.score(quick)
-    if scores and slow and explained(work, scores):
-        slow = []
+    if scores and slow and independent(work, scores):
+        slow = _of_independent_workers(slow)
     left = [method.name for method in (*quick, *slow)]
     scores += race(work, slow, scores) if scores else []
     judged = {score.candidate.name for score in scores}
@@ -46,11 +46,8 @@ def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score],
     return scores, [name for name in left if name not in judged]
 
 
-def explained(work: CrossValidation, scores: Sequence[Score]) -> bool:
-    """Return True if quick methods leave slow ones nothing to explain: workers do not err together.
-
-    The first that counts and describes workers is asked. A mean of all would hardly differ then.
-    """
+def independent(work: CrossValidation, scores: Sequence[Score]) -> bool:
+    """Return True if workers do not err together, by the first quick method that counts."""
     leads = [float((score.best - work.null).mean()) for score in scores]
     if max(leads) <= 0.0:
         return False
@@ -59,6 +56,18 @@ def explained(work: CrossValidation, scores: Sequence[Score]) -> bool:
         score for score, share in counted if share and score.candidate.method.has_worker_model
     ]
     return bool(telling) and work.err_together(telling[0]) == 0.0
+
+
+def _of_independent_workers(methods: Sequence[Method]) -> list[Method]:
+    """Return the variants for workers who err independently; methods without one are left out.
+
+    All that these add is how workers err together.
+    """
+    return [
+        replace(method, aggregator=cast(Any, method.aggregator).of_independent_workers)
+        for method in methods
+        if hasattr(method.aggregator, "of_independent_workers")
+    ]
 
 
 def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:

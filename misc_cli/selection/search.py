@@ -424,7 +424,9 @@ def search_with(
     members = [trial.candidate for trial in result.fitted]
     finish_record(reasons, members, result.shares, work.left_out, bool(completed))
     variants = [variant for method in completed for variant in method.variants]
-    reasons["methods"] = parameters([*pure, *variants, *([fallback] if fallback else [])])
+    judged = {score.candidate.name: score.candidate.method for score in scores}
+    tried = [judged.get(method.name, method) for method in pure]
+    reasons["methods"] = parameters([*tried, *variants, *([fallback] if fallback else [])])
     aggregation = work.mean_of(
         result.fitted,
         result.shares,

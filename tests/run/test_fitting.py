@@ -224,7 +224,9 @@ def test_an_automatic_run_records_its_methods_and_its_error() -> None:
     methods = outcome.fit.selection["methods"]
     assert set(outcome.fit.selection["chosen"]) <= set(methods)
     assert (methods["ds-em"]["preset"], methods["ds-mf"]["preset"]) == ("robust", "paper")
-    assert methods["ebcc"]["aggregator"]["restarts"] == 8
+    # the crowd errs independently: one subtype per class is all there is to find
+    ebcc = methods["ebcc"]["aggregator"]
+    assert (ebcc["subtypes"], ebcc["restarts"], ebcc["subtype_prior"]) == (1, 1, 0.01)
     assert methods["mmce-c"]["aggregator"]["tol"] == 0.01
     assert methods["tucker(2,4,3)"]["completer"]["ranks"] == (2, 4, 3)
     assert methods["tucker(2,4,3)"]["loop"]["final"] == "answers"

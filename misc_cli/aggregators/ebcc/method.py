@@ -78,13 +78,21 @@ class EnhancedBcc(Checked):
         """
         classes = whole.own_shared["classes"].tolist()
         live = max(classes.count(one) for one in set(classes))
-        subtypes = 1 if live == 1 else min(live + 1, self.subtypes)
+        return self.with_subtypes(1 if live == 1 else min(live + 1, self.subtypes))
+
+    def with_subtypes(self, subtypes: int) -> EnhancedBcc:
+        """Return the variant with so many subtypes per class; with one, a restart finds nothing."""
         return replace(
             self,
             subtypes=subtypes,
             subtype_prior=self.subtype_prior / self.subtypes * subtypes,
             restarts=1 if subtypes == 1 else self.restarts,
         )
+
+    @property
+    def of_independent_workers(self) -> EnhancedBcc:
+        """The variant for workers who err independently: one subtype per class."""
+        return self.with_subtypes(1)
 
     def refit_subset(self, labels: Labels, whole: Aggregation) -> Aggregation:
         """Fit a part of the answers, starting from the workers and subtypes of the whole fit."""
