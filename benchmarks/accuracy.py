@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 
 import misc_cli
-from misc_cli.data.decide import tied_classes
 from misc_cli.data.encode import encode_truth
+from misc_cli.data.posteriors import tied_classes
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels, ignore_iteration
 from misc_cli.quality.evaluation import calibration_error, expected_error
 from misc_cli.readers.known_labels import read_known

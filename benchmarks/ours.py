@@ -12,11 +12,10 @@ import time
 
 import numpy as np
 
-from misc_cli.completers.tucker.method import Tucker
+from misc_cli.completers.tucker import Tucker
 from misc_cli.data.encode import encode
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Labels
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 from misc_cli.readers.read import read_answer_columns
 
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.completion_loop import Pass, aggregate_pass, start, trajectory
-from misc_cli.completers.tucker.method import Tucker
+from misc_cli.completers.tucker import Tucker
 from misc_cli.data.types import Aggregator, Codes, Floats, Labels
 from misc_cli.errors import ConvergenceWarning, MiscError
 from misc_cli.paper import datasets

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from torture import every, moments, mutants, option_tries, places
 from torture.harness import Tally, load
 
-from misc_cli.data.parallel import thread_limit
+from misc_cli.data.resources import thread_limit
 from misc_cli.selection.worker_pool import Deadline, run_all
 
 Section = Callable[[], Tally]

@@ -38,7 +38,7 @@ import scipy.sparse as sp
 from misc_cli import registry
 from misc_cli.cli.console import Table, markdown
 from misc_cli.completers.completion_loop import aggregate_pass, start, trajectory
-from misc_cli.completers.tucker.method import Tucker
+from misc_cli.completers.tucker import Tucker
 from misc_cli.data.holdout import Triplets, answers_of
 from misc_cli.data.types import Aggregator, Codes, Labels
 from misc_cli.data.votes import SparseVotes

@@ -20,9 +20,9 @@ from threadpoolctl import threadpool_limits
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode_truth
-from misc_cli.data.parallel import processes as may_use_processes
-from misc_cli.data.parallel import thread_limit
 from misc_cli.data.parameters import check, parameters_of, seconds_of
+from misc_cli.data.resources import processes as may_use_processes
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
 from misc_cli.readers.answer_table import FileInfo

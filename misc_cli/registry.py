@@ -15,19 +15,19 @@ from misc_cli.data.parameters import Parameter, check, flag, parameters_of
 from misc_cli.errors import ConfigError
 
 AGGREGATORS: dict[str, str] = {
-    "mv": "misc_cli.aggregators.majority_vote:MajorityVote",
-    "one-coin": "misc_cli.aggregators.one_coin:OneCoin",
+    "mv": "misc_cli.aggregators.dawid_skene:MajorityVote",
+    "one-coin": "misc_cli.aggregators.dawid_skene:OneCoin",
     "ds-em": "misc_cli.aggregators.dawid_skene:DawidSkene",
-    "ds-mf": "misc_cli.aggregators.mean_field:MeanField",
-    "mmce-c": "misc_cli.aggregators.minimax.method:MinimaxEntropy",
-    "mmce-o": "misc_cli.aggregators.minimax.method:OrdinalMinimaxEntropy",
-    "ebcc": "misc_cli.aggregators.ebcc.method:EnhancedBcc",
+    "ds-mf": "misc_cli.aggregators.dawid_skene:MeanField",
+    "mmce-c": "misc_cli.aggregators.minimax:MinimaxEntropy",
+    "mmce-o": "misc_cli.aggregators.minimax:OrdinalMinimaxEntropy",
+    "ebcc": "misc_cli.aggregators.ebcc:EnhancedBcc",
 }
 
 COMPLETERS: dict[str, str] = {
-    "tucker": "misc_cli.completers.tucker.method:Tucker",
-    "tenals": "misc_cli.completers.tenals.method:TenALS",
-    "lrtc": "misc_cli.completers.lrtc.method:LRTC",
+    "tucker": "misc_cli.completers.tucker:Tucker",
+    "tenals": "misc_cli.completers.tenals:TenALS",
+    "lrtc": "misc_cli.completers.lrtc:LRTC",
 }
 
 PRESETS = ("robust", "paper")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 
 
 def votes_of(label_matrix: list[list[int]], n_classes: int) -> SparseVotes:

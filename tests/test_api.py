@@ -152,11 +152,11 @@ def test_compare_ranks_methods_without_truth() -> None:
 def test_the_python_functions_start_no_process_unless_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from misc_cli.data import parallel
+    from misc_cli.data import resources
 
     asked = []
     monkeypatch.setattr(
-        pipeline, "run", lambda *_, **__: asked.append(parallel.may_start_processes())
+        pipeline, "run", lambda *_, **__: asked.append(resources.may_start_processes())
     )
     frame = pd.DataFrame({"worker": ["a"], "item": ["1"], "label": ["x"]})
     aggregate(frame, aggregator="mv")

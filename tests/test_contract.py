@@ -19,10 +19,9 @@ from misc_cli import registry
 from misc_cli.completers.completion_loop import run_loop
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode
-from misc_cli.data.parallel import thread_limit
-from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, Codes, Iteration, Labels
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))
 COMPLETERS = list(itertools.product(registry.COMPLETERS, registry.PRESETS))

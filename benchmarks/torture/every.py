@@ -216,7 +216,7 @@ class Judge:
         return "mixed" if len(same) > 1 else "old" if same == {True} else "new"
 
     def _is_whole(self) -> bool:
-        from misc_cli.writers.verify import WHOLE, verify
+        from misc_cli.writers.output_set import WHOLE, verify
 
         if self.case.run_json is None:
             return True

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.data.logdomain import clamp, normalise_scores
+from misc_cli.data.posteriors import clamp, normalise_scores
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Aggregation, Floats, Labels, OnIteration
 from misc_cli.engines.local import LocalEngine

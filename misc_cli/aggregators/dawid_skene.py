@@ -1,8 +1,9 @@
-"""ds-em: Dawid & Skene 1979 by expectation maximisation (doi:10.2307/2346806).
+"""mv, ds-em, one-coin and ds-mf: votes, and the models with one confusion matrix per worker.
 
+Dawid & Skene 1979 (doi:10.2307/2346806) by expectation maximisation:
     π → confusions (eq. 2.3)    p → class_prior (eq. 2.4)    T → posteriors (eq. 2.5)
 
-The M-step is below, the EM loop in em.py, the E-step in confusion_kernels.py (`Expectation`).
+The M-steps are below, the EM loop is in em.py, the E-step in confusion_kernels.py (`Expectation`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,106 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators.parameters import class_prior, max_iter, missing, shrinkage, tol
-from misc_cli.data.iteration import OnIteration
+from misc_cli.aggregators import (
+    class_prior,
+    diagonal,
+    max_iter,
+    missing,
+    off_diagonal,
+    shrinkage,
+    tol,
+)
 from misc_cli.data.parameters import Checked
-from misc_cli.engines.on_engines import OnEngines
+from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 
 if TYPE_CHECKING:
     from misc_cli.aggregators.confusion_kernels import Model
-    from misc_cli.data.types import Floats, Start
-    from misc_cli.engines.protocol import Engine, Fitted
+    from misc_cli.data.types import Aggregation, Floats, Labels, Start
+    from misc_cli.engines.protocol import Engine, EngineMethod, Fitted
+
+# Pseudo-answers per class that pull the confusions of a worker towards the crowd's, after a vote.
+VOTE_SHRINKAGE = 0.5
+
+
+class OnEngines:
+    """A method for engines that can be called on labels in memory, as every aggregator."""
+
+    def __call__(
+        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
+    ) -> Aggregation:
+        from misc_cli.engines.local import LocalEngine
+        from misc_cli.engines.protocol import gathered
+
+        engine = LocalEngine.of(labels)
+        return gathered(engine, self.solve(engine, on_iteration, labels.start))
+
+
+@dataclass(frozen=True)
+class MajorityVote(OnEngines):
+    """mv, without parameters: the posterior of a class is its share of the votes on the item.
+
+    Its confidence is that share, as people expect: it is not calibrated.
+    """
+
+    calibratable: ClassVar[bool] = False
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        from misc_cli.aggregators.confusion_kernels import VoteFractions, shrunk_rows
+        from misc_cli.engines.protocol import POSTERIORS, Fitted
+
+        sums = engine.sweep(VoteFractions())
+        on_iteration(Iteration("mv", 1, change=0.0, posteriors=engine.whole(POSTERIORS)))
+        return Fitted(
+            confusions=shrunk_rows(sums.by_worker, VOTE_SHRINKAGE),
+            class_prior=sums.class_sizes / engine.n_items,
+            iterations=1,
+        )
+
+
+@dataclass(frozen=True)
+class OneCoin(Checked, OnEngines):
+    """one-coin: one accuracy per worker, wrong answers spread evenly; hard to beat on thin data.
+
+    `shrinkage` pseudo-answers pull the accuracy of a worker towards the crowd's. The class prior is
+    uniform in both presets: one accuracy cannot express that a class is rarely answered, so an
+    estimated prior runs away to the largest class (80 % errors on `relevance`).
+    """
+
+    class_prior: str = class_prior("uniform")
+    shrinkage: float = shrinkage()
+    tol: float = tol()
+    max_iter: int = max_iter()
+
+    takes_prior: ClassVar[bool] = True  # --workers-prior
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        import numpy as np
+
+        from misc_cli.aggregators.confusion_kernels import TINY, Model
+        from misc_cli.aggregators.em import fit_confusions
+
+        def estimate(counts: Floats) -> Model:
+            # accuracy_w = expected correct / answered
+            n_classes = counts.shape[1]
+            correct = np.trace(counts, axis1=1, axis2=2)
+            answered = counts.sum(axis=(1, 2))
+            crowd = correct.sum() / max(answered.sum(), TINY)
+            accuracy = (correct + self.shrinkage * crowd + TINY) / (
+                answered + self.shrinkage + 2 * TINY
+            )
+            accuracy = np.clip(accuracy, TINY, 1.0 - TINY)[:, None, None]
+            wrong = (1.0 - accuracy) / max(n_classes - 1, 1)
+            confusions = np.where(np.eye(n_classes, dtype=bool), accuracy, wrong)
+            if n_classes == 1:
+                confusions = np.ones_like(confusions)
+            return Model(np.log(confusions), confusions)
+
+        return fit_confusions(self, "one-coin", estimate, engine, on_iteration, start)
 
 
 @dataclass(frozen=True)
@@ -59,14 +151,66 @@ class DawidSkene(Checked, OnEngines):
             confusions = shrunk_rows(counts, self.shrinkage)
             return Model(np.log(confusions), confusions)
 
-        return fit_confusions(
-            engine,
-            estimate,
-            class_prior=self.class_prior,
-            missing=self.missing,
-            stage="ds-em",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_iteration=on_iteration,
-            start=start,
-        )
+        return fit_confusions(self, "ds-em", estimate, engine, on_iteration, start, self.missing)
+
+
+@dataclass(frozen=True)
+class MeanField(Checked, OnEngines):
+    """ds-mf: Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, sec. 3.3).
+
+        q(π_w[c]) = Dirichlet(α_w[c]),  α_w[c] = prior[c] + n_w[c]   → pseudo
+        E[log π]  = ψ(α) − ψ(Σ α)                                    → logs, for the E-step
+        objective   Σ_i log Z_i − Σ_w KL(q(π_w) ‖ prior), the evidence lower bound
+
+    Pseudo-counts are `diagonal` on the right answer, `off_diagonal` elsewhere. `shrinkage` adds
+    pseudo-answers spread as the mean row of the crowd to every row: the robust preset estimates
+    the typical row, the paper assumes one.
+    """
+
+    class_prior: str = class_prior()
+    shrinkage: float = shrinkage()
+    diagonal: float = diagonal(0.1)
+    off_diagonal: float = off_diagonal(0.01)
+    missing: str = missing()
+    tol: float = tol()
+    max_iter: int = max_iter()
+
+    takes_prior: ClassVar[bool] = True  # --workers-prior
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "paper": {"class_prior": "uniform", "shrinkage": 0.0, "diagonal": 2.0, "off_diagonal": 1.0}
+    }
+
+    @property
+    def calibratable(self) -> bool:
+        """False if a hidden answer would look like one that was withheld on purpose."""
+        return self.missing == "ignored"
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
+    ) -> Fitted:
+        import numpy as np
+        from scipy.special import digamma, gammaln
+
+        from misc_cli.aggregators.confusion_kernels import Model, crowd_rows
+        from misc_cli.aggregators.em import fit_confusions
+
+        n_classes = engine.n_classes
+        said = n_classes + (self.missing == "informative")  # no answer is one more label
+        prior = np.full((n_classes, said), self.off_diagonal)
+        np.fill_diagonal(prior, self.diagonal)
+        # nothing need rise if the prior is not fixed
+        fixed = self.shrinkage == 0 and (start is None or start.pseudo_counts is None)
+
+        def estimate(counts: Floats) -> Model:
+            pseudo = counts + prior + self.shrinkage * crowd_rows(counts)
+            totals = pseudo.sum(axis=-1, keepdims=True)
+            logs = digamma(pseudo) - digamma(totals)
+            divergence = None
+            if fixed:  # Σ_w KL(q(π_w) ‖ prior)
+                own = gammaln(totals).sum() - gammaln(pseudo).sum()
+                of_prior = gammaln(prior.sum(axis=-1)).sum() - gammaln(prior).sum()
+                moved = ((pseudo - prior) * logs).sum()
+                divergence = float(own + moved - len(pseudo) * of_prior)
+            return Model(logs, pseudo / totals, divergence)
+
+        return fit_confusions(self, "ds-mf", estimate, engine, on_iteration, start, self.missing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -93,24 +94,32 @@ def prior_rule(name: str) -> EstimatePrior:
     return CLASS_PRIORS[name]
 
 
+class Limits(Protocol):
+    """Parameters of a method that the loop reads."""
+
+    @property
+    def class_prior(self) -> str: ...
+    @property
+    def tol(self) -> float: ...
+    @property
+    def max_iter(self) -> int: ...
+
+
 def fit_confusions(
-    engine: Engine,
-    estimate: Estimate,
-    *,
-    class_prior: str,
-    missing: str = "ignored",
+    method: Limits,
     stage: str,
-    tol: float,
-    max_iter: int,
+    estimate: Estimate,
+    engine: Engine,
     on_iteration: OnIteration,
-    start: Start | None = None,
+    start: Start | None,
+    missing: str = "ignored",
 ) -> Fitted:
     """Fit a confusion-matrix model by EM; `estimate` is its M-step.
 
     EM starts from vote fractions, or from an E-step with the confusions of `start`. With
     `missing` "informative" no answer is one more label that a worker may give, never a class.
     """
-    prior_of = prior_rule(class_prior)
+    prior_of = prior_rule(method.class_prior)
     pseudo = None if start is None else start.pseudo_counts
     informative = missing == "informative"
     if informative and start is not None:
@@ -140,7 +149,12 @@ def fit_confusions(
     warm = start is not None and start.confusions is not None
     first = State(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
     solution = iterate(
-        step, first, stage=stage, tol=tol, max_iter=max_iter, on_iteration=on_iteration
+        step,
+        first,
+        stage=stage,
+        tol=method.tol,
+        max_iter=method.max_iter,
+        on_iteration=on_iteration,
     )
     end = solution.state
     model = end.model if end.model is not None else maximise(end.sums)

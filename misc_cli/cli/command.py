@@ -144,7 +144,7 @@ class Command(click.Command):
             startup.limit_arrow(ctx.params["threads"])
         style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
         self._say_settings(ctx)
-        from misc_cli.data.parallel import processes
+        from misc_cli.data.resources import processes
 
         with logs.writing(sys.argv, style, file, self._files_named(ctx)), processes(True):
             return super().invoke(ctx)

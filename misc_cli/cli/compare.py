@@ -86,7 +86,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.data.encode import encode_truth
-    from misc_cli.data.parallel import thread_limit
+    from misc_cli.data.resources import thread_limit
     from misc_cli.readers.known_labels import read_known
     from misc_cli.readers.read import read_answer_columns
     from misc_cli.readers.source import check_stdin_once

@@ -129,7 +129,7 @@ def command(**parameters: Any) -> None:
     user without truth gets. A cell that is done is not done again.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.data.parallel import thread_limit
+    from misc_cli.data.resources import thread_limit
     from misc_cli.writers.output_paths import check_writable
 
     console = Console.of(parameters)

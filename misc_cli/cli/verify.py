@@ -27,7 +27,7 @@ def command(run_files: tuple[str, ...], as_json: bool) -> None:
     Exits with 0 if every file is there and has the SHA-256 that run.json says, else with 4: a
     machine that stopped between two renames, or a hand that changed a file.
     """
-    from misc_cli.writers.verify import WHOLE, verify
+    from misc_cli.writers.output_set import WHOLE, verify
 
     found = [member for name in run_files for member in verify(Path(name))]
     if as_json:

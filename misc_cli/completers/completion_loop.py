@@ -35,10 +35,9 @@ from misc_cli.aggregators.confusion_kernels import (
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
 from misc_cli.completers.tucker.unfolding import unfolded
-from misc_cli.data import memory
-from misc_cli.data.logdomain import clamp
+from misc_cli.data import resources
+from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import FIXED, Solution, Step, iterate, iterations, joined_stops
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import (
     Aggregation,
     Aggregator,
@@ -52,7 +51,7 @@ from misc_cli.data.types import (
     Start,
     ignore_iteration,
 )
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
@@ -311,7 +310,7 @@ def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
     slices = 8 * 6 * labels.n_items * labels.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
     factors = _ask(completer, "bytes_needed", shape, labels.votes.n_votes) or 0
-    memory.require(
+    resources.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",
         "lower --ranks or --max-cells, or aggregate without a completer",

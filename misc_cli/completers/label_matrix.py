@@ -1,4 +1,6 @@
-"""The completed label matrix: exact if it fits, else with workers merged into prototypes.
+"""Completed tensors held as factors, and the label matrix that a completed tensor gives.
+
+The matrix is exact if it fits; else workers are merged into prototypes.
 
 The completed labels of a worker depend only on the direction of its factor row. Workers of equal
 direction therefore share one column, weighted by their number, exactly. If there are still too
@@ -8,20 +10,74 @@ many, workers of nearby directions share a column, approximately.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.data import memory
-from misc_cli.data.parallel import map_in_order
+from misc_cli.data import resources
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Codes, Completion, Floats
-from misc_cli.data.votes import DenseVotes, Rows
+from misc_cli.data.votes import DenseVotes, LabelCodes, Rows
 from misc_cli.errors import ConfigError
 
 # The values of one class of a block should fit the second-level cache.
 BLOCK_CELLS = 1 << 15
 # Unit vectors closer than this in every coordinate are one direction, up to rounding.
 SAME_DIRECTION = 1e-9
+
+# Entries of a label tensor are of order one: a fibre this small is zero up to rounding.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class FactorCompletion:
+    """L[w, i, c] = Σ_r Σ_q workers[w, r] · items[i, q] · mixer[q, r, c].
+
+    workers (n_workers + 1, R1), the slice's row last; items (n_items, R2); mixer (R2, R1, K) is
+    the core times the class factor (for CP: mixer[r, r, c] = weight[r] · class_factor[c, r]).
+    """
+
+    workers: Floats
+    items: Floats
+    mixer: Floats
+
+    @property
+    def directions(self) -> Floats:
+        return self.workers
+
+    @cached_property
+    def slice(self) -> Floats:
+        # contract with the slice's row first: (R2, K) instead of (n_items, R1, K)
+        completed: Floats = self.items @ np.einsum("r,qrc->qc", self.workers[-1], self.mixer)
+        return completed
+
+    def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+        """Return the argmax of each fibre, (n_block_items, n_workers + 1).
+
+        The first of tied classes wins. A fibre of zeros takes the label of its item in the
+        completed slice.
+        """
+        workers = self.workers if directions is None else directions
+        # (n_classes, n_block_items, R1): item rows times the core
+        items = np.moveaxis(np.tensordot(self.items[rows], self.mixer, axes=1), 2, 0)
+        best = np.zeros((items.shape[1], len(workers)), dtype=np.min_scalar_type(len(items) - 1))
+        # class by class: two matrices in cache instead of one array with a short last axis
+        top = items[0] @ workers.T
+        for code in range(1, len(items)):
+            value = items[code] @ workers.T
+            # codes only rise, so a maximum replaces the (slower) masked assignment
+            lead = (value > top).astype(best.dtype)
+            lead *= best.dtype.type(code)
+            np.maximum(best, lead, out=best)
+            np.maximum(top, value, out=top)
+        item, worker = np.nonzero(np.abs(top) <= NOTHING)
+        if len(item):
+            fibres = np.einsum("ckr,kr->kc", items[:, item], workers[worker])
+            empty = (np.abs(fibres) <= NOTHING).all(axis=1)
+            of_slice = self.slice[rows].argmax(axis=1)
+            best[item[empty], worker[empty]] = of_slice[item[empty]]
+        return best
 
 
 @dataclass(frozen=True)
@@ -55,7 +111,7 @@ def completed_matrix(
         directions, weights = _merged(completion, shape, max_cells)
         n_workers = len(weights)
     code_type = np.min_scalar_type(n_classes - 1)
-    memory.require(
+    resources.require(
         n_workers * n_items * code_type.itemsize,
         f"the completed label matrix of {n_items} items × {n_workers} workers",
         f"lower --max-cells (now {max_cells}) to merge similar workers",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
+from misc_cli.data.votes import LabelTensor
 from misc_cli.errors import ConfigError
 
 OBSERVED = ("fibres", "ones")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from misc_cli.data.parallel import map_in_order
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import SparseVotes
 

@@ -1,17 +1,49 @@
-"""The one convergence loop; every iterative method runs on it."""
+"""The one convergence loop, on which every iterative method runs, and its diagnostics.
+
+No numeric imports: the light records of methods use this module.
+"""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from misc_cli.data.types import Floats, Iteration, OnIteration
 from misc_cli.errors import ConvergenceWarning
 
+if TYPE_CHECKING:
+    from misc_cli.data.votes import Floats
+
 State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One line of diagnostics. `posteriors` is for observers and is never written."""
+
+    stage: str
+    iteration: int
+    change: float | None = None
+    objective: float | None = None
+    seconds: float = 0.0
+    pass_number: int | None = None
+    extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
+    posteriors: Floats | None = None
+
+
+OnIteration = Callable[[Iteration], None]
+Lighten = Callable[[Iteration], Iteration]
+
+
+def ignore_iteration(_: Iteration) -> None:
+    """Do nothing: the default observer."""
+
+
+def without_posteriors(iteration: Iteration) -> Iteration:
+    """Return the line without its array, light enough to keep or to send to a process."""
+    return replace(iteration, posteriors=None)
 
 
 @dataclass(frozen=True)

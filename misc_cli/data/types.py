@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.data.iteration import Iteration as Iteration
-from misc_cli.data.iteration import Lighten as Lighten
-from misc_cli.data.iteration import OnIteration as OnIteration
-from misc_cli.data.iteration import ignore_iteration as ignore_iteration
-from misc_cli.data.iteration import without_posteriors as without_posteriors
+from misc_cli.data.solver import Iteration as Iteration
+from misc_cli.data.solver import Lighten as Lighten
+from misc_cli.data.solver import OnIteration as OnIteration
+from misc_cli.data.solver import ignore_iteration as ignore_iteration
+from misc_cli.data.solver import without_posteriors as without_posteriors
 from misc_cli.data.votes import Floats as Floats
 from misc_cli.data.votes import LabelCodes, Rows, Votes
 
 if TYPE_CHECKING:
-    from misc_cli.data.tensor import LabelTensor
+    from misc_cli.data.votes import LabelTensor
 
 
 @dataclass(frozen=True)

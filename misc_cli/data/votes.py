@@ -1,4 +1,4 @@
-"""Votes: the item-mode unfolding of the label tensor, in blocks of items.
+"""Votes: the item-mode unfolding of the label tensor, in blocks of items; and the tensor.
 
 Every kernel reads a CSR block `(n_block_items, n_workers * n_classes)`; column
 `worker * n_classes + class` says who answered what. The block comes from sparse answers
@@ -7,14 +7,17 @@ Every kernel reads a CSR block `(n_block_items, n_workers * n_classes)`; column
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+T = TypeVar("T")
 
 Floats = npt.NDArray[np.float64]
 Int32s = npt.NDArray[np.int32]
@@ -184,3 +187,40 @@ class DenseVotes:
             else:
                 totals[:, code] = hits @ self.weights
         return totals
+
+
+@dataclass(frozen=True)
+class LabelTensor:
+    """T = [A; S]: (n_workers + 1) × n_items × n_classes, never held as one array.
+
+    votes   A, sparse, one 1 per labelled fibre, unlabelled fibres zero
+    slice   S, (n_items, n_classes), the current estimate, dense and real-valued
+
+    Modes are 1 workers, 2 items, 3 classes (the paper's order). The item-mode unfolding T_(2) is
+    [A_(2), S]: the votes' CSR matrix, and the slice as its last n_classes columns.
+    """
+
+    votes: SparseVotes
+    slice: Floats
+    cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.votes.n_workers + 1, self.votes.n_items, self.votes.n_classes
+
+    def with_slice(self, new_slice: Floats) -> LabelTensor:
+        """Return the tensor of the next pass: same votes, same cache, another slice."""
+        return replace(self, slice=new_slice)
+
+    def once(self, name: str, compute: Callable[[], T]) -> T:
+        """Return a value that depends on the votes alone, computed once for all passes."""
+        if name not in self.cache:
+            self.cache[name] = compute()
+        value: T = self.cache[name]
+        return value
+
+    @property
+    def squared_norm(self) -> float:
+        """‖T‖², all entries squared and summed."""
+        votes = self.once("squared norm", lambda: float(np.square(self.votes.matrix.data).sum()))
+        return votes + float(np.square(self.slice).sum())

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli import cleanup
-from misc_cli.data.parallel import thread_limit
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, KnownLabels, Names
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.data.parallel import map_in_order
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Floats, Labels, Names
 from misc_cli.data.votes import Rows, Votes
 from misc_cli.engines.protocol import (

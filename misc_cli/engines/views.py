@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.data.holdout import Draw, Hashes, Positions, Triplets, item_keys, without
-from misc_cli.data.memory import require_for
+from misc_cli.data.resources import require_for
 from misc_cli.data.types import Codes, Floats, Labels, Names
 from misc_cli.data.votes import SparseVotes, totals_by_class
 from misc_cli.engines.local import MemoryEngine

@@ -28,7 +28,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from misc_cli.data.encode import encode
-from misc_cli.data.parallel import map_in_order
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Answers, Codes, Floats
 from misc_cli.data.votes import Votes, votes_by_worker, votes_per_item
 

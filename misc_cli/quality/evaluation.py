@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.decide import tied_classes
 from misc_cli.data.encode import distinct, order_names, trimmed
+from misc_cli.data.posteriors import tied_classes
 from misc_cli.data.types import Codes, Floats, KnownLabels, LabelTable, Names
 from misc_cli.errors import InputError
 

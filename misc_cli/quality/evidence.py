@@ -33,8 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.data.decide import tied_classes
-from misc_cli.data.logdomain import clamp
+from misc_cli.data.posteriors import clamp, tied_classes
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
 from misc_cli.errors import MiscWarning

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.data.decide import decide
 from misc_cli.data.encode import distinct, trimmed, warn_of_outside
 from misc_cli.data.holdout import Hashes, name_hashes
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, KnownLabels, Names
 from misc_cli.engines.protocol import (
     GOLD,

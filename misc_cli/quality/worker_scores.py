@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
-from misc_cli.data.decide import decide
-from misc_cli.data.logdomain import normalise_scores
+from misc_cli.data.posteriors import decide, normalise_scores
 from misc_cli.data.types import Floats, Labels, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver

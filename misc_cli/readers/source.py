@@ -25,7 +25,7 @@ from urllib.parse import quote as quote_url
 
 import pyarrow as pa
 
-from misc_cli.data.memory import available_bytes
+from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError
 from misc_cli.readers.excel import is_workbook
 from misc_cli.readers.remote import Access, is_address, is_database, redact

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
-from misc_cli.data.decide import decide
 from misc_cli.data.encode import trimmed
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Answers, Codes, Floats, Labels, Names
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
-from misc_cli.data.decide import Decision, tied_classes
 from misc_cli.data.encode import Encoding, encode, encode_truth
+from misc_cli.data.posteriors import Decision, tied_classes
 from misc_cli.data.types import Codes, Floats, LabelTable
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH

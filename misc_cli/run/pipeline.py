@@ -11,8 +11,7 @@ import warnings
 from dataclasses import replace
 
 from misc_cli.data.encode import Encoding, distinct, encode, encode_gold
-from misc_cli.data.memory import require_for
-from misc_cli.data.parallel import thread_limit
+from misc_cli.data.resources import require_for, thread_limit
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, CountKnown, Counts, Engine

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from misc_cli.data.decide import Decision, decide
+from misc_cli.data.posteriors import Decision, decide
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine

@@ -18,7 +18,7 @@ import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.parallel import threads
+from misc_cli.data.resources import threads
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
 from misc_cli.errors import InputError
 from misc_cli.run.diagnostics import Record, iterations_by_stage, strict

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
-from misc_cli.data.decide import decide, entropy
+from misc_cli.data.posteriors import decide, entropy
 from misc_cli.data.types import Codes, Floats, Names
 from misc_cli.data.votes import votes_per_item
 from misc_cli.engines.partitioned import joined_columns

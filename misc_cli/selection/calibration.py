@@ -26,7 +26,7 @@ import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import confusions_of
 from misc_cli.data.holdout import FLOOR, Triplets
-from misc_cli.data.logdomain import clamp
+from misc_cli.data.posteriors import clamp
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.selection.dependence_check import evidence
 

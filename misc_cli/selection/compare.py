@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.data.decide import decide
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import confusions_of, shrunk_rows
 from misc_cli.data.holdout import SEEDS, Names, item_keys, mixed
-from misc_cli.data.logdomain import normalise_scores
+from misc_cli.data.posteriors import normalise_scores
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import SparseVotes
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
-from misc_cli.data.logdomain import clamp
+from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine

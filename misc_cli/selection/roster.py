@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from misc_cli import registry
-from misc_cli.aggregators.ebcc.method import EnhancedBcc
+from misc_cli.aggregators.ebcc import EnhancedBcc
 from misc_cli.completers.completion_loop import check_memory
 from misc_cli.completers.parameters import RANK_OPTIONS, Loop
-from misc_cli.completers.tucker.method import check_ranks
+from misc_cli.completers.tucker import check_ranks
 from misc_cli.data.parameters import flag
 from misc_cli.data.types import Aggregator, Labels
 from misc_cli.engines.protocol import Engine

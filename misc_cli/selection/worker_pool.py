@@ -23,7 +23,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from misc_cli import cleanup
-from misc_cli.data.parallel import may_start_processes, thread_limit, threads
+from misc_cli.data.resources import may_start_processes, thread_limit, threads
 from misc_cli.errors import MiscError
 
 if TYPE_CHECKING:

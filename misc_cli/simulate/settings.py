@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.errors import ConfigError
 
 KINDS = (
@@ -87,7 +87,7 @@ class Simulation:
         }
         _refuse(checks)
         n_answers = math.ceil(self.items * self.answers_per_item)
-        memory.require(
+        resources.require(
             40 * n_answers + 8 * self.classes**2 * self.workers * 4,
             f"a crowd with {n_answers:,} answers in {self.classes:,} classes",
             "make a smaller one",

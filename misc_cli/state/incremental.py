@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.decide import decide
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import (
     Aggregation,
     Floats,

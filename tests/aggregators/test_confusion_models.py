@@ -14,7 +14,7 @@ from scipy.stats import dirichlet
 
 from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import expected_counts, judge_answers
-from misc_cli.aggregators.mean_field import MeanField
+from misc_cli.aggregators.dawid_skene import MeanField
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Iteration, Labels, ignore_iteration
 from misc_cli.errors import ConvergenceWarning

@@ -14,9 +14,9 @@ from scipy.special import log_softmax
 
 from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import vote_fractions
+from misc_cli.aggregators.minimax import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax import steps as minimax_steps
 from misc_cli.aggregators.minimax.fit import structure_of
-from misc_cli.aggregators.minimax.method import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
     SlotPairs,
@@ -25,9 +25,9 @@ from misc_cli.aggregators.minimax.newton import (
     solve_batched,
 )
 from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.data.encode import encode
-from misc_cli.data.parallel import thread_limit
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, Floats, Iteration, Labels
 from misc_cli.data.votes import DenseVotes
 from misc_cli.errors import ConfigError, MiscWarning
@@ -274,7 +274,7 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8 * (parameters + 10 * part)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 8 * parameters - 1)
+    monkeypatch.setattr(resources, "available_bytes", lambda: 8 * parameters - 1)
     with pytest.raises(ConfigError, match="in 20 classes needs about"):
         method()(labels)
 

@@ -11,8 +11,7 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.aggregators.confusion_kernels import vote_fractions
-from misc_cli.aggregators.dawid_skene import DawidSkene
-from misc_cli.aggregators.mean_field import MeanField
+from misc_cli.aggregators.dawid_skene import DawidSkene, MeanField
 from misc_cli.data.types import Codes, Floats, Labels, Start
 from misc_cli.errors import ConfigError
 from tests.crowds import labels_from

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.paper import datasets
 from misc_cli.paper.reproduce import CellCache, FinishedCell
@@ -71,7 +71,7 @@ def test_many_classes_are_refused_before_they_fill_the_memory(
 ) -> None:
     rows = "".join(f"w{n % 50},i{n % 400},text {n}\n" for n in range(20_000))
     Path("texts.csv").write_text("worker,item,label\n" + rows)
-    monkeypatch.setattr(memory, "_system_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(resources, "_system_bytes", lambda: 8 << 30)
     assert run(["aggregate", "texts.csv", "--aggregator", "mv", "--allow-odd"]) == 2
     assert "free text" in capfd.readouterr().err
 
@@ -84,7 +84,7 @@ def test_the_containers_limit_counts(
     root = tmp_path / "cgroup"
     group = root / ("memory/a/b" if version == 1 else "a/b")
     group.mkdir(parents=True)
-    limit, used, idle = memory.V1 if version == 1 else memory.V2
+    limit, used, idle = resources.V1 if version == 1 else resources.V2
     for place, most, taken in ((group, 1000, 300), (group.parent, 900, 350)):
         (place / limit).write_text(f"{most}\n")
         (place / used).write_text(f"{taken}\n")
@@ -95,14 +95,14 @@ def test_the_containers_limit_counts(
         "read_text",
         lambda path, *words: line if str(path) == "/proc/self/cgroup" else read_text(path, *words),
     )
-    assert list(memory._container_bytes(root)) == [750, 600]
-    find = memory._container_bytes
-    monkeypatch.setattr(memory, "_container_bytes", lambda: find(root))
-    assert memory.available_bytes() == 600
+    assert list(resources._container_bytes(root)) == [750, 600]
+    find = resources._container_bytes
+    monkeypatch.setattr(resources, "_container_bytes", lambda: find(root))
+    assert resources.available_bytes() == 600
     with pytest.raises(ConfigError, match="GiB are free; do less"):
-        memory.require(601, "this", "do less")
-    monkeypatch.setattr(memory, "_process_bytes", lambda: iter([500]))
-    assert memory.available_bytes() == 500
+        resources.require(601, "this", "do less")
+    monkeypatch.setattr(resources, "_process_bytes", lambda: iter([500]))
+    assert resources.available_bytes() == 500
 
 
 def test_a_damaged_cache_of_cells_is_said(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ def test_a_very_uneven_crowd_ends() -> None:
     pairs = {tuple(row.split(",")[:2]) for row in rows}
     assert len(pairs) == len(rows), "every item is answered by different workers"
     with pytest.raises(ConfigError):
-        memory.require(1 << 60, "this", "do less")
+        resources.require(1 << 60, "this", "do less")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from misc_cli.writers.verify import WHOLE, verify
+from misc_cli.writers.output_set import WHOLE, verify
 
 REPO = Path(__file__).resolve().parents[2]
 WORDS = ["aggregate", "answers.csv", "--aggregator", "mv", "-o", "labels.csv", "--quiet"]

@@ -13,7 +13,7 @@ import pytest
 from misc_cli import aggregate as aggregate_in_python
 from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.aggregators.majority_vote import MajorityVote
+from misc_cli.aggregators.dawid_skene import MajorityVote
 from misc_cli.cli import aggregate
 from misc_cli.cli.parameters import method_options
 from misc_cli.completers.parameters import Loop

@@ -21,7 +21,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from misc_cli import registry
-from misc_cli.aggregators.majority_vote import MajorityVote
+from misc_cli.aggregators.dawid_skene import MajorityVote
 
 class Slow(MajorityVote):
     def __call__(self, labels, on_iteration=None):

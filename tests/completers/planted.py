@@ -7,9 +7,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.completers.observed import Observed, labelled_fibres
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 
 Mask = npt.NDArray[np.bool_]
 

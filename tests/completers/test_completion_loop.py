@@ -16,11 +16,10 @@ from misc_cli.aggregators.confusion_kernels import expected_counts, judge_answer
 from misc_cli.completers.completion_loop import aggregate_pass, run_loop, start, trajectory
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
 from misc_cli.completers.parameters import FINALS, Loop
-from misc_cli.completers.tucker.method import Tucker
-from misc_cli.data import memory
-from misc_cli.data.tensor import LabelTensor
+from misc_cli.completers.tucker import Tucker
+from misc_cli.data import resources
 from misc_cli.data.types import Iteration, Labels, OnIteration, Start, ignore_iteration
-from misc_cli.data.votes import DenseVotes
+from misc_cli.data.votes import DenseVotes, LabelTensor
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
@@ -297,11 +296,11 @@ def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) 
     labels, method = small_labels(), registry.create("aggregator", "mv")
     with pytest.raises(ConfigError, match="give at least 80"):
         run_loop(labels, Tucker((3, 6, 3)), method, Loop(final="completed", max_cells=79))
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(resources, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match=r"GiB are free; lower --ranks"):
         run_loop(labels, Tucker((3, 6, 3)), method)
     completion = Tucker((3, 6, 3))(start(labels, method(labels).posteriors).tensor)
-    monkeypatch.setattr(memory, "available_bytes", lambda: 100)
+    monkeypatch.setattr(resources, "available_bytes", lambda: 100)
     with pytest.raises(ConfigError, match="lower --max-cells"):
         completed_matrix(completion, (13, 40, 3), max_cells=1 << 30)
 

@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
+from misc_cli.completers.lrtc import LRTC
 from misc_cli.completers.lrtc.descent import (
     bytes_of,
     complete_observed,
@@ -21,11 +22,10 @@ from misc_cli.completers.lrtc.lowrank import (
     LowRankPlusSparse,
     on_fibres,
 )
-from misc_cli.completers.lrtc.method import LRTC
 from misc_cli.completers.observed import Observed, observe
-from misc_cli.data import memory
-from misc_cli.data.tensor import LabelTensor
+from misc_cli.data import resources
 from misc_cli.data.types import Floats, Iteration
+from misc_cli.data.votes import LabelTensor
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from tests.completers.planted import Mask, crowd, planted
 from tests.tensors import dense
@@ -228,7 +228,7 @@ def test_memory_is_estimated_first_and_asked_for_again_before_more_is_held(
     needed = method.bytes_needed(tensor.shape, tensor.votes.n_votes)
     assert 0.5 * needed < peak < needed
     few, many = (bytes_of(61, 15_000, n_vectors) for n_vectors in (10, 20))
-    monkeypatch.setattr(memory, "available_bytes", lambda: (few + many) // 2)
+    monkeypatch.setattr(resources, "available_bytes", lambda: (few + many) // 2)
     method(tensor)
     with pytest.raises(ConfigError, match=r"20 singular values .* lower --rho"):
         LRTC(rho=100.0)(tensor)

@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.completers.factors import FactorCompletion
-from misc_cli.completers.label_matrix import completed_matrix
-from misc_cli.completers.lrtc.method import LRTC
+from misc_cli.completers.label_matrix import FactorCompletion, completed_matrix
+from misc_cli.completers.lrtc import LRTC
+from misc_cli.completers.tucker import Tucker, check_ranks, rule_of_thumb
 from misc_cli.completers.tucker import hooi as tucker
-from misc_cli.completers.tucker.method import Tucker, check_ranks, rule_of_thumb
-from misc_cli.data.parallel import thread_limit
-from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Floats, Iteration
-from misc_cli.data.votes import LabelCodes, Rows, SparseVotes
+from misc_cli.data.votes import LabelCodes, LabelTensor, Rows, SparseVotes
 from misc_cli.errors import ConfigError
 from tests.tensors import dense, random_tensor, votes_of
 

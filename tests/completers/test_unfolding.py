@@ -13,9 +13,8 @@ from misc_cli.completers.tucker.unfolding import (
     product_in_memory,
     right_scaled,
 )
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.votes import LabelTensor, SparseVotes
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import SLICE
 from tests.tensors import dense, random_tensor, votes_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import entropy as scipy_entropy
 
-from misc_cli.data.decide import decide, entropy
+from misc_cli.data.posteriors import decide, entropy
 from misc_cli.errors import MiscError
 
 

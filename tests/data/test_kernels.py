@@ -12,8 +12,8 @@ from scipy.special import logsumexp, softmax
 
 from misc_cli import registry
 from misc_cli.data import votes
-from misc_cli.data.logdomain import normalise_scores
-from misc_cli.data.parallel import map_in_order, thread_limit, threads
+from misc_cli.data.posteriors import normalise_scores
+from misc_cli.data.resources import map_in_order, thread_limit, threads
 from misc_cli.data.types import Labels
 from misc_cli.data.votes import DenseVotes, SparseVotes
 

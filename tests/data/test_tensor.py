@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from misc_cli.data.tensor import LabelTensor
+from misc_cli.data.votes import LabelTensor
 from tests.tensors import dense, random_tensor, votes_of
 
 

@@ -25,7 +25,7 @@ from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.completers.completion_loop import CompletedAnswers
 from misc_cli.completers.parameters import Loop
-from misc_cli.completers.tucker.method import Tucker
+from misc_cli.completers.tucker import Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration
 from misc_cli.engines.local import LocalEngine

@@ -72,7 +72,7 @@ def test_what_decides_a_cell_is_in_its_key() -> None:
         "run/settings.py",
         "data/types.py",
         "readers/read.py",
-        "aggregators/majority_vote.py",
+        "aggregators/dawid_skene.py",
     )
     assert all((package / name).read_bytes() in code for name in deciding)
     assert b"numpy " + np.__version__.encode() in code

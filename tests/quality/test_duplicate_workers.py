@@ -10,7 +10,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.data.decide import decide
+from misc_cli.data.posteriors import decide
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning

@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from misc_cli.data.decide import decide
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import POSTERIORS

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from misc_cli import registry
-from misc_cli.data.decide import decide
 from misc_cli.data.encode import encode
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Answers, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from misc_cli.completers.parameters import Loop
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 from misc_cli.run.diagnostics import strict
@@ -213,7 +213,7 @@ def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
         outcome = fitted(**named, max_cells=300 * 20)
     assert outcome.fit.calibration is not None
     assert outcome.fit.calibration.evidence
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(resources, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match="GiB are free"):
         fitted(**named)
 

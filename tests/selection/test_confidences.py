@@ -10,7 +10,7 @@ import pytest
 from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import expected_counts
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.decide import decide
+from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.data.votes import SparseVotes
 from misc_cli.quality.evaluation import calibration_error

@@ -13,7 +13,7 @@ from threading import Timer
 
 import pytest
 
-from misc_cli.data.parallel import processes, thread_limit
+from misc_cli.data.resources import processes, thread_limit
 from misc_cli.errors import MiscError
 from misc_cli.selection.worker_pool import Deadline, run_all
 from tests.conftest import REPO
@@ -151,7 +151,7 @@ def _inside_a_daemon() -> list[int]:
 
 ORPHANS = """
 import os, time
-from misc_cli.data.parallel import processes
+from misc_cli.data.resources import processes
 from misc_cli.selection.worker_pool import Deadline, run_all
 
 def pid(task):
@@ -193,7 +193,7 @@ def _runs(pid: int) -> bool:
 SLOW_START = """
 import os, signal, sys, time
 from misc_cli.selection.worker_pool import Deadline, run_all
-from misc_cli.data.parallel import processes, thread_limit
+from misc_cli.data.resources import processes, thread_limit
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 os.register_at_fork(after_in_child=lambda: time.sleep(1.0))

@@ -11,7 +11,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.data.holdout import folds
-from misc_cli.data.parallel import thread_limit
+from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.quality.evaluation import expected_error

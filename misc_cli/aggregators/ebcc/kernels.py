@@ -22,8 +22,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
-from misc_cli.data.logdomain import clamp
-from misc_cli.data.parallel import map_in_order
+from misc_cli.data.posteriors import clamp
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Codes, Floats
 from misc_cli.engines.protocol import GOLD, LARGEST, Block, Engine, FusedKernels, RowArrays, Summed
 

@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from misc_cli.aggregators.em import EstimatePrior, first_posteriors, prior_rule
-from misc_cli.aggregators.minimax.method import MinimaxEntropy
+from misc_cli.aggregators.minimax import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
     ItemStep,
@@ -35,7 +35,7 @@ from misc_cli.aggregators.minimax.steps import (
     worker_step,
 )
 from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.data.holdout import folds, log_score
 from misc_cli.data.solver import Solution, Step, iterate
 from misc_cli.data.types import (
@@ -171,7 +171,7 @@ def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration)
         )
         return candidates[chosen](labels, on_iteration)
     n_workers, n_items = labels.n_workers, labels.n_items
-    memory.require(
+    resources.require(
         8 * structure.zeros(1).size * (n_items + 3 * n_workers),
         f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
         "classes",

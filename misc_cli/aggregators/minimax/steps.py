@@ -23,7 +23,7 @@ from misc_cli.aggregators.minimax.newton import (
     sum_by,
 )
 from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
-from misc_cli.data.logdomain import normalise_scores
+from misc_cli.data.posteriors import normalise_scores
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import Rows
 from misc_cli.engines.protocol import (

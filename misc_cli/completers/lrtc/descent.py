@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from misc_cli.completers.lrtc import LRTC
 from misc_cli.completers.lrtc.lowrank import (
     LowRank,
     LowRankCompletion,
@@ -30,12 +31,11 @@ from misc_cli.completers.lrtc.lowrank import (
     Unfolding,
     on_fibres,
 )
-from misc_cli.completers.lrtc.method import LRTC
 from misc_cli.completers.observed import Observed, observe
-from misc_cli.data import memory
+from misc_cli.data import resources
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
+from misc_cli.data.votes import LabelTensor
 from misc_cli.errors import ConfigError
 
 # Vectors kept beyond those above the threshold, in case their singular values grow.
@@ -93,7 +93,7 @@ def leading_spectrum(
                 f"= {threshold:.3g}, too many for --completer-cells {max_cells}: "
                 "lower --rho or raise --completer-cells"
             )
-        memory.require(
+        resources.require(
             bytes_of(n, width, wanted),
             f"{wanted} singular values of the {n} × {width} unfolding",
             "lower --rho or aggregate without a completer",

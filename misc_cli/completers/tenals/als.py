@@ -29,13 +29,13 @@ from functools import reduce
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.completers.factors import FactorCompletion
+from misc_cli.completers.label_matrix import FactorCompletion
 from misc_cli.completers.observed import Observed, observe
-from misc_cli.completers.tenals.method import BLOCK_CELLS, TenALS
-from misc_cli.data.parallel import map_in_order
+from misc_cli.completers.tenals import BLOCK_CELLS, TenALS
+from misc_cli.data.resources import map_in_order
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
+from misc_cli.data.votes import LabelTensor
 
 # The power method: most steps, and the relative change of λ at which it has converged.
 POWER_STEPS = 30

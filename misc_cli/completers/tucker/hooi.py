@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.completers.factors import FactorCompletion
-from misc_cli.completers.tucker.method import Ranks, Tucker, check_initial_rank
+from misc_cli.completers.label_matrix import FactorCompletion
+from misc_cli.completers.tucker import Ranks, Tucker, check_initial_rank
 from misc_cli.completers.tucker.unfolding import TimesTable, Unfolding, leading_left, right_scaled
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats, OnIteration
+from misc_cli.data.votes import LabelTensor
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import SLICE
 

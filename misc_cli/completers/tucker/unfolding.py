@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.data.tensor import LabelTensor
 from misc_cli.data.types import Floats
+from misc_cli.data.votes import LabelTensor
 from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed
 
 # Singular values below this share of the largest are zero up to rounding, which blurs those from
