@@ -66,6 +66,11 @@ class Access:
     max_input: int = 2 * GIBIBYTE
     quotes_span_lines: bool = False
 
+    @property
+    def deadline(self) -> float:
+        """Return the seconds that a whole download or query may take."""
+        return 60 * self.timeout
+
 
 def scheme_of(path: str) -> str | None:
     """`https` of https://…, in lower case; None for a local path."""

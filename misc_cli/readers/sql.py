@@ -7,9 +7,9 @@
 | postgresql://user@host/db | ADBC (extra `sql`) | libpq's: ~/.pgpass, PGPASSWORD |
 
 ADBC and DuckDB hand over Arrow batches, so no Python object is made per value; SQLAlchemy would
-make three per answer. A query is one select, every connection is read-only, reads no other file and
-has an hour. What is hashed is the rows, as CSV text in the
-order in which they came.
+make three per answer. Every connection is read-only, takes one select statement and reaches no
+other file. The call runs in a thread of its own, so that a signal or a deadline ends it. What is
+hashed is the rows, as CSV text in the order in which they came.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
+from queue import Empty, Queue
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -43,9 +44,12 @@ from misc_cli.readers.remote import (
 )
 
 BATCH_ROWS = 50_000
-_STATEMENT_SECONDS = 3600
-_RECURSIVE = 33  # SQLITE_RECURSIVE, which Python does not name
-SELECTS_NOTHING = ConfigError("--query: this selects nothing; give one select statement")
+_CANCEL_SECONDS = 0.8  # that a database may take to give up a query
+NO_SELECT = ConfigError("--query: databases are read-only here; give one select statement")
+# Actions that SQLite asks about and a select needs: to select, read, call a function, recur.
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}
+Batches = Iterator[pa.RecordBatch]
+Cancel = list[Callable[[], Any]]  # how to end the call that is under way
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,14 @@ class QueryResult:
 
 
 def run_query(address: str, access: Access) -> QueryResult:
-    """The rows that `access.query` selects; without one, those of the only table."""
+    """Return the rows that `access.query` selects; without one, those of the only table."""
+    drivers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgresql": _postgresql}
+    read = drivers[database_kind(address) or "sqlite"]
     if access.query is not None:
         _refuse_other_statements(access.query)
-    drivers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgresql": _postgresql}
-    batches = drivers[database_kind(address) or "sqlite"]
     try:
-        return _collect(batches(address, access), redact(address), access)
+        with closing(_in_thread(lambda cancel: read(address, access, cancel), access)) as batches:
+            return _collect(batches, redact(address), access)
     except (InputError, ConfigError):
         raise
     except Exception as error:  # every driver has its own family of errors
@@ -76,7 +81,46 @@ def _refuse_other_statements(query: str) -> None:
     plain = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.S)
     statements = [part for part in plain.split(";") if part.strip()]
     if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values|from)\b", plain, re.I):
-        raise SELECTS_NOTHING
+        raise NO_SELECT
+
+
+def _in_thread(read: Callable[[Cancel], Batches], access: Access) -> Batches:
+    """Yield batches that a thread reads; cancel its call at a signal, an error or the deadline."""
+    found: Queue[pa.RecordBatch | Exception | None] = Queue(2)
+    cancel: Cancel = []
+    over = threading.Event()
+
+    def work() -> None:
+        last = None
+        try:
+            for batch in read(cancel):
+                found.put(batch)
+                if over.is_set():
+                    break
+        except Exception as error:
+            last = error
+        cancel.clear()
+        found.put(last)
+
+    thread = threading.Thread(target=work, name="misc-query", daemon=True)
+    thread.start()
+    give_up = time.monotonic() + access.deadline
+    try:
+        while (one := found.get(timeout=max(0.0, give_up - time.monotonic()))) is not None:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+    except Empty:
+        raise TimeoutError(f"not done after {access.deadline:.0f} s (see --net-timeout)") from None
+    finally:
+        over.set()
+        give_up = time.monotonic() + _CANCEL_SECONDS
+        while thread.is_alive() and time.monotonic() < give_up:
+            for stop in cancel.copy():
+                with suppress(Exception):
+                    stop()
+            with suppress(Empty):
+                found.get(timeout=0.02)
 
 
 def _file_of(address: str) -> str:
@@ -90,34 +134,27 @@ def _file_of(address: str) -> str:
     return path[1:]
 
 
-def _sqlite(address: str, access: Access) -> Iterator[pa.RecordBatch]:
+def _sqlite(address: str, access: Access, cancel: Cancel) -> Batches:
     path = _file_of(address)
     try:
         opened = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=access.timeout)
     except sqlite3.OperationalError:
         raise InputError(f"{redact(address)}: cannot be opened; check the path") from None
     with closing(opened) as connection:
+        cancel.append(connection.interrupt)
+        connection.set_authorizer(
+            lambda action, _, name, *__: int(action not in _READING or name == "load_extension")
+        )
         tables = "select name from sqlite_master where type in ('table', 'view') "
         tables += "and name not like 'sqlite_%'"
         query = access.query or _only_table(
             address, [name for (name,) in connection.execute(tables)]
         )
-        deadline = time.monotonic() + _STATEMENT_SECONDS
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, 1_000_000)
-        connection.set_authorizer(_reading_only)
         cursor = connection.execute(query)
-        if cursor.description is None:
-            raise SELECTS_NOTHING
         names = [column[0] for column in cursor.description]
         yield _text_batch(names, [])
         while rows := cursor.fetchmany(BATCH_ROWS):
             yield _text_batch(names, rows)
-
-
-def _reading_only(action: int, *_: str | None) -> int:
-    """Allow a statement to read tables, nothing else: no other file, no setting, no extension."""
-    allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION)
-    return sqlite3.SQLITE_OK if action in (*allowed, _RECURSIVE) else sqlite3.SQLITE_DENY
 
 
 def _text_batch(names: list[str], rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
@@ -132,40 +169,36 @@ def _text(value: Any) -> str | None:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _duckdb(address: str, access: Access) -> Iterator[pa.RecordBatch]:
+# An extension, a view or a statement must reach no file and no host but the database itself.
+_ALONE = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
+
+
+def _duckdb(address: str, access: Access, cancel: Cancel) -> Batches:
     try:
         import duckdb
     except ImportError:
         raise needs_extra(redact(address), "sql") from None
-    locked = {"enable_external_access": "false", "lock_configuration": "true"}
-    with (
-        duckdb.connect(_file_of(address), read_only=True, config=locked) as connection,
-        _interrupted_after(_STATEMENT_SECONDS, connection.interrupt),
-    ):
+    with duckdb.connect(_file_of(address), read_only=True, config=_ALONE) as connection:
+        cancel.append(connection.interrupt)
         tables = "select table_name from information_schema.tables"
         query = access.query or _only_table(
             address, [name for (name,) in connection.execute(tables).fetchall()]
         )
+        statements = connection.extract_statements(query)
+        if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+            raise NO_SELECT
         relation = connection.sql(query)
-        if relation is None:
-            raise SELECTS_NOTHING
         # before version 2 the method had another name
         batches = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
         yield from _with_schema(batches(BATCH_ROWS))
 
 
-@contextmanager
-def _interrupted_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _postgresql(address: str, access: Access) -> Iterator[pa.RecordBatch]:
+def _postgresql(address: str, access: Access, cancel: Cancel) -> Batches:
     if access.query is None:
         raise ConfigError(f'{redact(address)}: say what to read: --query "select …"')
     try:
@@ -175,18 +208,20 @@ def _postgresql(address: str, access: Access) -> Iterator[pa.RecordBatch]:
     # the driver wraps the query in a COPY, so that no semicolon may end it
     query = access.query.rstrip().rstrip(";")
     with dbapi.connect(_libpq(address, access)) as connection, connection.cursor() as cursor:
+        cancel.append(cursor.adbc_cancel)
         cursor.execute(query)
         yield from _with_schema(cursor.fetch_record_batch())
 
 
 def _libpq(address: str, access: Access) -> str:
-    """The address with a limit to waiting, and read-only, unless it says otherwise itself."""
+    """Return the address with a limit to waiting, and read-only."""
     parts = urlsplit(address)
-    limits = f"-c default_transaction_read_only=on -c statement_timeout={_STATEMENT_SECONDS}s"
-    ours = {"connect_timeout": str(max(2, round(access.timeout))), "options": limits}
     asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-    query = urlencode({**ours, **asked}, quote_via=quote)
-    return urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
+    limits = "-c default_transaction_read_only=on -c statement_timeout="
+    asked["options"] = f"{asked.get('options', '')} {limits}{access.deadline:.0f}s"  # the last win
+    asked.setdefault("connect_timeout", str(max(2, round(access.timeout))))
+    # not urlunsplit, which drops the slashes of postgresql:///db?host=/socket
+    return f"postgresql://{parts.netloc}{parts.path}?{urlencode(asked, quote_via=quote)}"
 
 
 def _only_table(address: str, tables: list[str]) -> str:

@@ -7,7 +7,9 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -104,6 +106,7 @@ def _fill(address: str) -> None:
             "insert into votes values ('ann', 1, 'cat', 1.50), ('ann', 2, null, 2), "
             "('bob', 1, 'dog', 3)"
         )
+        cursor.execute("create sequence s")
         connection.commit()
 
 
@@ -141,6 +144,7 @@ def test_postgresql_faults_without_the_secret(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:.*one answer")
 def test_many_rows_in_batches(postgresql: str) -> None:
     query = "select 'w' || g % 9 as worker, g as item, g % 2 as label from generate_series(1, {}) g"
     assert len(triplets(postgresql, query=query.format(300_000))) == 300_000
@@ -161,8 +165,80 @@ def test_duckdb(tmp_path: Path) -> None:
         assert len(triplets(address)) == 3
     with pytest.raises(InputError, match="nowhere"):
         triplets(str(path), query="select * from nowhere")
-    with pytest.raises(InputError, match="read-only"):
+    with pytest.raises(ConfigError, match="read-only"):
         triplets(str(path), query="drop table votes")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from view_of_a_file",
+        "select * from read_csv('other.csv')",
+        "select * from votes; copy votes to 'written.csv'",
+        "copy votes to 'written.csv'",
+        "with x as (select 1) select * from x; install httpfs",
+        "attach 'other.duckdb'",
+    ],
+)
+def test_duckdb_reaches_no_other_file(
+    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="misc-cli[sql] is not installed")
+    monkeypatch.chdir(tmp_path)
+    Path("other.csv").write_text("worker,item,label\nann,1,secret\n")
+    with duckdb.connect("a.duckdb") as connection:
+        connection.execute("create table votes as select 'ann' worker, 1 item, 'cat' label")
+        connection.execute("create view view_of_a_file as from read_csv('other.csv')")
+    with pytest.raises((InputError, ConfigError)) as caught:
+        triplets("a.duckdb", query=query)
+    assert "secret" not in str(caught.value)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.duckdb", "other.csv"}
+
+
+ENDLESS = {
+    "duckdb": "with recursive c(x) as (select 1 union all select x + 1 from c) select * from c",
+    "postgresql": "select 'w' worker, 1 item, pg_sleep(60)::text label",
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_signal_ends_a_query(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if kind == "duckdb":
+        duckdb = pytest.importorskip("duckdb", reason="misc-cli[sql] is not installed")
+        duckdb.connect(str(tmp_path / "a.duckdb")).close()
+        address = str(tmp_path / "a.duckdb")
+    else:
+        address = request.getfixturevalue("postgresql")
+    words = ["aggregate", address, "--query", ENDLESS[kind], "-o", str(tmp_path / "l.csv")]
+    with subprocess.Popen([sys.executable, "-m", "misc_cli", *words]) as process:
+        time.sleep(3)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(1.5) == 143
+
+
+def test_postgresql_runs_one_select_and_no_program(postgresql: str, tmp_path: Path) -> None:
+    written = Path("/tmp") / f"{tmp_path.name}-program"
+    program = f"copy (select 1) to program 'touch {written}'"
+    for query in (program, f"select 1; {program}", f"with x as (select 1) {program}"):
+        with pytest.raises((InputError, ConfigError)):
+            triplets(postgresql, query=query)
+    lax = f"{postgresql}?options=-c%20default_transaction_read_only%3Doff"
+    with pytest.raises(InputError, match="read-only"):
+        triplets(lax, query="select setval('s', 1) worker, 1 item, 1 label")
+    assert not written.exists()
+
+
+def test_postgresql_by_a_socket(postgresql: str) -> None:
+    from urllib.parse import urlsplit
+
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(postgresql) as connection, connection.cursor() as cursor:
+        cursor.execute("select current_setting('unix_socket_directories')")
+        ((folder,),) = cursor.fetchall()
+    place = f"host={folder}&port={urlsplit(postgresql).port}&user=ann&password=s3cret%2Fword"
+    assert triplets(f"postgresql:///postgres?{place}", query=QUERY) == ROWS
 
 
 def test_s3(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,43 @@ def test_the_manifest_keeps_no_secret(tmp_path: Path) -> None:
     text = (tmp_path / "labels.run.json").read_text()
     assert "s3cret" not in text + ended.stdout + ended.stderr
     assert json.loads(text)["inputs"][0]["name"].endswith("?token=***")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "vacuum into 'copy.db'",
+        "attach 'file:new.db?mode=rwc' as other",
+        "pragma journal_mode=wal",
+        "select load_extension('x')",
+        "with x as (select 1) delete from votes",
+        "select 1; select 2",
+    ],
+)
+def test_only_a_select_is_run(database: Path, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(database.parent)
+    with pytest.raises(MiscError):
+        triplets("answers.db", query=query)
+    assert [path.name for path in database.parent.iterdir()] == ["answers.db"]
+
+
+def test_a_signal_or_the_deadline_ends_an_endless_query(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "loop.db")
+    connection.execute(
+        "create view v as with recursive c(x) as (select 1 union all select x + 1 from c) "
+        "select 'w' worker, x item, 'l' label from c where x < 0"
+    )
+    connection.close()
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"not done after 1 s \(see --net-timeout\)"):
+        triplets(str(tmp_path / "loop.db"), net_timeout=1 / 60)  # type: ignore[arg-type]
+    assert time.monotonic() - began < 3
+    words = ["aggregate", str(tmp_path / "loop.db"), "-o", str(tmp_path / "l.csv")]
+    with subprocess.Popen([sys.executable, "-m", "misc_cli", *words]) as process:
+        time.sleep(2)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(1.5) == 143
 
 
 @pytest.mark.parametrize(
