@@ -21,7 +21,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -84,7 +84,9 @@ def _refuse_other_statements(query: str) -> None:
         raise NO_SELECT
 
 
-def _in_thread(read: Callable[[Cancel], Batches], access: Access) -> Batches:
+def _in_thread(
+    read: Callable[[Cancel], Batches], access: Access
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield batches that a thread reads; cancel its call at a signal, an error or the deadline."""
     found: Queue[pa.RecordBatch | Exception | None] = Queue(2)
     cancel: Cancel = []
