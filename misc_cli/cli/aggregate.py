@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
     from misc_cli.job.perform import Finished
 
 ENGINES = ("local", "disk", "dask")
-_output = partial(options.option, section="Output")
-_judging = partial(options.option, section="Known labels and gates")
-_scale = partial(options.option, section="Past one machine (docs/scale.md)")
 
 EXAMPLES = """
 misc aggregate answers.csv -o labels.csv
@@ -30,108 +26,62 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument()
+@options.answers_argument
 @options.methods()
-@options.reading()
-@_output(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Labels; beside it appear FILE's .diagnostics.jsonl and .run.json [default: stdout].",
+@options.reading
+@options.table(
+    "Output",
+    {
+        "-o --output FILE": "Labels; beside it appear FILE's .diagnostics.jsonl and .run.json "
+        "[default: stdout].",
+        "--probabilities": "A column p_<class> per class.",
+        "--item-details": "Columns answers, tie, runner_up, entropy and what else the method "
+        "knows of items.",
+        "--workers FILE": "Per worker: answers, accuracy with its interval, a verdict and its "
+        "reason, whom it errs together with, confusion matrix.",
+        "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
+        "misc-cli[excel]).",
+        "--anonymize-workers": options.ANONYMIZE,
+        "--diagnostics FILE": "One JSON object per iteration [default: beside the output, if that "
+        "is a file].",
+        "--changes FILE": "What changed since the labels (and --workers) that this run replaces: "
+        "items flipped, new and gone, workers that fell and rose.",
+        "--metrics FILE": "The run in numbers in Prometheus' text format, for its node exporter "
+        "to collect.",
+        "--each-question": "Every question of the files; its name goes before the suffix, "
+        "labels.mood.csv.",
+        "--rejects FILE": "Rows that were set aside, as CSV: file, line, reason.",
+    },
 )
-@_output("--probabilities", is_flag=True, help="A column p_<class> per class.")
-@_output(
-    "--item-details",
-    is_flag=True,
-    help="Columns answers, tie, runner_up, entropy and what else the method knows of items.",
+@options.state
+@options.table(
+    "Known labels and gates",
+    {
+        "--gold FILE": "Items whose label is known (item,label): kept as they are, and they teach "
+        "the rest; auto takes the gold that the answers' files carry.",
+        "--truth FILE": "True labels (item,label) to judge the result by; never used to make it.",
+        "--fail-if COND": "Exit with 3 and publish nothing if METRIC OP VALUE holds; OP is < <= > "
+        f">= = !=, METRIC one of {', '.join(METRICS)}. Repeatable.",
+        "--keep-rejected DIR|no": "Where a set goes that --fail-if keeps from being published "
+        "[default: labels.rejected beside labels.csv].",
+        "--publish-anyway": "Publish the set and the state although a --fail-if holds; the exit "
+        "code is still 3.",
+    },
+    fail_if={"multiple": True},
 )
-@_output(
-    "--workers",
-    metavar="FILE",
-    help="Per worker: answers, accuracy with its interval, a verdict and its reason, whom it errs "
-    "together with, confusion matrix.",
+@options.table(
+    "Past one machine (docs/scale.md)",
+    {
+        "--engine": "Where the answers live: in memory, in files (disk) or on a Dask cluster; the "
+        "latter two take -o FOLDER/ for labels in parts.",
+        "--spill DIR": "disk: where its files go while it runs [default: the system's temporary "
+        "folder].",
+        "--scheduler tcp://…": "dask: the cluster's address [default: a cluster of this machine's "
+        "cores].",
+    },
+    engine={"type": click.Choice(ENGINES), "default": "local", "show_default": True},
 )
-@_output(
-    "--report",
-    metavar="FILE",
-    help="The run to look at: one page (.html), or a workbook (.xlsx, needs misc-cli[excel]).",
-)
-@options.anonymize()
-@_output(
-    "--diagnostics",
-    metavar="FILE",
-    help="One JSON object per iteration [default: beside the output, if that is a file].",
-)
-@_output(
-    "--changes",
-    metavar="FILE",
-    help="What changed since the labels (and --workers) that this run replaces: items flipped, "
-    "new and gone, workers that fell and rose.",
-)
-@_output(
-    "--metrics",
-    metavar="FILE",
-    help="The run in numbers in Prometheus' text format, for its node exporter to collect.",
-)
-@options.state()
-@_judging(
-    "--gold",
-    metavar="FILE",
-    help="Items whose label is known (item,label): kept as they are, and they teach the rest; "
-    "auto takes the gold that the answers' files carry.",
-)
-@_output(
-    "--each-question",
-    is_flag=True,
-    help="Every question of the files; its name goes before the suffix, labels.mood.csv.",
-)
-@_output(
-    "--rejects",
-    metavar="FILE",
-    help="Rows that were set aside, as CSV: file, line, reason.",
-)
-@_judging(
-    "--truth",
-    metavar="FILE",
-    help="True labels (item,label) to judge the result by; never used to make it.",
-)
-@_judging(
-    "--fail-if",
-    metavar="COND",
-    multiple=True,
-    help="Exit with 3 and publish nothing if METRIC OP VALUE holds; OP is < <= > >= = !=, "
-    f"METRIC one of {', '.join(METRICS)}. Repeatable.",
-)
-@_judging(
-    "--keep-rejected",
-    metavar="DIR|no",
-    help="Where a set goes that --fail-if keeps from being published [default: labels.rejected "
-    "beside labels.csv].",
-)
-@_judging(
-    "--publish-anyway",
-    is_flag=True,
-    help="Publish the set and the state although a --fail-if holds; the exit code is still 3.",
-)
-@_scale(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="local",
-    show_default=True,
-    help="Where the answers live: in memory, in files (disk) or on a Dask cluster; the latter two "
-    "take -o FOLDER/ for labels in parts.",
-)
-@_scale(
-    "--spill",
-    metavar="DIR",
-    help="disk: where its files go while it runs [default: the system's temporary folder].",
-)
-@_scale(
-    "--scheduler",
-    metavar="tcp://…",
-    help="dask: the cluster's address [default: a cluster of this machine's cores].",
-)
-@options.talking()
+@options.talking
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Turn answers into one label per item.
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
 
 from misc_cli import registry
 from misc_cli.cli import logs, settings, startup
-from misc_cli.cli.parameters import Row, Tries, method_options
+from misc_cli.cli.parameters import Row, click_type, joined, method_options
+from misc_cli.data.parameters import Parameter
 from misc_cli.errors import MiscError, did_you_mean, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,16 +47,20 @@ class Group(click.Group):
 
 
 class Option(click.Option):
-    """An option that knows its section of the help, and whether it is a method's parameter."""
+    """An option in a section of the help; `declared` is what it is of a method's parameters."""
 
     def __init__(
-        self, *args: Any, section: str = "Options", of_method: bool = False, **kwargs: Any
+        self,
+        *args: Any,
+        section: str = "Options",
+        declared: Parameter | None = None,
+        **kwargs: Any,
     ) -> None:
         if isinstance(kwargs.get("type"), click.IntRange):
             kwargs.setdefault("metavar", "N")
         super().__init__(*args, **kwargs)
         self.section = section
-        self.of_method = of_method
+        self.declared = declared
 
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Return the value of the option's variable, MISC_ and its name (see settings.py)."""
@@ -101,10 +106,14 @@ class Command(click.Command):
             self._add_plugins()
         words = list(args)  # the parser uses them up
         try:
-            with telling_origin(ctx):
-                return super().parse_args(ctx, args)
-        except (click.UsageError, MiscError):
+            return super().parse_args(ctx, args)
+        except (click.UsageError, MiscError) as error:
             logs.begin_with_an_error(sys.argv, *self._log_asked_for(ctx, words))
+            if isinstance(error, click.BadParameter) and error.param is not None:
+                where = settings.origin(ctx, error.param, ctx.meta.get(CONFIG, settings.File()))
+                if where not in ("command line", "default"):
+                    message = f"{error.message} (from {where})"
+                    raise click.BadParameter(message, error.ctx, error.param) from None
             raise
 
     def _log_asked_for(self, ctx: click.Context, words: list[str]) -> tuple[str | None, str | None]:
@@ -130,7 +139,7 @@ class Command(click.Command):
                 if theirs:
                     parameter.help = f"{parameter.help} Other packages add {', '.join(theirs)}."
         if self.plugins:
-            last = max(at for at, known in enumerate(self.params) if is_of_method(known))
+            last = max(at for at, known in enumerate(self.params) if of_method(known))
             taken = {flag for parameter in self.params for flag in parameter.opts}
             self.params[last + 1 : last + 1] = [
                 Option([f"--{flag}"], **shown(row))
@@ -139,40 +148,27 @@ class Command(click.Command):
             ]
 
     def invoke(self, ctx: click.Context) -> Any:
-        startup.load_arrow()
-        if ctx.params.get("threads") is not None:
-            startup.limit_arrow(ctx.params["threads"])
+        """Run with the log that was asked for; no output may replace the file of settings."""
+        startup.load_arrow(ctx.params.get("threads"))
         style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
-        self._say_settings(ctx)
-        from misc_cli.data.resources import processes
-
-        with logs.writing(sys.argv, style, file, self._files_named(ctx)), processes(True):
-            return super().invoke(ctx)
-
-    def _files_named(self, ctx: click.Context) -> list[str]:
-        """Return every word that may name a file, and the file of settings, for the log's sake.
-
-        Protects the file of settings: no output may replace it.
-        """
-        settings = ctx.meta[CONFIG].name if CONFIG in ctx.meta else ""
-        if settings:
+        config = ctx.meta.get(CONFIG, settings.File())
+        logged = style is not None and file is None  # then nothing else goes to stderr
+        if ctx.params.get("verbose") and not ctx.params.get("quiet") and not logged:
+            found = settings.sources_in_words(ctx, config)
+            if found:
+                print(f"misc: settings: {printable(found)}", file=sys.stderr)
+            for name, guess in settings.unknown_variables(ctx.find_root()):
+                print(f"misc: warning: the variable {name} sets nothing{guess}", file=sys.stderr)
+        if config.name:
             from misc_cli.writers.output_paths import protect
 
-            protect([settings])
-        values = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
-        return [settings, *(word for value in values for word in value if isinstance(word, str))]
+            protect([config.name])
+        given = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
+        files = [config.name, *(word for words in given for word in words if isinstance(word, str))]
+        from misc_cli.data.resources import processes
 
-    def _say_settings(self, ctx: click.Context) -> None:
-        """Say with --verbose which settings came from where, and which variables set nothing."""
-        style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
-        logged = style is not None and file is None  # then nothing else goes to stderr
-        if not ctx.params.get("verbose") or ctx.params.get("quiet") or logged:
-            return
-        found = settings.sources_in_words(ctx, ctx.meta.get(CONFIG, settings.File()))
-        if found:
-            print(f"misc: settings: {printable(found)}", file=sys.stderr)
-        for name, guess in settings.unknown_variables(ctx.find_root()):
-            print(f"misc: warning: the variable {name} sets nothing{guess}", file=sys.stderr)
+        with logs.writing(sys.argv, style, file, files), processes(True):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
@@ -201,21 +197,6 @@ def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | N
             ctx.default_map = settings.default_map(ctx, file)
 
 
-@contextmanager
-def telling_origin(ctx: click.Context, file: settings.File | None = None) -> Iterator[None]:
-    """Make a bad value that is not from the command line say where it is from."""
-    try:
-        yield
-    except click.BadParameter as error:
-        if error.param is not None:
-            found = file or ctx.meta.get(CONFIG, settings.File())
-            where = settings.origin(ctx, error.param, found)
-            if where not in ("command line", "default"):
-                message = f"{error.message} (from {where})"
-                raise click.BadParameter(message, error.ctx, error.param) from None
-        raise
-
-
 def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Return several options as one decorator, in this order in the help."""
 
@@ -232,20 +213,45 @@ def option(*flags: str, section: str, **given: Any) -> Callable[[F], F]:
     return click.option(*flags, cls=Option, section=section, **given)
 
 
+def table(
+    section: str,
+    rows: Mapping[str, str],
+    *,
+    switch: bool | None = False,
+    **more: Mapping[str, Any],
+) -> Callable[[F], F]:
+    """Return the options of a section as one decorator.
+
+    `rows` are "-s --flag METAVAR" and the help; an option that has no metavar and no type is a
+    switch, whose default is `switch`. `more` are settings of click, by the parameter's name.
+    """
+    options = []
+    for words, text in rows.items():
+        flags = [word for word in words.split() if word.startswith("-")]
+        metavar = words.split()[len(flags) :]
+        given = more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
+        if metavar:
+            given = {"metavar": metavar[0], **given}
+        elif "type" not in given:
+            given = {"is_flag": True, "default": switch, **given}
+        options.append(option(*flags, section=section, help=text, **given))
+    return apply(*options)
+
+
 def shown(row: Row) -> dict[str, Any]:
-    """Return a method's parameter as the settings of an option."""
-    kind = row.type
-    several = {"multiple": True, "callback": kind.joined} if isinstance(kind, Tries) else {}
+    """Return the settings of the option that a method's parameter is."""
+    parameter = row.parameter
+    several = " Several: hidden answers choose." if parameter.several else ""
     return {
         "section": row.section,
-        "type": kind,
+        "declared": parameter,
+        "type": click_type(parameter),
         "metavar": row.metavar,
-        "help": row.help,
-        "of_method": True,
-        **several,
+        "help": f"{parameter.help}{several} [default: {row.default}]".strip(),
+        "multiple": parameter.several,
+        "callback": (lambda ctx, option, words: joined(parameter, words)) if several else None,
     }
 
 
-def is_of_method(parameter: click.Parameter) -> bool:
-    """Tell whether an option is a method's parameter."""
-    return isinstance(parameter, Option) and parameter.of_method
+def of_method(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, Option) and parameter.declared is not None

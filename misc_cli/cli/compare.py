@@ -11,7 +11,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import SEED, Duration, Names
+from misc_cli.cli.parameters import SEED, duration, names
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ misc compare answers.csv --json --time-budget 60s
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument()
+@options.answers_argument
 @_what(
     "--completers",
-    type=Names(),
+    type=names,
     default="none,tucker",
     show_default=True,
     metavar="A,B",
@@ -46,7 +46,7 @@ misc compare answers.csv --json --time-budget 60s
 )
 @_what(
     "--aggregators",
-    type=Names(),
+    type=names,
     default="all",
     show_default=True,
     metavar="A,B",
@@ -63,12 +63,12 @@ misc compare answers.csv --json --time-budget 60s
 @options.threads(_WHAT)
 @_what(
     "--time-budget",
-    type=Duration(),
+    type=duration,
     metavar="TIME",
     help="60s, 5m, 1h: methods that are not done by then are left out.",
 )
 @_what("--truth", metavar="FILE", help="True labels, to report each method's error.")
-@options.reading()
+@options.reading
 @_output("--json", "as_json", is_flag=True, help="One JSON object.")
 @_output(
     "-o",
@@ -76,7 +76,7 @@ misc compare answers.csv --json --time-budget 60s
     metavar="FILE",
     help="The table as CSV, TSV, Parquet or JSON.",
 )
-@options.talking()
+@options.talking
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Rank completers × aggregators by how well they forecast answers that were hidden from them.
 

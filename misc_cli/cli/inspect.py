@@ -25,10 +25,10 @@ SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument()
-@options.reading()
-@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
-@options.talking()
+@options.answers_argument
+@options.reading
+@options.table("Output", {"--json": "One JSON object."})
+@options.talking
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Say what is in files of answers and how they would be read, before any modelling.
 
@@ -45,7 +45,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         files, questions = inspect_files(answers, reading)
         numbers = [_numbers(question, reading.duplicates) for question in questions]
     advice = _advice(files, questions)
-    if parameters["as_json"]:
+    if parameters["json"]:
         told = [
             {**_plain(question), **figures, "flag": _flag(question, questions)}
             for question, figures in zip(questions, numbers, strict=True)

@@ -5,26 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from misc_cli import registry
 from misc_cli.cli import logs
-from misc_cli.cli.command import LAST, F, is_of_method, shown
+from misc_cli.cli.command import LAST, F, of_method, shown
 from misc_cli.cli.command import Command as Command
 from misc_cli.cli.command import apply as apply
 from misc_cli.cli.command import option as option
+from misc_cli.cli.command import table as table
 from misc_cli.cli.parameters import (
     COUNT,
     SEED,
-    Duration,
-    DurationOr,
-    Names,
-    Numbers,
-    Size,
+    duration,
     method_options,
+    names,
+    numbers,
+    size,
 )
 from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError, InputError
@@ -35,293 +34,143 @@ if TYPE_CHECKING:
     from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
-NEVER = "never"
-DEFAULTS = Settings()
+THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
 
 
 def threads(section: str) -> Callable[[F], F]:
-    return option(
-        "--threads",
-        section=section,
-        type=COUNT,
-        metavar="N",
-        help="Never changes a result [default: all cores, at most 8].",
-    )
+    return table(section, THREADS, threads={"type": COUNT})
 
 
-def answers_argument() -> Callable[[F], F]:
-    return click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
+answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
 
 
 def methods() -> Callable[[F], F]:
     """Return the flags of methods and of their parameters."""
-    section = "Method"
-    method = partial(option, section=section)
     aggregators = ", ".join(registry.AGGREGATORS)
     completers = ", ".join([NO_COMPLETER, *registry.COMPLETERS])
+    shown_default = {"show_default": True}
     return apply(
-        method(
-            "--aggregator",
-            default=DEFAULTS.aggregator,
-            show_default=True,
-            metavar="NAME",
-            help=f"auto (hidden answers choose; {BASELINE} if a completer and its rank are given), "
-            f"{aggregators}.",
+        table(
+            "Method",
+            {
+                "--aggregator NAME": f"auto (hidden answers choose; {BASELINE} if a completer and "
+                f"its rank are given), {aggregators}.",
+                "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
+                "--completer NAME": f"auto ({AUTO_COMPLETER} where hidden answers approve), "
+                f"{completers} [default: auto with --aggregator auto, else none].",
+                "--preset": "Parameters for real data, or those of the paper's figures; flags "
+                "override both.",
+                "--seed N": "Of every random start.",
+                "--calibrate/--no-calibrate": "Temper confidences by hidden answers, or leave them "
+                "raw [default: temper].",
+                "--time-budget TIME": "60s, 5m, 1h: an automatic choice uses what it has by then "
+                "[default: none].",
+                **THREADS,
+            },
+            aggregator={"default": Settings.aggregator, **shown_default},
+            preset={
+                "type": click.Choice(registry.PRESETS),
+                "default": Settings.preset,
+                **shown_default,
+            },
+            seed={"type": SEED, "default": 0, **shown_default},
+            calibrate={"default": Settings.calibrate},
+            time_budget={"type": duration},
+            threads={"type": COUNT},
         ),
-        method(
-            "--fast",
-            is_flag=True,
-            help=f"Do not choose: {BASELINE} alone, and no completion.",
-        ),
-        method(
-            "--completer",
-            default=DEFAULTS.completer,
-            metavar="NAME",
-            help=f"auto ({AUTO_COMPLETER} where hidden answers approve), {completers} "
-            "[default: auto with --aggregator auto, else none].",
-        ),
-        method(
-            "--preset",
-            type=click.Choice(list(registry.PRESETS)),
-            default=DEFAULTS.preset,
-            show_default=True,
-            help="Parameters for real data, or those of the paper's figures; flags override both.",
-        ),
-        method(
-            "--seed",
-            type=SEED,
-            default=DEFAULTS.seed,
-            show_default=True,
-            help="Of every random start.",
-        ),
-        method(
-            "--calibrate/--no-calibrate",
-            default=DEFAULTS.calibrate,
-            help="Temper confidences by hidden answers, or leave them raw [default: temper].",
-        ),
-        method(
-            "--time-budget",
-            type=Duration(),
-            metavar="TIME",
-            help="60s, 5m, 1h: an automatic choice uses what it has by then [default: none].",
-        ),
-        threads(section),
         *(option(f"--{flag}", **shown(row)) for flag, row in method_options().items()),
     )
 
 
-def reading() -> Callable[[F], F]:
-    """Return the flags of how to read: every field of `ReadOptions`."""
-    read = partial(option, section="Reading")
-    return apply(
-        read(
-            "--worker-col",
-            metavar="COL",
-            help="Worker column: a name, a position, or a pattern such as 'rater_*' with --layout "
-            "wide; none if nobody knows who answered.",
-        ),
-        read(
-            "--item-col",
-            metavar="COL",
-            help="Item column; a,b joins columns, row is the row itself.",
-        ),
-        read("--label-col", metavar="COL", help="Label column; of counts, a column per class."),
-        read(
-            "--layout",
-            type=click.Choice(["long", "wide", "form", "matrix", "counts"]),
-            help="A row per answer, a column per worker, a column per item, the same without "
-            "names, or votes counted per class [default: where that is certain].",
-        ),
-        read(
-            "--delimiter",
-            metavar="C",
-            help="Character, or comma, tab, semicolon, pipe, space [default: sniffed].",
-        ),
-        read(
-            "--header/--no-header",
-            default=None,
-            help="Whether the first row names the columns [default: sniffed].",
-        ),
-        read("--encoding", metavar="NAME", help="[default: utf-8]"),
-        read(
-            "--format",
-            metavar="NAME",
-            help="csv, tsv, json, jsonl or parquet, or a platform's name [default: by content].",
-        ),
-        read(
-            "--question",
-            metavar="NAME",
-            help="Which of several questions in the file to read.",
-        ),
-        read(
-            "--group-by",
-            metavar="COL",
-            help="A question for each value of this column; with --question, that one.",
-        ),
-        read(
-            "--multi",
-            type=click.Choice(["split", "set"]),
-            help="Several choices per answer: a yes/no question for each option, or each set one "
-            "class [default: refused].",
-        ),
-        read(
-            "--worker-from",
-            type=click.Choice(["filename", "folder"]),
-            help="One file per worker, called by its file's name or by its folder's.",
-        ),
-        read(
-            "--where",
-            metavar="COND",
-            multiple=True,
-            help="Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. Repeatable.",
-        ),
-        read("--since", metavar="TIME", help="Only answers from then on."),
-        read("--until", metavar="TIME", help="Only answers up to then."),
-        read("--time-col", metavar="COL", help="The column of times for these."),
-        read(
-            "--no-answer",
-            metavar="A,B",
-            help="Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
-        ),
-        read(
-            "--fold-case",
-            is_flag=True,
-            default=None,
-            help="Labels that differ only in case and spaces are one, spelled as most often.",
-        ),
-        read(
-            "--labels",
-            metavar="A,B,C",
-            help="All labels there are: another is an error, or set aside (--max-bad-rows).",
-        ),
-        read(
-            "--extract",
-            metavar="REGEX",
-            help="The label is what this finds in the cell (its first group), as 'Verdict: (.)'.",
-        ),
-        read(
-            "--max-bad-rows",
-            metavar="N|P%",
-            help="Set so many broken rows or unknown labels aside, into --rejects [default: 0].",
-        ),
-        read(
-            "--keep",
-            metavar="COL",
-            help="Carry columns along into the labels, 'Input.*' for instance.",
-        ),
-        read(
-            "--rename",
-            metavar="OLD=NEW",
-            multiple=True,
-            help="Call a label by another name. Repeatable.",
-        ),
-        read(
-            "--skip-empty-files",
-            is_flag=True,
-            default=None,
-            help="Pass over files without answers.",
-        ),
-        read(
-            "--allow-odd",
-            is_flag=True,
-            default=None,
-            help="Read also what is likely read wrong.",
-        ),
-        read(
-            "--query",
-            metavar="SQL",
-            help="What to select from sqlite:///…, postgresql://… or a DuckDB file.",
-        ),
-        read("--sheet", metavar="NAME", help="Which sheet of an .xlsx workbook."),
-        read(
-            "--max-download",
-            type=Size(),
-            metavar="SIZE",
-            help="500M, 2G: the most one address, query or workbook may bring [default: 1G].",
-        ),
-        read(
-            "--max-input",
-            type=Size(),
-            metavar="SIZE",
-            help="The most that a pipe or a packed file may bring, unpacked [default: 2G].",
-        ),
-        read(
-            "--quotes-span-lines",
-            is_flag=True,
-            default=None,
-            help="Quoted cells may hold any number of lines, even such as look like rows.",
-        ),
-        read(
-            "--net-timeout",
-            type=Duration(),
-            metavar="TIME",
-            help="How long a connection may stall [default: 30s].",
-        ),
-        read(
-            "--duplicates",
-            type=click.Choice(DUPLICATES),
-            help="Which answer counts when a worker contradicts itself on an item "
-            f"[default: {Settings().duplicates_rule}, with a warning].",
-        ),
-        read(
-            "--class-order",
-            type=Names(),
-            metavar="A,B,C",
-            help="Order of the classes [default: numeric if all are numbers, else alphabetical].",
-        ),
-    )
+# Every field of `ReadOptions`.
+reading = table(
+    "Reading",
+    {
+        "--worker-col COL": "Worker column: a name, a position, or a pattern such as 'rater_*' "
+        "with --layout wide; none if nobody knows who answered.",
+        "--item-col COL": "Item column; a,b joins columns, row is the row itself.",
+        "--label-col COL": "Label column; of counts, a column per class.",
+        "--layout": "A row per answer, a column per worker, a column per item, the same without "
+        "names, or votes counted per class [default: where that is certain].",
+        "--delimiter C": "Character, or comma, tab, semicolon, pipe, space [default: sniffed].",
+        "--header/--no-header": "Whether the first row names the columns [default: sniffed].",
+        "--encoding NAME": "[default: utf-8]",
+        "--format NAME": "csv, tsv, json, jsonl or parquet, or a platform's name [default: by "
+        "content].",
+        "--question NAME": "Which of several questions in the file to read.",
+        "--group-by COL": "A question for each value of this column; with --question, that one.",
+        "--multi": "Several choices per answer: a yes/no question for each option, or each set "
+        "one class [default: refused].",
+        "--worker-from": "One file per worker, called by its file's name or by its folder's.",
+        "--where COND": "Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. "
+        "Repeatable.",
+        "--since TIME": "Only answers from then on.",
+        "--until TIME": "Only answers up to then.",
+        "--time-col COL": "The column of times for these.",
+        "--no-answer A,B": "Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
+        "--fold-case": "Labels that differ only in case and spaces are one, spelled as most often.",
+        "--labels A,B,C": "All labels there are: another is an error, or set aside "
+        "(--max-bad-rows).",
+        "--extract REGEX": "The label is what this finds in the cell (its first group), as "
+        "'Verdict: (.)'.",
+        "--max-bad-rows N|P%": "Set so many broken rows or unknown labels aside, into --rejects "
+        "[default: 0].",
+        "--keep COL": "Carry columns along into the labels, 'Input.*' for instance.",
+        "--rename OLD=NEW": "Call a label by another name. Repeatable.",
+        "--skip-empty-files": "Pass over files without answers.",
+        "--allow-odd": "Read also what is likely read wrong.",
+        "--query SQL": "What to select from sqlite:///…, postgresql://… or a DuckDB file.",
+        "--sheet NAME": "Which sheet of an .xlsx workbook.",
+        "--max-download SIZE": "500M, 2G: the most one address, query or workbook may bring "
+        "[default: 1G].",
+        "--max-input SIZE": "The most that a pipe or a packed file may bring, unpacked [default: "
+        "2G].",
+        "--quotes-span-lines": "Quoted cells may hold any number of lines, even such as look like "
+        "rows.",
+        "--net-timeout TIME": "How long a connection may stall [default: 30s].",
+        "--duplicates": "Which answer counts when a worker contradicts itself on an item "
+        f"[default: {Settings().duplicates_rule}, with a warning].",
+        "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "
+        "alphabetical].",
+    },
+    layout={"type": click.Choice(["long", "wide", "form", "matrix", "counts"])},
+    multi={"type": click.Choice(["split", "set"])},
+    worker_from={"type": click.Choice(["filename", "folder"])},
+    where={"multiple": True},
+    rename={"multiple": True},
+    max_download={"type": size},
+    max_input={"type": size},
+    net_timeout={"type": duration},
+    duplicates={"type": click.Choice(DUPLICATES)},
+    class_order={"type": names},
+    switch=None,
+)
 
 
-def state() -> Callable[[F], F]:
-    """Return the flags of a run among many: --state and its like."""
-    nightly = partial(option, section="Every night")
-    return apply(
-        nightly(
-            "--state",
-            metavar="DIR",
-            help="Start where the last run with this folder ended: methods and calibration are "
-            "kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
-        ),
-        nightly(
-            "--rechoose",
-            type=DurationOr(NEVER),
-            metavar="TIME",
-            help="How old a choice of methods may get: 30d, 2w, never [default: 30d]. It is also "
-            "made anew when the data has clearly moved.",
-        ),
-        nightly(
-            "--keep-settled",
-            is_flag=True,
-            help="Items that are settled keep their label until they get new answers.",
-        ),
-        nightly(
-            "--settled",
-            type=Numbers(float, count=2),
-            metavar="C,N",
-            help="Settled means a confidence from C and at least N answers [default: 0.95,3].",
-        ),
-        nightly(
-            "--workers-prior",
-            metavar="FILE",
-            help="What is known of workers, as --workers wrote it, also in another project; for "
-            "ds-em, ds-mf, ebcc and one-coin.",
-        ),
-        nightly(
-            "--prior-weight",
-            type=click.FloatRange(min=0.0, min_open=True),
-            metavar="N",
-            help="Answers per class that it counts for, at most those it rests on [default: 10].",
-        ),
-    )
+def _duration_or_never(value: Any) -> float | str:
+    return "never" if value == "never" else duration(value)
 
 
-def anonymize() -> Callable[[F], F]:
-    return option(
-        "--anonymize-workers",
-        section="Output",
-        is_flag=True,
-        help="A number in place of each worker's name: for a report that leaves the house.",
-    )
+state = table(
+    "Every night",
+    {
+        "--state DIR": "Start where the last run with this folder ended: methods and calibration "
+        "are kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
+        "--rechoose TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
+        "It is also made anew when the data has clearly moved.",
+        "--keep-settled": "Items that are settled keep their label until they get new answers.",
+        "--settled C,N": "Settled means a confidence from C and at least N answers [default: "
+        "0.95,3].",
+        "--workers-prior FILE": "What is known of workers, as --workers wrote it, also in another "
+        "project; for ds-em, ds-mf, ebcc and one-coin.",
+        "--prior-weight N": "Answers per class that it counts for, at most those it rests on "
+        "[default: 10].",
+    },
+    rechoose={"type": _duration_or_never},
+    settled={"type": numbers(float, count=2)},
+    prior_weight={"type": click.FloatRange(min=0.0, min_open=True)},
+)
+ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -329,34 +178,19 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None)
     ctx.meta[f"misc_cli.{parameter.name}"] = value
 
 
-def talking() -> Callable[[F], F]:
-    """Return the flags of messages and logs."""
-    message = partial(option, section=LAST)
-    return apply(
-        message("-q", "--quiet", is_flag=True, help="No warnings, no summary."),
-        message(
-            "-v",
-            "--verbose",
-            is_flag=True,
-            help="The summary, the expected time and every ten seconds where the run is, also if "
-            "stderr is no terminal; tracebacks of defects.",
-        ),
-        message(
-            "--log-format",
-            type=click.Choice(logs.FORMATS),
-            expose_value=False,
-            callback=_remember,
-            help="Log with times and, every 10 s, where the run is [default: no log; text with "
-            "--log-file].",
-        ),
-        message(
-            "--log-file",
-            metavar="FILE",
-            expose_value=False,
-            callback=_remember,
-            help="Add the log to this file [default: stderr].",
-        ),
-    )
+talking = table(
+    LAST,
+    {
+        "-q --quiet": "No warnings, no summary.",
+        "-v --verbose": "The summary, the expected time and every ten seconds where the run is, "
+        "also if stderr is no terminal; tracebacks of defects.",
+        "--log-format": "Log with times and, every 10 s, where the run is [default: no log; text "
+        "with --log-file].",
+        "--log-file FILE": "Add the log to this file [default: stderr].",
+    },
+    log_format={"type": click.Choice(logs.FORMATS), "expose_value": False, "callback": _remember},
+    log_file={"expose_value": False, "callback": _remember},
+)
 
 
 def settings_from(parameters: Mapping[str, Any]) -> Settings:
@@ -370,9 +204,7 @@ def settings_from(parameters: Mapping[str, Any]) -> Settings:
             )
         chosen["aggregator"] = BASELINE
     names = [
-        str(known.name)
-        for known in click.get_current_context().command.params
-        if is_of_method(known)
+        str(known.name) for known in click.get_current_context().command.params if of_method(known)
     ]
     options = {name: parameters[name] for name in names if parameters.get(name) is not None}
     return Settings(**chosen, options=options)

@@ -22,7 +22,7 @@ misc queue labels.run.json --budget 50
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@report.sources_argument()
+@report.sources_argument
 @_output(
     "--budget",
     type=click.IntRange(min=1),
@@ -32,8 +32,8 @@ misc queue labels.run.json --budget 50
 @_output("-o", "--output", metavar="FILE", help="[default: stdout]")
 @_output("--gold", metavar="FILE", help="Items whose label is known: never asked again.")
 @options.methods()
-@options.reading()
-@options.talking()
+@options.reading
+@options.talking
 def command(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first, as CSV.
 

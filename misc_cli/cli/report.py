@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,12 +24,10 @@ TOP = 20
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "alike", "reason")
 # Flags that a finished run heeds, besides --question where it is of several.
 OF_A_FINISHED_RUN = (
-    *("output", "anonymize_workers", "sort", "top", "as_json", "budget"),
+    *("output", "anonymize_workers", "sort", "top", "json", "budget"),
     *("quiet", "verbose", "log_format", "log_file", "config"),
 )
 RUN_SUFFIX = "run.json"
-_known = partial(options.option, section="Known labels")
-_output = partial(options.option, section="Output")
 
 REPORT = """
 misc report answers.csv
@@ -51,27 +48,21 @@ misc items answers.csv --aggregator ds-em --json > items.json
 """
 
 
-def sources_argument() -> Callable[[F], F]:
-    return click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
+sources_argument = click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
 
 
 def source_options() -> Callable[[F], F]:
     """Return the options of a new run; a finished one takes none of them but --question."""
+    known = {
+        "--gold FILE": "Items whose label is known (item,label): they teach the rest.",
+        "--truth FILE": "True labels (item,label) to judge the result by.",
+    }
     return options.apply(
-        options.anonymize(),
-        _known(
-            "--gold",
-            metavar="FILE",
-            help="Items whose label is known (item,label): they teach the rest.",
-        ),
-        _known(
-            "--truth",
-            metavar="FILE",
-            help="True labels (item,label) to judge the result by.",
-        ),
+        options.table("Output", {"--anonymize-workers": options.ANONYMIZE}),
+        options.table("Known labels", known),
         options.methods(),
-        options.reading(),
-        options.talking(),
+        options.reading,
+        options.talking,
     )
 
 
@@ -117,7 +108,7 @@ def reports_from(
 
 
 @click.command(cls=options.Command, examples=REPORT)
-@sources_argument()
+@sources_argument
 @options.option(
     "-o",
     "--output",
@@ -166,20 +157,14 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
 
 def table_options(first: str) -> Callable[[F], F]:
     """Return the arguments and options of a command whose table has `first` rows on top."""
+    rows = {
+        "--sort COL": f"By this column; -COL from the largest down [default: {first} first].",
+        "--top N": f"So many rows [default: {TOP}; all of them with --json].",
+        "--json": "As JSON.",
+    }
     return options.apply(
-        sources_argument(),
-        _output(
-            "--sort",
-            metavar="COL",
-            help=f"By this column; -COL from the largest down [default: {first} first].",
-        ),
-        _output(
-            "--top",
-            type=COUNT,
-            metavar="N",
-            help=f"So many rows [default: {TOP}; all of them with --json].",
-        ),
-        _output("--json", "as_json", is_flag=True, help="As JSON."),
+        sources_argument,
+        options.table("Output", rows, top={"type": COUNT}),
         source_options(),
     )
 
@@ -219,14 +204,14 @@ def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> Non
             raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
         n_rows = len(frame)
         frame = _sorted(frame, parameters["sort"])
-        top = parameters["top"] or (n_rows if parameters["as_json"] else TOP)
+        top = parameters["top"] or (n_rows if parameters["json"] else TOP)
         frame = frame.head(top)
         records[question] = _records(frame)
         tables.append(_table(frame, n_rows, name, question or ""))
-        if not parameters["as_json"]:
+        if not parameters["json"]:
             for said in report.missing:
                 console.warn(said)
-    if not parameters["as_json"]:
+    if not parameters["json"]:
         print_tables(tables)
     elif None in records:
         outputs.write_bytes(outputs.json_bytes(**{name: records[None]}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import Names
+from misc_cli.cli.parameters import names
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.run.settings import NO_COMPLETER
 
@@ -97,14 +97,14 @@ misc reproduce --datasets bluebirds --markdown
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@_cells("--datasets", type=Names(), metavar="A,B", help="[default: all six]")
+@_cells("--datasets", type=names, metavar="A,B", help="[default: all six]")
 @_cells(
     "--completers",
-    type=Names(),
+    type=names,
     metavar="A,B",
     help="none is the pure row [default: all].",
 )
-@_cells("--aggregators", type=Names(), metavar="A,B", help="[default: all]")
+@_cells("--aggregators", type=names, metavar="A,B", help="[default: all]")
 @_cells(
     "--from",
     "folder",
@@ -120,7 +120,7 @@ misc reproduce --datasets bluebirds --markdown
 @_output("-o", "--output", metavar="FILE", help="Also as CSV, a row each.")
 @_output("--markdown", is_flag=True, help="Tables for a page.")
 @options.threads("Output")
-@options.talking()
+@options.talking
 def command(**parameters: Any) -> None:
     """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.
 

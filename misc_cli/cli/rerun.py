@@ -43,7 +43,7 @@ misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
     is_flag=True,
     help="Trust the record: it may have a query, addresses, an engine's scheduler or folder.",
 )
-@options.talking()
+@options.talking
 def command(
     run: str,
     more: tuple[str, ...],

@@ -20,7 +20,6 @@ from typing import Any
 
 import click
 
-from misc_cli.cli.parameters import Tries
 from misc_cli.errors import ConfigError, did_you_mean
 
 FILE = "misc.toml"
@@ -230,7 +229,12 @@ def _refuse_unknown(
 
 def _listed(parameter: click.Parameter, value: Any) -> Any:
     """Return a list where a flag may be given several times: one value needs no brackets."""
-    several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-    kind = parameter.type
-    one = not isinstance(value, list) or (isinstance(kind, Tries) and kind.is_one(value))
-    return [value] if several and one else value
+    if parameter.nargs != -1 and not getattr(parameter, "multiple", False):
+        return value
+    declared = getattr(parameter, "declared", None)  # of a method: `ranks = [3, 4, 3]` is one value
+    one = not isinstance(value, list) or (
+        declared is not None
+        and declared.length > 1
+        and all(isinstance(part, int | float) for part in value)
+    )
+    return [value] if one else value

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import COUNT, SEED, Names
+from misc_cli.cli.parameters import COUNT, SEED, names
 from misc_cli.errors import ConfigError
 
 _crowd = partial(options.option, section="Crowd")
@@ -39,7 +39,7 @@ def _mix(text: str | None) -> dict[str, float] | None:
 @_crowd("--classes", type=COUNT, metavar="N", help="[default: 4]")
 @_crowd(
     "--class-names",
-    type=Names(),
+    type=names,
     metavar="A,B,…",
     help="Their names, instead of a number of them.",
 )

@@ -82,27 +82,24 @@ def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextI
     return again
 
 
-def limit_arrow(threads: int) -> None:
-    """Set the number of threads of arrow, for the whole process."""
-    if own_process:
+def load_arrow(threads: int | None) -> None:
+    """Import pyarrow without pandas, with a number of threads, if this process is our own.
+
+    pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
+    command line gives it none and saves these 0.3 s. Later imports of pandas still work.
+    """
+    if not own_process:
+        return
+    if "pandas" not in sys.modules:
+        import pyarrow as pa
+
+        finder: Any = _NoPandas
+        sys.meta_path.insert(0, finder)
+        try:
+            pa.scalar(1)  # the first value it converts is when it looks
+        finally:
+            sys.meta_path.remove(finder)
+    if threads is not None:
         import pyarrow as pa
 
         pa.set_cpu_count(min(threads, MOST_THREADS))
-
-
-def load_arrow() -> None:
-    """Import pyarrow without pandas; later imports of pandas still work.
-
-    pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
-    command line gives it none, so a process of our own saves these 0.3 s.
-    """
-    if not own_process or "pandas" in sys.modules:
-        return
-    import pyarrow as pa
-
-    finder: Any = _NoPandas
-    sys.meta_path.insert(0, finder)
-    try:
-        pa.scalar(1)  # the first value it converts is when it looks
-    finally:
-        sys.meta_path.remove(finder)
