@@ -33,37 +33,74 @@ Row = tuple[str, str]
 Cells = Sequence[str]
 
 
-class ProgressEstimate:
-    """Keep where a run is, and estimate what is left of it."""
+class Progress:
+    """Where a run is, what is left of it, and the live line that says so on a terminal.
 
-    def __init__(self) -> None:
-        self.born = self.started = time.monotonic()
-        self.stage: str | None = None
-        self.since = self.started
+    There is no line for a run that is over at once.
+    """
+
+    def __init__(self, *, live: bool) -> None:
+        self.live = live
+        self.born = self.since = time.monotonic()
         self.latest: Iteration | None = None
-        self.heard = self.started
+        self.status: Any = None
 
-    def hear(self, iteration: Iteration) -> bool:
-        """Take note of where the run is; return True for a new stage."""
-        self.heard = time.monotonic()
+    def on_iteration(self, iteration: Iteration) -> None:
+        """Take note of where the run is; show the line if it is time, it then updates itself."""
         before, self.latest = self.latest, iteration
-        if iteration.stage == self.stage:
-            if before is not None and before.extra.get("of") != iteration.extra.get("of"):
-                self.since = self.heard  # the same stage with other work
-            return False
-        self.stage, self.since = iteration.stage, self.heard
-        return True
+        is_new = before is None or before.stage != iteration.stage
+        if is_new:
+            logs.event("stage", stage=iteration.stage)
+        if is_new or (before and before.extra.get("of") != iteration.extra.get("of")):
+            self.since = time.monotonic()  # another stage, or the same one with other work
+        if not self.live or self.status is not None:
+            return
+        waited = time.monotonic() - self.born >= PATIENCE_SECONDS
+        if waited or (self.seconds_left or 0.0) > WORTH_TELLING_SECONDS:
+            console = _rich()
+            if not console.is_dumb_terminal:
+                self.status = console.status(self, spinner="dots")
+                self.status.start()
 
     @property
     def seconds_left(self) -> float | None:
         """Estimate the seconds left of a stage by the steps that are done; None if unknown."""
-        now = time.monotonic()
         if self.latest is None:
             return None
         done, of = self.latest.iteration, self.latest.extra.get("of")
         if not isinstance(of, int) or not done:
             return None
-        return round((now - self.since) / done * (of - done), 1)
+        return round((time.monotonic() - self.since) / done * (of - done), 1)
+
+    def __str__(self) -> str:
+        """Return where the run is, in a line: what is tried, how many of how many, seconds."""
+        parts = []
+        iteration = self.latest
+        if iteration is not None:
+            parts += [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
+            of = iteration.extra.get("of")
+            if of is None:
+                parts.append(f"{iteration.stage} iteration {iteration.iteration}")
+            else:
+                parts.append(f"{iteration.stage} {iteration.iteration} of {of}")
+                parts.append(str(iteration.extra.get("candidate", "")))
+            if iteration.change is not None:
+                parts.append(f"change {iteration.change:.2g}")
+        parts.append(f"{time.monotonic() - self.born:.0f} s")
+        left = self.seconds_left
+        if left is not None and left >= 1.0:
+            parts.append(f"about {left:.0f} s left")
+        return printable(" · ".join(parts))
+
+    def __rich__(self) -> Any:
+        from rich.text import Text
+
+        return Text(str(self))
+
+    def close(self) -> None:
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
 
 
 class Heartbeat:
@@ -99,8 +136,10 @@ class Console:
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self.pace = ProgressEstimate()
-        self._progress = _Progress(self.pace) if self.terminal and not self.quiet else None
+        self.progress = Progress(live=self.terminal and not self.quiet)
+        self.on_iteration = self.progress.on_iteration
+        self.clear_line = self.progress.close  # before anything else is written to the terminal
+        self._tells_progress = verbose and not self.quiet and not self.terminal
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Console:
@@ -152,12 +191,6 @@ class Console:
             grid.add_row(name, Text(printable(value)))
         _rich().print(grid, highlight=False)
 
-    def on_iteration(self, iteration: Iteration) -> None:
-        if self.pace.hear(iteration):
-            logs.event("stage", stage=iteration.stage)
-        if self._progress is not None:
-            self._progress.show()
-
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Show the live line, if any, and warnings as they come, inside this block."""
@@ -182,26 +215,17 @@ class Console:
                 heart.stop()
                 self.clear_line()
 
-    @property
-    def _tells_progress(self) -> bool:
-        return self.verbose and not self.quiet and not self.terminal
-
     def _beat(self) -> None:
-        latest = self.pace.latest
+        latest = self.progress.latest
         logs.event(
             "heartbeat",
-            stage=self.pace.stage,
+            stage=None if latest is None else latest.stage,
             done=None if latest is None else latest.iteration,
             of=None if latest is None else latest.extra.get("of"),
-            seconds_left=self.pace.seconds_left,
+            seconds_left=self.progress.seconds_left,
         )
         if self._tells_progress and latest is not None:
-            self._say(f"misc: {describe(self.pace)}", "")
-
-    def clear_line(self) -> None:
-        """Clear the live line, before anything else is written to the terminal."""
-        if self._progress is not None:
-            self._progress.close()
+            self._say(f"misc: {self.progress}", "")
 
     @contextmanager
     def bar(self, total: int) -> Iterator[Callable[[str], None]]:
@@ -263,7 +287,13 @@ def plain(tables: Sequence[Table]) -> str:
         lines = [table.title] if table.title else []
         if table.rows:
             rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows) if row]
-            lines += _aligned(rows, table.is_left)
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            for row in rows:
+                cells = [
+                    cell.ljust(width) if table.is_left(at) else cell.rjust(width)
+                    for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+                ]
+                lines.append("  ".join(cells).rstrip())
         blocks.append("\n".join([*lines, *map(printable, table.notes)]))
     return "\n\n".join(blocks) + "\n"
 
@@ -286,17 +316,6 @@ def markdown(tables: Sequence[Table]) -> str:
             )
         blocks += table.notes
     return "\n\n".join(blocks) + "\n"
-
-
-def _aligned(rows: Sequence[Cells], is_left: Callable[[int], bool]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if is_left(at) else f"{cell:>{width}}"
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def print_tables(tables: Sequence[Table]) -> None:
@@ -327,60 +346,6 @@ def print_tables(tables: Sequence[Table]) -> None:
             screen.print(grid)
         for note in table.notes:
             screen.print(printable(note), soft_wrap=True)
-
-
-class _Progress:
-    """A live line that says where the run is; none for a run that is over at once."""
-
-    def __init__(self, pace: ProgressEstimate) -> None:
-        self.pace = pace
-        self.status: Any = None
-
-    def show(self) -> None:
-        """Show the line if it is time; from then on it keeps itself up to date."""
-        wait = time.monotonic() - self.pace.born < PATIENCE_SECONDS
-        if self.status is not None or (wait and not self._long):
-            return
-        console = _rich()
-        if console.is_dumb_terminal:
-            return
-        self.status = console.status(self, spinner="dots")
-        self.status.start()
-
-    @property
-    def _long(self) -> bool:
-        return (self.pace.seconds_left or 0.0) > WORTH_TELLING_SECONDS
-
-    def __rich__(self) -> Any:
-        from rich.text import Text
-
-        return Text(describe(self.pace))
-
-    def close(self) -> None:
-        if self.status is not None:
-            self.status.stop()
-            self.status = None
-
-
-def describe(pace: ProgressEstimate) -> str:
-    """Return where a run is, in a line: what is tried, how many of how many, seconds."""
-    parts = []
-    iteration = pace.latest
-    if iteration is not None:
-        parts += [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
-        of = iteration.extra.get("of")
-        if of is None:
-            parts.append(f"{iteration.stage} iteration {iteration.iteration}")
-        else:
-            parts.append(f"{iteration.stage} {iteration.iteration} of {of}")
-            parts.append(str(iteration.extra.get("candidate", "")))
-        if iteration.change is not None:
-            parts.append(f"change {iteration.change:.2g}")
-    parts.append(f"{time.monotonic() - pace.born:.0f} s")
-    left = pace.seconds_left
-    if left is not None and left >= 1.0:
-        parts.append(f"about {left:.0f} s left")
-    return printable(" · ".join(parts))
 
 
 _console: Any = None

@@ -233,7 +233,7 @@ def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    from misc_cli.run.diagnostics import strict
+    from misc_cli.run.run_record import strict
 
     rows: list[dict[str, Any]] = strict(
         frame.astype(object).where(frame.notna(), None).to_dict("records")

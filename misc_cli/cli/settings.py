@@ -34,6 +34,7 @@ HARMLESS = (
 )
 # Variables that are no flags.
 OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
+Commands = dict[tuple[str, ...], click.Command]  # by the words that name them
 
 
 @dataclass(frozen=True)
@@ -47,35 +48,26 @@ class File:
 
 def find(given: str | None = None) -> File:
     """Return the file in force: the one that is named, else one here, else the user's own."""
-    if given is not None:
-        return File(given, _table(given, _parse(given)))
     own = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "misc", FILE)
-    for name in (FILE, SHARED_FILE, str(own)):
-        if os.path.isfile(name):
-            content = _table(name, _parse(name))
-            if content or name != SHARED_FILE:
-                is_own = own.is_file() and own.samefile(name)
-                return File(name, content, is_trusted=is_own)
+    for name in (FILE, SHARED_FILE, str(own)) if given is None else (given,):
+        if given is None and not os.path.isfile(name):
+            continue
+        import tomllib
+
+        try:
+            content = tomllib.loads(Path(name).read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror}); check --config"
+            raise ConfigError(f"{name}: {reason}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{name}: not TOML ({error})") from None
+        if Path(name).name == SHARED_FILE:
+            content = content.get("tool", {}).get("misc", {})
+        if given is not None:
+            return File(given, content)
+        if content or name != SHARED_FILE:
+            return File(name, content, is_trusted=own.is_file() and own.samefile(name))
     return File()
-
-
-def _parse(name: str) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(Path(name).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{name}: cannot be read ({error.strerror}); check --config") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: not TOML ({error})") from None
-
-
-def _table(name: str, content: dict[str, Any]) -> dict[str, Any]:
-    if Path(name).name != SHARED_FILE:
-        return content
-    tool = content.get("tool", {})
-    found: dict[str, Any] = tool.get("misc", {})
-    return found
 
 
 def key_of(parameter: click.Parameter) -> str:
@@ -127,17 +119,12 @@ def is_harmless(parameter: click.Parameter) -> bool:
 
 def path_of(context: click.Context) -> tuple[str, ...]:
     """Return the words that name a command, without the program's own."""
-    words: list[str] = []
-    at: click.Context | None = context
-    while at is not None and at.parent is not None:
-        words.insert(0, at.info_name or "")
-        at = at.parent
-    return tuple(words)
+    return () if context.parent is None else (*path_of(context.parent), context.info_name or "")
 
 
-def all_commands(root: click.Context) -> dict[tuple[str, ...], click.Command]:
+def all_commands(root: click.Context) -> Commands:
     """Return every command that is no group, by the words that name it."""
-    found: dict[tuple[str, ...], click.Command] = {}
+    found: Commands = {}
 
     def walk(command: click.Command, words: tuple[str, ...]) -> None:
         if isinstance(command, click.Group):
@@ -196,28 +183,20 @@ def sources_in_words(context: click.Context, file: File) -> str:
 
 
 def _check_tables(
-    file: File,
-    table: Mapping[str, Any],
-    commands: Mapping[tuple[str, ...], click.Command],
-    above: tuple[str, ...] = (),
+    file: File, table: Mapping[str, Any], commands: Commands, above: tuple[str, ...] = ()
 ) -> None:
     """Refuse a table that is not called as a command or a group of commands."""
     names = {words[len(above)] for words in commands if words[: len(above)] == above != words}
     for name, value in table.items():
         if isinstance(value, dict):
             if name not in names:
-                where = ".".join((*above, name))
                 guess = did_you_mean(name, names)
+                where = ".".join((*above, name))
                 raise ConfigError(f"{file.name}: [{where}] is no command{guess}")
             _check_tables(file, value, commands, (*above, name))
 
 
-def _refuse_unknown(
-    file: File,
-    key: str,
-    words: tuple[str, ...],
-    commands: Mapping[tuple[str, ...], click.Command],
-) -> None:
+def _refuse_unknown(file: File, key: str, words: tuple[str, ...], commands: Commands) -> None:
     """Refuse a key that no command below its table knows."""
     below = [command for name, command in commands.items() if name[: len(words)] == words]
     names = {name for command in below for name in settable(command)}

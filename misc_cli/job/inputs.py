@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,18 +61,24 @@ def inputs_of(
     """
     if request.engine != LOCAL:
         return [_on_engine(request, observer, watch, stack)]
+    from misc_cli.readers.read import read_answer_columns, read_questions
+
+    sources, reading = request.sources, request.reading
     with watch.stage("read"):
-        return _each(request, with_times) if request.each_question else [_one(request, with_times)]
+        if request.each_question:
+            results = read_questions(sources, reading, each=True, with_times=with_times)
+            known = _known_each(request, [read.question for read in results])
+        else:
+            results = [read_answer_columns(sources, reading, with_times=with_times)]
+            known = {results[0].question: _known(request)}
+        for read in results:
+            if request.embedded_gold:
+                from misc_cli.readers.known_labels import Known
 
-
-def _one(request: AggregateRequest, with_times: bool) -> Inputs:
-    from misc_cli.readers.read import read_answer_columns
-
-    read = read_answer_columns(request.sources, request.reading, with_times=with_times)
-    known = _known(request)
-    if request.embedded_gold:
-        known["gold"] = _embedded_gold(read)
-    return Inputs(read.question, known, read)
+                if read.gold is None:
+                    raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
+                known[read.question]["gold"] = Known(read.gold, read.files[0])
+    return [Inputs(read.question, known[read.question], read) for read in results]
 
 
 def _known(request: AggregateRequest) -> dict[str, Known]:
@@ -84,34 +90,20 @@ def _known(request: AggregateRequest) -> dict[str, Known]:
     return {name: read_known(file, request.reading) for name, file in request.known_files.items()}
 
 
-def _each(request: AggregateRequest, with_times: bool) -> list[Inputs]:
-    from misc_cli.readers.read import read_questions
-
-    results = read_questions(request.sources, request.reading, each=True, with_times=with_times)
-    known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
+def _known_each(request: AggregateRequest, questions: list[str]) -> dict[str, dict[str, Known]]:
+    """Return the known labels of each question, by role; warn of a question without them."""
+    known: dict[str, dict[str, Known]] = {question: {} for question in questions}
     for role, file in request.known_files.items():
         from misc_cli.readers.known_labels import read_known_each
 
-        told = read_known_each(file, list(known), request.reading)
+        told = read_known_each(file, questions, request.reading)
         for question, of_role in known.items():
             if question in told:
                 of_role[role] = told[question]
             else:
                 text = f"{file}: nothing about question {question!r}, so it has no {role}"
                 warnings.warn(text, MiscWarning, stacklevel=2)
-    for read in results:
-        if request.embedded_gold:
-            known[read.question]["gold"] = _embedded_gold(read)
-    return [Inputs(read.question, known[read.question], read) for read in results]
-
-
-def _embedded_gold(read: AnswerTable) -> Known:
-    """Return the gold in the answers' own files."""
-    from misc_cli.readers.known_labels import Known
-
-    if read.gold is None:
-        raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
-    return Known(read.gold, read.files[0])
+    return known
 
 
 def _on_engine(
@@ -130,11 +122,12 @@ def _on_engine(
 
         known["gold"] = carried_gold(pieces)
     settings = request.settings
+    shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
     common: dict[str, Any] = {
         "duplicates": settings.duplicates_rule,
         "class_order": settings.class_order_list,
         "gold": known["gold"].labels if "gold" in known else None,
-        "name": _names_of(request.sources),
+        "name": shown if len(request.sources) <= 3 else f"{shown} and {rest:,} more",
     }
     opening: Any
     if request.engine == "disk":
@@ -151,12 +144,6 @@ def _on_engine(
     if not is_folder(request.output):
         engine.refuse_one_file()
     return Inputs("", known, engine=engine, read_stamps=read)
-
-
-def _names_of(sources: Sequence[str]) -> str:
-    """Return what errors call the input."""
-    shown = ", ".join(sources[:3])
-    return shown if len(sources) <= 3 else f"{shown} and {len(sources) - 3:,} more"
 
 
 def is_folder(output: str | None) -> bool:

@@ -27,7 +27,6 @@ from misc_cli.writers.output_paths import (
     output_file,
 )
 from misc_cli.writers.output_set import Output, new_folder
-from misc_cli.writers.read_back import read_labels, read_workers
 from misc_cli.writers.render import write_pieces, write_table
 from misc_cli.writers.run_outputs import (
     METRICS,
@@ -247,6 +246,8 @@ def read_previous(
     judged = [gate for gate in gates if gate.metric in CHANGES]
     if request.changes is None and not judged:
         return None
+    from misc_cli.writers.read_back import read_labels, read_workers
+
     flag = "--changes" if request.changes is not None else f"--fail-if {judged[0].text}"
     if "labels" not in places:
         raise ConfigError(f"{flag} compares with the labels that -o replaces; name a file with -o")
@@ -295,27 +296,29 @@ class Writing:
         write_set(
             files,
             self.target.places.get("run"),
-            lambda: {**self._record(files, started), **self._verdict()},
+            lambda: self._record(files, started),
             stdout=to_stdout,
             after=saved,
         )
 
-    def _verdict(self) -> dict[str, Any]:
-        """Return what run.json says of --fail-if: whether this set is in place, and what held."""
-        return {"published": not self.target.is_rejected, "tripped": list(self.tripped)}
-
-    def _record(self, files: Mapping[str, Output], started: float) -> dict[str, Any]:
+    def _record(
+        self, files: Mapping[str, Output], started: float, parts: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the content of run.json; `published` and `tripped` are what --fail-if decided."""
+        spent = round(time.perf_counter() - started, 6)
+        records = []
         for run in self.runs:
-            run.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-        if not self.request.each_question:
-            (run,) = self.runs
-            return self._facts(run, {name: str(path) for name, path in run.places.items()})
-        records = [
-            self._facts(run, {name: str(path) for name, path in run.places.items()})
-            for run in self.runs
-        ]
-        outputs = {name: str(output.path) for name, output in files.items()}
-        return several_questions(records, self.request, command=self.command, outputs=outputs)
+            run.outcome.timings["write"] = spent
+            outputs: dict[str, Any] = {k: str(v) for k, v in self.target.named(run).items()}
+            if parts is not None:
+                outputs["parts"] = parts
+            records.append(self._facts(run, outputs))
+        record = records[0]
+        if self.request.each_question:
+            outputs = {name: str(output.path) for name, output in files.items()}
+            record = several_questions(records, self.request, command=self.command, outputs=outputs)
+        verdict = {"published": not self.target.is_rejected, "tripped": list(self.tripped)}
+        return {**record, **verdict}
 
     def _facts(self, run: QuestionRun, outputs: Mapping[str, Any]) -> dict[str, Any]:
         state = None if self.session is None else self.session.record
@@ -339,7 +342,7 @@ class Writing:
             return {} if run.changes is None else change_columns(run.changes)
 
         def metrics(stream: BinaryIO) -> None:
-            from misc_cli.run.prometheus import gauges, method_of
+            from misc_cli.run.run_record import gauges, method_of
 
             outcome = run.outcome
             text = gauges(outcome.figures, method_of(outcome), outcome.timings)
@@ -386,23 +389,13 @@ class Writing:
                     f"{folder}: the workers wrote {missing[0]} where this machine does not see it; "
                     "name a folder on storage that all share"
                 )
-            named = {name: str(path) for name, path in self.target.named(run).items()}
-            run.places = {"diagnostics": waiting / "diagnostics.jsonl", **run.places}
-            write = self._writers(run)
-            files = {
-                name: Output(run.places[name], write[name]) for name in write if name in run.places
-            }
-
-            def record() -> dict[str, Any]:
-                run.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-                facts = self._facts(run, {**named, "parts": sorted(parts)})
-                return {**facts, **self._verdict()}
-
+            places = {"diagnostics": waiting / "diagnostics.jsonl", **run.places}
+            writers = self._writers(run).items()
+            files = {name: Output(places[name], write) for name, write in writers if name in places}
             write_set(
                 files,
                 waiting / "run.json",
-                record,
+                lambda: self._record(files, started, sorted(parts)),
                 written={waiting / part: parts[part] for part in sorted(parts)},
                 folder=staged,
             )
-        run.places = self.target.places

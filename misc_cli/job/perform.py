@@ -107,7 +107,9 @@ def performed(
                 run.outcome.figures.update(run.changes.figures)
             told += _judged(run, gates, request.each_question)
             runs.append(run)
-        _refuse_unjudged(gates, runs)
+        for gate in gates:
+            if not any(gate.metric in run.outcome.figures for run in runs):
+                gate.trips({})  # no question can be judged by it: an error
         rejection = None
         if told and not request.publish_anyway:
             rejection = target.rejection()
@@ -148,9 +150,3 @@ def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> lis
     figures["gates-tripped"] = len(run.tripped)
     before = f"{run.inputs.question}: " if among_several else ""
     return [f"{before}{gate.told(figures)}" for gate in run.tripped]
-
-
-def _refuse_unjudged(gates: Sequence[Gate], runs: Sequence[QuestionRun]) -> None:
-    for gate in gates:
-        if not any(gate.metric in run.outcome.figures for run in runs):
-            gate.trips({})  # no question can be judged by it: an error

@@ -24,7 +24,7 @@ import pandas as pd
 
 from misc_cli.report import narrative
 from misc_cli.report.frames import VERDICTS, Report, confusion_columns, reliability_frame, visible
-from misc_cli.run.diagnostics import strict
+from misc_cli.run.run_record import strict
 
 MAX_POINTS = 300
 MAX_LINES = 12

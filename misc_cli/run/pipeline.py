@@ -21,10 +21,9 @@ from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_c
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.quality.worker_dependence import compare_workers
-from misc_cli.run.diagnostics import Recorder
 from misc_cli.run.fitting import few, fit
 from misc_cli.run.request import Fitter, Stopwatch
-from misc_cli.run.result import RunResult
+from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.ensemble import FitResult
 

@@ -1,24 +1,63 @@
-"""The record of a finished run."""
+"""The result of a run, and the records of its iterations."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.data.posteriors import Decision, decide
-from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.types import (
+    Codes,
+    Floats,
+    Iteration,
+    Labels,
+    OnIteration,
+    ignore_iteration,
+)
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine
-from misc_cli.engines.views import gathered_engine
+from misc_cli.quality.evaluation import expected_error
 from misc_cli.quality.figures import Figure
-from misc_cli.run.diagnostics import Record
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
 
 if TYPE_CHECKING:
     from misc_cli.quality.verdicts import Verdicts
     from misc_cli.quality.worker_dependence import WorkerPairs
+
+
+Record = dict[str, Any]
+
+
+class Recorder:
+    """Keeps one plain record per iteration, with the error in % where truth is known."""
+
+    def __init__(self, truth: Codes | None = None, forward: OnIteration = ignore_iteration) -> None:
+        self.records: list[Record] = []
+        self.truth = truth
+        self.forward = forward
+
+    def judged(self, iteration: Iteration) -> Iteration:
+        """Return the line with the error in place of the posteriors, where truth is known."""
+        extra = dict(iteration.extra)
+        if self.truth is not None and iteration.posteriors is not None:
+            extra["error"] = round(100.0 * expected_error(iteration.posteriors, self.truth), 6)
+        return replace(iteration, posteriors=None, extra=extra)
+
+    def __call__(self, iteration: Iteration) -> None:
+        self.records.append(
+            {
+                "stage": iteration.stage,
+                "pass": iteration.pass_number,
+                "iteration": iteration.iteration,
+                "objective": iteration.objective,
+                "change": iteration.change,
+                "seconds": round(iteration.seconds, 6),
+                **self.judged(iteration).extra,
+            }
+        )
+        self.forward(iteration)
 
 
 @dataclass(frozen=True)
@@ -50,6 +89,8 @@ class RunResult:
     @cached_property
     def memory(self) -> MemoryEngine:
         """Return the engine, gathered into memory if it is not there already."""
+        from misc_cli.engines.views import gathered_engine
+
         return gathered_engine(self.engine, (POSTERIORS, *self.fit.item_details))
 
     @property

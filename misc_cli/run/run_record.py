@@ -1,15 +1,19 @@
-"""The two JSON files of a run: its record (run.json) and its iterations (diagnostics.jsonl)."""
+"""Files that tell of a run: run.json, diagnostics.jsonl, and its figures for Prometheus."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import platform
 import re
 import resource
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -21,7 +25,6 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.resources import threads
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
 from misc_cli.errors import InputError
-from misc_cli.run.diagnostics import Record, iterations_by_stage, strict
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
 from misc_cli.selection.candidates import Candidate, Method, fits
@@ -29,7 +32,8 @@ from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.engines.protocol import AnswerEngine
-    from misc_cli.run.result import RunResult
+    from misc_cli.quality.figures import Figure
+    from misc_cli.run.result import Record, RunResult
     from misc_cli.run.settings import Settings
 
 
@@ -150,7 +154,7 @@ def manifest(
         "selection": outcome.fit.selection or None,
         "calibration": None if softened is None else asdict(softened),
         "loop": outcome.fit.loop,
-        "iterations": iterations_by_stage(outcome.records),
+        "iterations": Counter(record["stage"] for record in outcome.records),
         "converged": outcome.fit.converged,
         "stopped": outcome.fit.stopped,
         "objective": outcome.fit.objective,
@@ -304,18 +308,67 @@ def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
         stream.write(f"{line}\n".encode(errors=ESCAPED))
 
 
+def strict(value: Any) -> Any:
+    """Return the value for strict JSON: no NaN or infinity, no numpy, no tuples."""
+    if isinstance(value, dict):
+        return {str(key): strict(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return strict(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
 def peak_memory() -> int:
     """Return the most memory that this process or one of its trials ever held, in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
-    own = _high_water() or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    with suppress(OSError):  # Linux's getrusage also counts the program before this one
+        status = Path("/proc/self/status").read_text()
+        if found := re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE):
+            own = int(found[1]) * 1024
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
 
-def _high_water() -> int | None:
-    """Return this program's own peak; Linux's getrusage also counts the program before it."""
-    try:
-        status = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    found = re.search(r"^VmHWM:\s*(\d+) kB$", status, re.MULTILINE)
-    return None if found is None else int(found[1]) * 1024
+def method_of(outcome: RunResult) -> str:
+    """Return the names of the methods that made the labels."""
+    if outcome.fit.selection:
+        return ", ".join(map(str, outcome.fit.selection["chosen"]))
+    return " + ".join(outcome.methods.names[kind] for kind in sorted(outcome.methods.names))
+
+
+def gauges(
+    figures: Mapping[str, Figure],
+    method: str,
+    seconds: Mapping[str, float],
+    *,
+    did_nothing: bool = False,
+) -> str:
+    """Return every figure, as --fail-if names it, and the cost in Prometheus' text format.
+
+    `did_nothing` is for a run that found nothing changed: its figures are the last run's.
+    """
+    about = f"{_label('version', __version__)},{_label('method', method)}"
+    values: dict[str, dict[str, float]] = {
+        **{name: {"": float(one)} for name, one in sorted(figures.items()) if one is not None},
+        "run_timestamp_seconds": {"": round(time.time(), 3)},
+        "run_did_nothing": {"": int(did_nothing)},
+        "run_seconds": {_label("stage", stage): spent for stage, spent in seconds.items()},
+        "run_peak_memory_bytes": {"": peak_memory()},
+        "info": {about: 1},
+    }
+    lines = []
+    for name, by_label in values.items():
+        full = "misc_" + name.replace("-", "_")
+        lines += [f"# HELP {full} {name} of the last run.", f"# TYPE {full} gauge"]
+        lines += [
+            f"{full}{{{at}}} {one!r}" if at else f"{full} {one!r}" for at, one in by_label.items()
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _label(name: str, value: str) -> str:
+    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'{name}="{escaped}"'

@@ -1,4 +1,4 @@
-"""A run's tables as named columns, for files and for DataFrames alike."""
+"""Tables of a run as named columns, for files and for DataFrames alike."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
 from misc_cli.data.posteriors import decide, entropy
 from misc_cli.data.types import Codes, Floats, Names
-from misc_cli.data.votes import votes_per_item
-from misc_cli.engines.partitioned import joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Block, Columns, RowArrays
-from misc_cli.quality.agreement import ballots_of
-from misc_cli.quality.verdicts import verdict_texts
-from misc_cli.quality.worker_scores import report_workers
 from misc_cli.run.result import RunResult
 from misc_cli.run.settings import BASELINE
 
@@ -34,7 +27,7 @@ LISTED = 6
 
 
 def method_in_words(result: RunResult) -> str:
-    """The methods by name, each with the preset that it really ran under."""
+    """Return the methods by name, each with the preset that it really ran under."""
     names, members = result.methods.names, result.fit.members
     preset = result.methods.settings.preset
     if members and members[0].passes:
@@ -100,6 +93,8 @@ class CountVotes:
         return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        from misc_cli.quality.agreement import ballots_of
+
         totals = block.class_totals()
         ballots = ballots_of(totals)
         made = {BALLOTS: np.column_stack([ballots.answers, ballots.agreement])}
@@ -173,12 +168,19 @@ def label_columns(
     result: RunResult, *, probabilities: bool = False, item_details: bool = False
 ) -> Columns:
     """Return the columns of `label_chunks` as one table."""
+    from misc_cli.engines.partitioned import joined_columns
+
     chunks = label_chunks(result, probabilities=probabilities, item_details=item_details)
     return joined_columns(chunks)
 
 
 def worker_columns(result: RunResult) -> dict[str, Any]:
-    """One row per worker: how much, how well, a verdict, and its confusion matrix as columns."""
+    """Return a row per worker: how much, how well, a verdict, and its confusions as columns."""
+    import pyarrow.compute as pc
+
+    from misc_cli.quality.verdicts import verdict_texts
+    from misc_cli.quality.worker_scores import report_workers
+
     labels, fit = result.engine.vocabulary, result.fit
     report = report_workers(result.engine, fit.confusions, fit.class_prior)
     verdicts = result.verdicts
@@ -207,13 +209,16 @@ def worker_columns(result: RunResult) -> dict[str, Any]:
 
 
 def unused(name: str, taken: Collection[str]) -> str:
-    """The name, with a number behind it if a column has it already: none is ever lost."""
+    """Return the name, with a number behind it if a column has it already: none is ever lost."""
     tries = (name if number == 1 else f"{name}_{number}" for number in count(1))
     return next(name for name in tries if name not in taken)
 
 
 def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
-    """Items worth another answer, most gain first; then the least sure; then by name."""
+    """Return items worth another answer, most gain first; then the least sure; then by name."""
+    from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
+    from misc_cli.data.votes import votes_per_item
+
     labels, decision = result.labels, result.decision
     posteriors = result.posteriors
     gain = gain_per_answer(posteriors, crowd_rows(expected_counts(labels, posteriors)))
@@ -230,7 +235,7 @@ def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
 
 
 def _named(codes: Codes, classes: Names) -> Any:
-    """Class names by code, dictionary-encoded; -1 has no name."""
+    """Return class names by code, dictionary-encoded; -1 has no name."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)
 
 

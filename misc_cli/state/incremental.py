@@ -34,8 +34,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import MiscWarning
 from misc_cli.run import fitting
-from misc_cli.run.diagnostics import strict
-from misc_cli.run.run_record import described, fit_members, rebuilt
+from misc_cli.run.run_record import described, fit_members, rebuilt, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate

@@ -18,9 +18,9 @@ from misc_cli.errors import ConfigError
 from misc_cli.quality.figures import Figure
 from misc_cli.quality.worker_scores import pseudo_counts
 from misc_cli.run import fitting
-from misc_cli.run.prometheus import gauges, method_of
 from misc_cli.run.request import AggregateRequest, Fitter
 from misc_cli.run.result import RunResult
+from misc_cli.run.run_record import gauges, method_of
 from misc_cli.state import store
 from misc_cli.state.incremental import IncrementalRun
 from misc_cli.state.saved_state import SavedState

@@ -12,9 +12,9 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data import resources
 from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
-from misc_cli.run.diagnostics import strict
 from misc_cli.run.pipeline import run
 from misc_cli.run.result import RunResult
+from misc_cli.run.run_record import strict
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection.candidates import Method
 from misc_cli.selection.cross_validation import calibration_of
