@@ -316,7 +316,7 @@ def _refuse_unknown(parameters: Mapping[str, Any]) -> None:
     known |= {
         parameter
         for kind in registry.KINDS
-        for name in registry.own_names(kind)
+        for name in registry.OWN[kind]
         for parameter in registry.parameters(kind, name)
     }
     for word in parameters.keys() - known:

@@ -30,29 +30,25 @@ COMPLETERS: dict[str, str] = {
     "lrtc": "misc_cli.completers.lrtc:LRTC",
 }
 
+OWN = {"aggregator": AGGREGATORS, "completer": COMPLETERS}  # by kind
 PRESETS = ("robust", "paper")
-KINDS = ("aggregator", "completer")
+KINDS = tuple(OWN)
 
 
 def names(kind: str) -> list[str]:
     """Return the names of a kind ("aggregator" or "completer"), ours first, then plugins."""
-    return [*own_names(kind), *plugin_names(kind)]
-
-
-def own_names(kind: str) -> list[str]:
-    """Return the names of a kind that this package has."""
-    return list(_table(kind))
+    return [*OWN[kind], *plugin_names(kind)]
 
 
 def plugin_names(kind: str) -> list[str]:
     """Return the names of a kind that other packages add, without loading them."""
-    ours = _table(kind)
+    ours = OWN[kind]
     return [name for name in _plugins(kind) if name not in ours]
 
 
 def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     """Return the class of a name; an error offers the words of `also` besides the names."""
-    ours = _table(kind)
+    ours = OWN[kind]
     if name in ours:
         module, _, attribute = ours[name].partition(":")
         loaded: type[Any] = getattr(import_module(module), attribute)
@@ -91,7 +87,7 @@ def parameters(kind: str, name: str) -> dict[str, Parameter]:
 def name_of(kind: str, method: Any) -> str:
     """Return the name of a method's class."""
     here = f"{type(method).__module__}:{type(method).__qualname__}"
-    ours = _table(kind)
+    ours = OWN[kind]
     for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
         if target == here or (name not in ours and load(kind, name) is type(method)):
             return name
@@ -101,7 +97,14 @@ def name_of(kind: str, method: Any) -> str:
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
     """Return the parameters of a method under a preset; `robust` is the class's defaults."""
     method = load(kind, name)
-    defaults = {field.name: _default(field) for field in dataclasses.fields(method)}
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(method):
+        if field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+        elif field.default is dataclasses.MISSING:
+            raise ConfigError(f"the method's parameter {field.name} has no default; give it one")
+        else:
+            defaults[field.name] = field.default
     presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
     return {**defaults, **presets.get(preset, {})}
 
@@ -116,18 +119,6 @@ def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> An
             raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
     check(given, parameters(kind, name))
     return load(kind, name)(**{**resolved, **given})
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    if field.default is dataclasses.MISSING:
-        raise ConfigError(f"the method's parameter {field.name} has no default; give it one")
-    return field.default
-
-
-def _table(kind: str) -> dict[str, str]:
-    return AGGREGATORS if kind == "aggregator" else COMPLETERS
 
 
 def _plugins(kind: str) -> dict[str, Any]:

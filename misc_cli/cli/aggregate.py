@@ -105,12 +105,14 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
 
 def show(finished: Finished, console: Console) -> None:
     """Show the summary of each question's run."""
-    from misc_cli.cli.summary import log_facts, summary
-
     session = finished.session
     if finished.unchanged is not None:
         assert session is not None
         console.say(f"nothing to do: no input, flag or output changed since {session.last}")
+    if not console.shows_summary:
+        return
+    from misc_cli.cli.summary import log_facts, summary
+
     several = len(finished.runs) > 1
     closely = console.terminal and not console.quiet and not several
     for run, places in zip(finished.runs, finished.named, strict=True):

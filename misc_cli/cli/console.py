@@ -140,6 +140,8 @@ class Console:
         self.on_iteration = self.progress.on_iteration
         self.clear_line = self.progress.close  # before anything else is written to the terminal
         self._tells_progress = verbose and not self.quiet and not self.terminal
+        told = not self.quiet and (self.terminal or verbose)
+        self.shows_summary = told or self.log is not None
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Console:
@@ -206,13 +208,15 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            heart = Heartbeat(self._beat)
+            heart = None
             if self.log is not None or self._tells_progress:
+                heart = Heartbeat(self._beat)
                 heart.start()
             try:
                 yield
             finally:
-                heart.stop()
+                if heart is not None:
+                    heart.stop()
                 self.clear_line()
 
     def _beat(self) -> None:

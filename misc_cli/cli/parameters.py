@@ -145,7 +145,7 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
     """Return the row of each flag, of our methods or of those that other packages add."""
     found: dict[str, list[tuple[str, str, Parameter, Any]]] = {}
     for kind, section in SECTIONS.items():
-        for method in registry.plugin_names(kind) if plugins else registry.own_names(kind):
+        for method in registry.plugin_names(kind) if plugins else registry.OWN[kind]:
             try:
                 defaults = registry.settings(kind, method)
             except ConfigError:  # said when it is used; the help of the others goes on

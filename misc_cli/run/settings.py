@@ -1,11 +1,11 @@
-"""What a user may choose, and the default of everything that is not a method's own parameter.
+"""Settings of a run, with the defaults of all that is no method's own parameter, and its methods.
 
 No numeric imports: the command line reads its defaults from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,8 +27,6 @@ NO_COMPLETER = "none"
 # What an automatic completer tries, and what an automatic run builds completion on.
 AUTO_COMPLETER = "tucker"
 BASELINE = "ds-em"
-# The parameter that is a completer's rank: chosen by held-out answers unless it is given.
-
 # These two words mean the aggregator's stopping rule even where a completer has one of its own.
 AGGREGATOR_ONLY = ("tol", "max_iter")
 
@@ -66,7 +64,7 @@ class Settings:
 
     @property
     def completer_name(self) -> str:
-        """The completer meant: its name, auto or none."""
+        """Return the completer that is meant: its name, auto or none."""
         if self.completer is not None:
             return self.completer
         return AUTO if self.aggregator == AUTO else NO_COMPLETER
@@ -77,7 +75,7 @@ class Settings:
 
     @property
     def duplicates_rule(self) -> str:
-        """The rule meant: the first that there is unless one was chosen."""
+        """Return the rule that was chosen, or else the first one."""
         return DUPLICATES[0] if self.duplicates is None else self.duplicates
 
 
@@ -109,7 +107,10 @@ class Methods:
 def build(settings: Settings) -> Methods:
     """Hand every option to the method that has a field of its name; what nobody has is an error."""
     settings, given = _checked(settings)
-    names = _names(settings)
+    names = {} if settings.aggregator == AUTO else {"aggregator": settings.aggregator}
+    if settings.completer_name != NO_COMPLETER:  # one that is automatic may be declined
+        automatic = settings.completer_name == AUTO
+        names["completer"] = AUTO_COMPLETER if automatic else settings.completer_name
     for kind, name in names.items():
         registry.load(kind, name, also=(AUTO,))
     fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in names.items()}
@@ -125,7 +126,11 @@ def build(settings: Settings) -> Methods:
         # completer has decided that, and gets it with the aggregator that completion builds on.
         names["aggregator"] = BASELINE
         fields["aggregator"] = registry.settings("aggregator", BASELINE, settings.preset)
-    shares = _shares(given, names, fields, to_choose)
+    shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
+    for name, value in given.items():
+        owner = _owner(name, names, fields)  # those that are to be chosen need one, too
+        if name not in to_choose:
+            shares[owner][name] = value
     for kind in fields:
         if "seed" in fields[kind]:
             shares[kind]["seed"] = settings.seed
@@ -139,7 +144,11 @@ def build(settings: Settings) -> Methods:
     _refuse_unused_aggregator(settings, shares["loop"], search)
     if "start" in shares["loop"]:
         starter = shares["loop"]["start"]
-        shares["loop"]["start"], parameters = _with_seed(starter, settings)
+        parameters = registry.settings("aggregator", starter, settings.preset)
+        if "seed" in parameters:
+            parameters["seed"] = settings.seed
+        made = registry.create("aggregator", starter, settings.preset, **parameters)
+        shares["loop"]["start"] = made
         resolved["start"] = {"aggregator": starter, **parameters}
     methods = Methods(
         names,
@@ -159,7 +168,7 @@ def build(settings: Settings) -> Methods:
 
 
 def _checked(settings: Settings) -> tuple[Settings, dict[str, Any]]:
-    """Settings whose own values are possible, and the method parameters that were given."""
+    """Return settings whose own values are possible, and the method parameters that were given."""
     if settings.preset not in registry.PRESETS:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
@@ -172,23 +181,8 @@ def _checked(settings: Settings) -> tuple[Settings, dict[str, Any]]:
     return settings, given
 
 
-def _shares(
-    given: Mapping[str, Any],
-    names: Mapping[str, str],
-    fields: Mapping[str, Mapping[str, Any]],
-    to_choose: Collection[str],
-) -> dict[str, dict[str, Any]]:
-    """What each method and the loop gets of the options; those `to_choose` only need an owner."""
-    shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
-    for name, value in given.items():
-        owner = _owner(name, names, fields)
-        if name not in to_choose:
-            shares[owner][name] = value
-    return shares
-
-
 def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-    """The options of which several values were given, for hidden answers to choose from.
+    """Return the options of which several values were given, for hidden answers to choose from.
 
     With several passes a single rank is among them too. A list of one value is that value: it is
     put in its place.
@@ -209,7 +203,7 @@ def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple
 
 
 def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """--missing informative: the baseline unless another is named, and a uniform class prior.
+    """Return the settings of --missing informative: the baseline by default, a uniform prior.
 
     Functions that label one class each speak up at different rates, which says nothing of how
     common the classes are.
@@ -227,7 +221,7 @@ def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, 
 
 
 def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], search: bool) -> None:
-    """With another method's start and the answers judged last, an aggregator would do nothing."""
+    """Refuse an aggregator that would do nothing: --start fills the slice, answers are judged."""
     last = {**Loop.presets.get(settings.preset, {}), **loop}.get("final", Loop.final)
     named = settings.aggregator not in (AUTO, loop.get("start"))
     if "start" in loop and named and last == "answers" and not (search and "final" not in loop):
@@ -237,27 +231,8 @@ def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], searc
         )
 
 
-def _with_seed(aggregator: str, settings: Settings) -> tuple[Any, dict[str, Any]]:
-    """An aggregator as its preset and the run's seed make it, and its parameters."""
-    parameters = registry.settings("aggregator", aggregator, settings.preset)
-    if "seed" in parameters:
-        parameters["seed"] = settings.seed
-    return registry.create("aggregator", aggregator, settings.preset, **parameters), parameters
-
-
-def _names(settings: Settings) -> dict[str, str]:
-    """The methods that are named, by kind; an automatic completer is one that may be declined."""
-    names = {}
-    if settings.aggregator != AUTO:
-        names["aggregator"] = settings.aggregator
-    completer = settings.completer_name
-    if completer != NO_COMPLETER:
-        names["completer"] = AUTO_COMPLETER if completer == AUTO else completer
-    return names
-
-
 def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]) -> str:
-    """The kind of method that takes an option, or "loop"."""
+    """Return the kind of method that takes an option, or "loop"."""
     kinds = ("aggregator",) if name in AGGREGATOR_ONLY else ("aggregator", "completer")
     for kind in kinds:
         if name in fields.get(kind, {}):

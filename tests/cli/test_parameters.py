@@ -20,7 +20,7 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import COUNT, Parameter, parameter, parameters_of
 from misc_cli.errors import ConfigError
 
-METHODS = [(kind, name) for kind in registry.KINDS for name in registry.own_names(kind)]
+METHODS = [(kind, name) for kind in registry.KINDS for name in registry.OWN[kind]]
 ANSWERS = "worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,x\n"
 
 
