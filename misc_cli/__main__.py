@@ -35,12 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         cleanup.ignore_signals(code)
     except KeyboardInterrupt as error:
         code = _ended(error)
-    _let_go()  # once more: a signal may have come when that began
+    from misc_cli import cleanup
+
+    cleanup.clear_all()  # once more: a signal may have come when that began
     sys.exit(code)
 
 
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
+    from misc_cli import cleanup
     from misc_cli.cli import misc
 
     if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
@@ -48,7 +51,7 @@ def run(words: list[str]) -> int:
     try:
         return _outcome(words)
     finally:
-        _let_go()
+        cleanup.clear_all()  # temporary files and locks
 
 
 def _outcome(words: list[str]) -> int:
@@ -67,14 +70,10 @@ def _outcome(words: list[str]) -> int:
             code = ending.exit_code
         cleanup.check()
         return _flushed(code)
-    except KeyboardInterrupt as error:
-        return _ended(error)
-    except click.Abort as error:
+    except (KeyboardInterrupt, click.Abort) as error:
         return _ended(error)
     except click.UsageError as error:
-        if (
-            type(error).__name__ == "NoArgsIsHelpError"
-        ):  # a group without a command; new in click 8.2
+        if type(error).__name__ == "NoArgsIsHelpError":  # no command; new in click 8.2
             print(error.format_message(), file=sys.stderr)
             return EXIT_USAGE
         where = error.ctx.command_path if error.ctx is not None else "misc"
@@ -92,7 +91,9 @@ def _outcome(words: list[str]) -> int:
             return _complain("the current folder is gone; change to another", EXIT_USAGE)
         return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
     except (MemoryError, ImportError) as error:
-        if isinstance(error, ImportError) and not _is_want_of_memory(error):
+        # a library that found no room (`ulimit -v`) is not missing
+        full = any(said in str(error) for said in ("failed to map segment", "cannot allocate"))
+        if isinstance(error, ImportError) and not full:
             return _defect(error, words)
         return _complain(
             "out of memory; use fewer items, smaller ranks or a pure method", EXIT_USAGE
@@ -113,11 +114,6 @@ def _defect(defect: Exception, words: list[str]) -> int:
         f"this is a defect of misc, please report it ({what}); MISC_DEBUG=1 shows the traceback",
         EXIT_DEFECT,
     )
-
-
-def _is_want_of_memory(error: ImportError) -> bool:
-    """Tell whether a library found no room (`ulimit -v`), which is not to be missing."""
-    return any(words in str(error) for words in ("failed to map segment", "cannot allocate"))
 
 
 def _is_nowhere(error: OSError) -> bool:
@@ -159,13 +155,6 @@ def _abandon_stdout() -> None:
     except (OSError, ImportError):
         return  # no file can be opened any more, not even a module's
     abandon_stdout()
-
-
-def _let_go() -> None:
-    """Remove temporary files and locks."""
-    from misc_cli import cleanup
-
-    cleanup.clear_all()
 
 
 def _complain(message: str, code: int) -> int:

@@ -1,4 +1,4 @@
-"""`misc inspect`: what is in a file of answers, and how it would be read."""
+"""`misc inspect`: say what is in files of answers and how they would be read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ misc inspect export.json
 misc inspect answers.csv --worker-col annotator
 misc inspect exports/ --json
 """
+TOLD = ("name", "kind", "n_answers", "columns", "options", "samples", "n_gold", "refused")
 SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 
 
@@ -36,7 +37,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     picks each; what is left out and why; the classes; how far the answers agree. What the other
     commands would refuse is reported here: the exit code is 0 unless a file cannot be opened.
     """
-    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.cli.console import Console, Table, print_tables
     from misc_cli.readers.inspection import inspect_files
 
     console = Console.of(parameters)
@@ -47,7 +48,11 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     advice = _advice(files, questions)
     if parameters["json"]:
         told = [
-            {**_plain(question), **figures, "flag": _flag(question, questions)}
+            {
+                **{name: getattr(question, name) for name in TOLD},
+                **figures,
+                "flag": _flag(question, questions),
+            }
             for question, figures in zip(questions, numbers, strict=True)
         ]
         facts = [asdict(file) for file in files]
@@ -56,7 +61,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     tables = [_file_table(file) for file in files]
     for question, figures in zip(questions, numbers, strict=True):
         tables.append(_question_table(question, figures, _flag(question, questions)))
-    print_tables([*tables, _last(advice)])
+    refused = "to settle first: what stands above as refused"
+    print_tables([*tables, Table("", notes=[f"to run: {advice}" if advice else refused])])
 
 
 def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
@@ -74,11 +80,6 @@ def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
     alike = spellings(found["classes"])
     aside = question.read.set_aside
     return {**found, "spellings": alike, "set_aside": aside, "anonymous": question.read.anonymous}
-
-
-def _plain(question: QuestionFacts) -> dict[str, Any]:
-    names = ("name", "kind", "n_answers", "columns", "options", "samples", "n_gold", "refused")
-    return {name: getattr(question, name) for name in names}
 
 
 def _flag(question: QuestionFacts, questions: Sequence[QuestionFacts]) -> str:
@@ -108,14 +109,6 @@ def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> s
     if any(one.n_gold for one in readable):
         command.append("--gold auto")
     return " ".join(dict.fromkeys(filter(None, [*command, "-o labels.csv"])))
-
-
-def _last(advice: str | None) -> Table:
-    from misc_cli.cli.console import Table
-
-    if advice is None:
-        return Table("", notes=["to settle first: what stands above as refused"])
-    return Table("", notes=[f"to run: {advice}"])
 
 
 def _file_table(file: FileFacts) -> Table:
@@ -164,24 +157,22 @@ def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         ("workers", who),
         ("items", f"{figures['items']:,}"),
         ("classes", f"{len(classes):,}: {_few(classes)}"),
-        ("per item", _spread(figures["answers_per_item"])),
-        ("per worker", _spread(figures["answers_per_worker"])),
     ]
+    for of in ("item", "worker"):
+        counts = figures[f"answers_per_{of}"]
+        spread = f"{counts['least']} to {counts['most']} answers, {counts['mean']} on average"
+        rows.append((f"per {of}", spread))
     alike = [" and ".join(map(repr, names)) for names in figures["spellings"]]
     rows += [("spelled", f"{names}; --fold-case makes them one") for names in alike]
-    for name, key in (("alpha", "alpha"), ("agreement", "agreement")):
-        if figures[key] is not None:
-            rows.append((name, f"{figures[key]:.3f}"))
+    for name in ("alpha", "agreement"):
+        if figures[name] is not None:
+            rows.append((name, f"{figures[name]:.3f}"))
     if figures["one_label_workers"]:
         rows.append(("one label", f"only ever: {_few(figures['one_label_workers'])}"))
     if figures["set_aside"]:
         listed = ", ".join(f"{n:,} {reason}" for reason, n in figures["set_aside"].items())
         rows.append(("set aside", f"{sum(figures['set_aside'].values()):,}: {listed}"))
     return rows
-
-
-def _spread(counts: dict[str, float]) -> str:
-    return f"{counts['least']} to {counts['most']} answers, {counts['mean']} on average"
 
 
 def _few(names: Sequence[str]) -> str:

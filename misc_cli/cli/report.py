@@ -13,9 +13,7 @@ from misc_cli.cli.parameters import COUNT
 from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from misc_cli.cli.console import Console, Table
+    from misc_cli.cli.console import Console
     from misc_cli.report.frames import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,66 +191,46 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
 
 def show(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
     """Print the frame `name` of the report on these sources; of several questions, one each."""
-    from misc_cli.cli.console import Console, print_tables
+    from misc_cli.cli.console import Console, Table, print_tables
+    from misc_cli.report.frames import confusion_columns, visible
+    from misc_cli.run.run_record import strict
 
     console = Console.of(parameters)
     reports = reports_from(sources, parameters, console, [])
+    as_json, sort = parameters["json"], parameters["sort"]
     tables, records = [], {}
     for question, report in reports.items():
         frame = report.frames.get(name)
         if frame is None:
             raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
-        n_rows = len(frame)
-        frame = _sorted(frame, parameters["sort"])
-        top = parameters["top"] or (n_rows if parameters["json"] else TOP)
-        frame = frame.head(top)
-        records[question] = _records(frame)
-        tables.append(_table(frame, n_rows, name, question or ""))
-        if not parameters["json"]:
-            for said in report.missing:
-                console.warn(said)
-    if not parameters["json"]:
+        n_rows, column = len(frame), (sort or "").removeprefix("-")
+        if sort is not None:
+            if column not in frame:
+                known = [one for one in frame.columns if one not in confusion_columns(frame)]
+                raise ConfigError(f"--sort {sort}: choose from {', '.join(known)}")
+            frame = frame.sort_values(column, ascending=sort == column, kind="stable")
+        frame = frame.head(parameters["top"] or (n_rows if as_json else TOP))
+        if as_json:
+            plain = frame.astype(object).where(frame.notna(), None)
+            records[question] = strict(plain.to_dict("records"))
+            continue
+        # the reason is long: it comes last, where a narrow terminal may break it
+        last = [one for one in ("reason",) if one in frame]
+        shown = frame.drop(columns=[*confusion_columns(frame), *last]).join(frame[last])
+        rows = [[visible(_cell(value)) for value in row] for row in shown.itertuples(index=False)]
+        more = f"{len(frame):,} of {n_rows:,} {name}; --top shows more"
+        notes = [] if len(frame) == n_rows else [more]
+        header = [str(one) for one in shown.columns]
+        tables.append(Table(question or "", header, rows, notes=notes, texts=TEXTS))
+        for said in report.missing:
+            console.warn(said)
+    if not as_json:
         print_tables(tables)
     elif None in records:
         outputs.write_bytes(outputs.json_bytes(**{name: records[None]}))
     else:
         found = [{"question": question, name: rows} for question, rows in records.items()]
         outputs.write_bytes(outputs.json_bytes(questions=found))
-
-
-def _sorted(frame: pd.DataFrame, column: str | None) -> pd.DataFrame:
-    if column is None:
-        return frame
-    name = column.removeprefix("-")
-    if name not in frame:
-        from misc_cli.report.frames import confusion_columns
-
-        known = [name for name in frame.columns if name not in confusion_columns(frame)]
-        raise ConfigError(f"--sort {column}: choose from {', '.join(known)}")
-    return frame.sort_values(name, ascending=column == name, kind="stable")
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    from misc_cli.run.run_record import strict
-
-    rows: list[dict[str, Any]] = strict(
-        frame.astype(object).where(frame.notna(), None).to_dict("records")
-    )
-    return rows
-
-
-def _table(frame: pd.DataFrame, n_rows: int, name: str, title: str) -> Table:
-    from misc_cli.cli.console import Table
-    from misc_cli.report.frames import confusion_columns, visible
-
-    # the reason is long: it comes last, where a narrow terminal may break it
-    last = [name for name in ("reason",) if name in frame]
-    shown = frame.drop(columns=[*confusion_columns(frame), *last]).join(frame[last])
-    rows = [[visible(_cell(value)) for value in row] for row in shown.itertuples(index=False)]
-    notes = (
-        [] if len(frame) == n_rows else [f"{len(frame):,} of {n_rows:,} {name}; --top shows more"]
-    )
-    return Table(title, [str(column) for column in shown.columns], rows, notes=notes, texts=TEXTS)
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Row
-    from misc_cli.quality.figures import Figure
     from misc_cli.run.result import RunResult
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -28,11 +27,15 @@ def summary(
 
     `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
     """
+    from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
     from misc_cli.run.run_record import peak_memory
     from misc_cli.run.tables import method_in_words
 
     figures, engine = outcome.figures, outcome.engine
-    rows = _guesses(figures)
+    rows = []
+    evidence = figures.get("evidence")
+    if evidence is not None and evidence < GUESSES:  # answers show nothing of items
+        rows.append(("evidence", GUESSES_SAID))
     rows += [
         ("method", method_in_words(outcome)),
         (
@@ -92,16 +95,8 @@ def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
     }
 
 
-def _guesses(figures: Mapping[str, Figure]) -> list[Row]:
-    """Return the first line of a run whose answers show nothing of items; else nothing."""
-    from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
-
-    evidence = figures.get("evidence")
-    return [] if evidence is None or evidence >= GUESSES else [("evidence", GUESSES_SAID)]
-
-
 def _agreement(outcome: RunResult) -> str:
-    """Return how far answers agree, and how many independent ones they amount to."""
+    """Return the agreement of answers, and the number of independent ones that they count as."""
     figures = outcome.figures
     alpha, agreement = figures.get("alpha"), figures.get("agreement")
     said = "no two answers to compare"
@@ -151,7 +146,7 @@ def _look_at(outcome: RunResult) -> str:
 
 
 def _ending(outcome: RunResult) -> str:
-    """Return whether the run converged, else which loops met their limit or a set number."""
+    """Return in words that the run converged, or which loops met their limit or a set number."""
     aggregation = outcome.fit
     if not aggregation.stopped:
         return "nothing to iterate"
