@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
@@ -41,7 +41,7 @@ from misc_cli.state.session import python_session
 from misc_cli.state.session import save as save_state
 from misc_cli.writers.output_set import Output
 from misc_cli.writers.render import write_table
-from misc_cli.writers.run_outputs import beside, write_set
+from misc_cli.writers.run_outputs import Write, beside, write_set
 
 Path = str | PathLike[str]
 
@@ -98,13 +98,10 @@ class Result:
         place.mkdir(parents=True, exist_ok=True)
         labels = place / "labels.csv"
         places = {"labels": labels, "workers": place / "workers.csv", **beside(labels)}
-        run_file = places["run"]
-        files = {
-            "labels": _table(labels, lambda: label_columns(self.outcome)),
-            "workers": _table(places["workers"], lambda: worker_columns(self.outcome)),
-            "diagnostics": Output(
-                places["diagnostics"], lambda stream: write_records(self.outcome.records, stream)
-            ),
+        writers: dict[str, Write] = {
+            "labels": lambda out: write_table(label_columns(self.outcome), out, "labels.csv"),
+            "workers": lambda out: write_table(worker_columns(self.outcome), out, "workers.csv"),
+            "diagnostics": lambda out: write_records(self.outcome.records, out),
         }
 
         def record() -> dict[str, Any]:
@@ -119,7 +116,8 @@ class Result:
                 warnings=self.warnings,
             )
 
-        write_set(files, run_file, record)
+        files = {name: Output(places[name], write) for name, write in writers.items()}
+        write_set(files, places["run"], record)
 
     def _repr_html_(self) -> str:
         """Return a notebook's view: the run in a line, then the first labels."""
@@ -151,10 +149,6 @@ class Result:
     def figures(self) -> dict[str, Any]:
         """Return the run in numbers, by the names that --fail-if knows."""
         return dict(self.outcome.figures)
-
-
-def _table(path: FilePath, columns: Callable[[], Mapping[str, Any]]) -> Output:
-    return Output(path, lambda stream: write_table(columns(), stream, path.name))
 
 
 READING = {field.name for field in fields(ReadOptions)} - {"duplicates"}
@@ -214,28 +208,23 @@ def aggregate(
     with _quietly(processes) as caught:
         read, files = _answers(answers, reading)
         known = {"gold": _known(gold), "truth": _known(truth)}
-        labels = {role: one[0] for role, one in known.items() if one is not None}
         run = partial(
             pipeline.run,
             read,
             methods,
-            gold=labels.get("gold"),
-            truth=labels.get("truth"),
+            gold=known["gold"][0],
+            truth=known["truth"][0],
             on_iteration=on_iteration,
             watch=watch,
         )
-        outcome = run() if state is None else _remembered(run, state)
-    sources = {role: one[1] for role, one in known.items() if one is not None and one[1]}
+        if state is None:
+            outcome = run()
+        else:  # start from what the last run saved
+            with python_session(FilePath(state)) as session:
+                outcome = run(fitter=session.fit)
+                save_state(FilePath(state), session, outcome.posteriors)
+    sources = {role: file for role, (_, file) in known.items() if file is not None}
     return Result(outcome, _repeated(caught), asked, files, sources)
-
-
-def _remembered(run: Callable[..., RunResult], state: Path) -> RunResult:
-    """Run from the state that the last run saved, and save the new one."""
-    folder = FilePath(state)
-    with python_session(folder) as night:
-        outcome = run(fitter=night.fit)
-        save_state(folder, night, outcome.posteriors)
-    return outcome
 
 
 def compare(
@@ -276,11 +265,11 @@ def compare(
     check({name: getattr(settings, name) for name in OWN}, OWN)
     with _quietly(processes) as caught, thread_limit(threads):
         labels = encoded(_answers(answers, reading)[0], settings).labels
-        judges = _known(truth)
+        judges, _ = _known(truth)
         standings = leaderboard(
             labels,
             combinations(completers, aggregators or applicable(labels), preset, seed),
-            truth=None if judges is None else encode_truth(labels, judges[0]),
+            truth=None if judges is None else encode_truth(labels, judges),
             seed=seed,
             time_budget=settings.time_budget,
         )
@@ -371,12 +360,10 @@ def _answers(
     return read.answers, tuple(read.files)
 
 
-def _known(given: pd.DataFrame | Path | None) -> tuple[KnownLabels, FileInfo | None] | None:
-    """Return known labels, and the file that they were read from."""
-    if given is None:
-        return None
-    if isinstance(given, pd.DataFrame):
-        return frame_known(given), None
+def _known(given: pd.DataFrame | Path | None) -> tuple[KnownLabels | None, FileInfo | None]:
+    """Return known labels, if any, and the file that they were read from, if any."""
+    if given is None or isinstance(given, pd.DataFrame):
+        return None if given is None else frame_known(given), None
     found = read_known(_name(given))
     return found.labels, found.file
 

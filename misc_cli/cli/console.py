@@ -34,7 +34,7 @@ Cells = Sequence[str]
 
 
 class Progress:
-    """Where a run is, what is left of it, and the live line that says so on a terminal.
+    """Progress of a run, an estimate of the time left, and the live line of a terminal.
 
     There is no line for a run that is over at once.
     """
