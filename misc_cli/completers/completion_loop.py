@@ -36,12 +36,11 @@ from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
 from misc_cli.completers.tucker.unfolding import unfolded
 from misc_cli.data import resources
-from misc_cli.data.posteriors import clamp
+from misc_cli.data.posteriors import clamp, harden
 from misc_cli.data.solver import FIXED, Solution, Step, iterate, iterations, joined_stops
 from misc_cli.data.types import (
     Aggregation,
     Aggregator,
-    Codes,
     Completer,
     Completion,
     Floats,
@@ -286,15 +285,6 @@ def _finish(
     confusions = confusions_of(labels, found.posteriors, PSEUDO_ANSWERS)
     own = replace(found, confusions=confusions, predictor=None)
     return own, completed.columns
-
-
-def harden(scores: Floats, gold: Codes | None = None) -> Floats:
-    """One class per item, (n_items, n_classes) of zeros and ones; the first of tied classes."""
-    hard = np.zeros_like(scores)
-    hard[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
-    if gold is not None:
-        clamp(hard, gold)
-    return hard
 
 
 def _ask(completer: Completer, question: str, *about: Any) -> Any:

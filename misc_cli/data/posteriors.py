@@ -103,3 +103,12 @@ def clamp(posteriors: Floats, gold: Codes) -> None:
     known = np.flatnonzero(gold >= 0)
     posteriors[known] = 0.0
     posteriors[known, gold[known]] = 1.0
+
+
+def harden(scores: Floats, gold: Codes | None = None) -> Floats:
+    """Return one class per item as zeros and ones, (n_items, n_classes); the first if tied."""
+    hard = np.zeros_like(scores)
+    hard[np.arange(len(scores)), scores.argmax(axis=1)] = 1.0
+    if gold is not None:
+        clamp(hard, gold)
+    return hard

@@ -22,7 +22,6 @@ from misc_cli.data.types import (
 from misc_cli.engines.capabilities import check_aggregator, methods_of
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine, Fitted
-from misc_cli.engines.views import View, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build
 from misc_cli.selection.candidates import Method
@@ -56,11 +55,15 @@ def few(engine: Engine) -> bool:
 
 def in_memory(engine: Engine) -> MemoryEngine:
     """Return the engine with all answers in memory."""
+    from misc_cli.engines.views import gathered_engine
+
     return gathered_engine(_whole(engine))
 
 
 def _whole(engine: Engine) -> AnswerEngine:
     """Return the engine with all answers behind a view."""
+    from misc_cli.engines.views import View
+
     return cast(AnswerEngine, engine.engine if isinstance(engine, View) else engine)
 
 
@@ -113,6 +116,7 @@ def _calibrated_on_engine(
     Few answers are judged in this process's memory, many where they are.
     """
     from misc_cli.completers.completion_loop import CompletedAnswers
+    from misc_cli.engines.views import gathered_engine
     from misc_cli.selection.cross_validation import MANY_ANSWERS, calibration_of
     from misc_cli.selection.engine_validation import EngineValidation
     from misc_cli.selection.ensemble import combine, member_row

@@ -15,9 +15,7 @@ from misc_cli.data.resources import require_for, thread_limit
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, CountKnown, Counts, Engine
-from misc_cli.engines.views import gathered_engine
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.quality.worker_dependence import compare_workers
@@ -61,18 +59,26 @@ def run(
         if truth is not None:
             mark_truth(engine, truth)
         if fitter is not None or (methods.automatic and few(engine)):
+            from misc_cli.engines.views import gathered_engine
+
             engine = gathered_engine(engine)
     known = engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and engine.has(TRUTH) else None
     recorder = Recorder(known, on_iteration)
     with thread_limit(settings.threads):
         with watch.stage("compare"):
             pairs = compare_workers(engine)
-            counted = once_per_copy(engine, pairs) if methods.automatic else engine
+            counted: Engine = engine
+            if methods.automatic:
+                from misc_cli.quality.duplicate_workers import once_per_copy
+
+                counted = once_per_copy(engine, pairs)
         with watch.stage("fit"):
             in_time = _with_time_left(methods, watch.elapsed)
             found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
             found = _brought_back(found, engine)
             if counted is not engine:
+                from misc_cli.quality.duplicate_workers import judged_by_all_answers
+
                 judged = judged_by_all_answers(found.confusions, engine, pairs)
                 found = replace(found, confusions=judged)
         with watch.stage("decide"):

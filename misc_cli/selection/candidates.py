@@ -20,15 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import confusions_of
-from misc_cli.completers.completion_loop import (
-    aggregate_pass,
-    check_memory,
-    harden,
-    start,
-    trajectory,
-)
 from misc_cli.completers.parameters import DEFAULT_LOOP, Loop
 from misc_cli.data.holdout import FLOOR, Triplets, log_score
+from misc_cli.data.posteriors import harden
 from misc_cli.data.types import (
     Aggregation,
     Aggregator,
@@ -159,6 +153,13 @@ def fits(
         else:
             yield Candidate(method), method.aggregator(labels, on_iteration)
         return
+    from misc_cli.completers.completion_loop import (
+        aggregate_pass,
+        check_memory,
+        start,
+        trajectory,
+    )
+
     loop = method.loop
     check_memory(labels, method.completer, loop)
     if initial is None or loop.start is not None:

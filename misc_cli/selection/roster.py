@@ -9,7 +9,6 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.aggregators.ebcc import EnhancedBcc
-from misc_cli.completers.completion_loop import check_memory
 from misc_cli.completers.parameters import RANK_OPTIONS, Loop
 from misc_cli.completers.tucker import check_ranks
 from misc_cli.data.parameters import flag
@@ -132,6 +131,8 @@ def completions(
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     if shape[0] * shape[1] > max_cells:
         return []
+    from misc_cli.completers.completion_loop import check_memory
+
     tries = tries or {}
     rank_fields = [field for field in RANK_OPTIONS if hasattr(completer, field)]
     asked = [tries[field] for field in rank_fields if field in tries]
