@@ -44,8 +44,14 @@ def name_hashes(names: Names) -> Hashes:
         powers = np.cumprod(np.full(int(lengths.max()) + 1, BYTES, dtype=np.uint64))
         positions = np.arange(len(data)) - np.repeat(edges[:-1], lengths)
         terms = (data.astype(np.uint64) + np.uint64(1)) * powers[positions]
-        running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(terms, dtype=np.uint64)])
-        return mixed(running[edges[1:]] - running[edges[:-1]])
+        return mixed(sums_between(terms, edges))
+
+
+def sums_between(values: Hashes, edges: npt.NDArray[Any]) -> Hashes:
+    """Return the sums modulo 2⁶⁴ of the values between the places `edges`, (len(edges) - 1,)."""
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    sums: Hashes = running[edges[1:]] - running[edges[:-1]]
+    return sums
 
 
 def mixed(numbers: Hashes) -> Hashes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -37,13 +36,10 @@ from misc_cli.run import fitting
 from misc_cli.run.run_record import described, fit_members, rebuilt, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import Fit, FitResult
 from misc_cli.state.saved_state import (
     JOINT,
-    Hashes,
     SavedState,
-    Values,
     item_fingerprints,
     listed,
     member_tables,
@@ -90,8 +86,7 @@ def reselection_reason(
 
 def of_other_data(saved: SavedState, labels: Labels) -> str | None:
     """Return why the state is of other data; None if it is not."""
-    classes = labels.classes.to_pylist()
-    if not set(classes) & set(saved.about["classes"]):
+    if not set(labels.classes.to_pylist()) & set(saved.about["classes"]):
         return "no class of it is among today's"
     known = pc.is_in(labels.workers, saved.workers["worker"].combine_chunks())
     share = _share_by(labels, known.to_numpy(zero_copy_only=False))
@@ -117,40 +112,6 @@ def _share_by(labels: Labels, workers: npt.NDArray[np.bool_]) -> float:
     """Return the share of the answers that these workers gave; `workers` is (n_workers,)."""
     counts = votes_by_worker(labels.votes).sum(axis=1)
     return float(counts[workers].sum() / max(labels.votes.n_votes, 1))
-
-
-def item_table(labels: Labels, posteriors: Floats) -> Any:
-    """Return the table of items for the next run: answers, their fingerprint and posteriors."""
-    return pa.table(
-        {
-            "item": labels.items,
-            "answers": votes_per_item(labels.votes).astype(np.int32),
-            "fingerprint": item_fingerprints(labels),
-            "posteriors": listed(posteriors),
-        }
-    )
-
-
-def freeze_items(
-    labels: Labels, posteriors: Floats, items: Any, limits: tuple[float, float]
-) -> tuple[Floats, int]:
-    """Return the posteriors with those of settled items as they were, and how many those are.
-
-    `items` is the last run's `item_table`; `limits` the confidence and the answers from which an
-    item is settled.
-    """
-    earlier = unlisted(items["posteriors"], [labels.n_classes])
-    sure, many = limits
-    settled = decide(earlier).confidence >= sure
-    settled &= items["answers"].to_numpy() >= many
-    where = pc.fill_null(pc.index_in(items["item"], labels.items), -1)
-    where = where.combine_chunks().to_numpy(zero_copy_only=False)
-    settled &= where >= 0
-    then: Hashes = items["fingerprint"].to_numpy()
-    settled[settled] &= item_fingerprints(labels)[where[settled]] == then[settled]
-    kept = posteriors.copy()
-    kept[where[settled]] = earlier[settled]
-    return kept, int(settled.sum())
 
 
 # What later nights need of a choice: the tables behind it stay in that night's run.json.
@@ -217,7 +178,13 @@ class IncrementalRun:
         workers = {"worker": labels.workers, "at_choice": self._at_choice, **columns}
         tables = {"workers": pa.table(workers)}
         if self.settled is not None:
-            tables["items"] = item_table(labels, posteriors)
+            items = {
+                "item": labels.items,
+                "answers": votes_per_item(labels.votes).astype(np.int32),
+                "fingerprint": item_fingerprints(labels),
+                "posteriors": listed(posteriors),
+            }
+            tables["items"] = pa.table(items)
         about = {
             "night": 1 + (self.saved.about["night"] if self.saved is not None else 0),
             "written": self.now,
@@ -231,19 +198,24 @@ class IncrementalRun:
     def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
         assert self.saved is not None
         choice = self.saved.choice
-        since = time.strftime("%Y-%m-%d", time.gmtime(choice["at"]))
-        self.why = f"kept from {since}"
+        self.why = time.strftime("kept from %Y-%m-%d", time.gmtime(choice["at"]))
         self._choice = dict(choice)
         self._at_choice = pc.is_in(labels.workers, self.saved.at_choice)
-        softened = choice["calibration"]
-        calibration = None if softened is None else Calibration(**softened)
+        calibration = (
+            None if choice["calibration"] is None else Calibration(**choice["calibration"])
+        )
         if choice["named"]:
             name = methods.names["aggregator"]
             found = fitting.fit_named(self._started(labels, name), methods, on_iteration)
             self._members = {name: found.in_memory}
             return fitting.calibrated_by(found, labels, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
-        fitted = fit_members(members, self._starts(labels, members), on_iteration)
+        starts = {
+            # a member whose few steps are its point starts from nothing
+            one.name: labels if one.method.early_stopped else self._started(labels, one.name)
+            for one in members
+        }
+        fitted = fit_members(members, starts, on_iteration)
         self._members = dict(fitted)
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
         return fitting.mean_of_members(labels, fitted, calibration, selection)
@@ -270,7 +242,8 @@ class IncrementalRun:
             "named": not methods.automatic,
             "members": members,
             "calibration": None if found.calibration is None else asdict(found.calibration),
-            "selection": _light(found.selection),
+            "selection": {key: value for key, value in found.selection.items() if key in KEPT}
+            or None,
             "at": self.now,
             "answers": labels.votes.n_votes,
             "shares": shares(labels).tolist(),
@@ -287,15 +260,6 @@ class IncrementalRun:
             return None
         return dict(selection.get("weights", {})) or None
 
-    def _starts(self, labels: Labels, members: Sequence[Candidate]) -> dict[str, Labels]:
-        """Return labels with each member's start; one whose few steps are its point gets none."""
-        return {
-            member.name: labels
-            if member.method.early_stopped
-            else self._started(labels, member.name)
-            for member in members
-        }
-
     def _started(self, labels: Labels, member: str) -> Labels:
         assert self.saved is not None
         own = None if labels.start is None else labels.start.pseudo_counts
@@ -307,14 +271,16 @@ class IncrementalRun:
             return
         if engine.labels.classes.to_pylist() != self.saved.about["classes"]:
             return
-        posteriors, self.n_kept_labels = freeze_items(
-            engine.labels, engine.whole(POSTERIORS), self.saved.items, self.settled
-        )
+        labels, items, (sure, many) = engine.labels, self.saved.items, self.settled
+        earlier = unlisted(items["posteriors"], [labels.n_classes])
+        settled = decide(earlier).confidence >= sure
+        settled &= items["answers"].to_numpy() >= many
+        where = pc.fill_null(pc.index_in(items["item"], labels.items), -1)
+        where = where.combine_chunks().to_numpy(zero_copy_only=False)
+        settled &= where >= 0
+        then = items["fingerprint"].to_numpy()
+        settled[settled] &= item_fingerprints(labels)[where[settled]] == then[settled]
+        posteriors = engine.whole(POSTERIORS).copy()
+        posteriors[where[settled]] = earlier[settled]
         engine.put(POSTERIORS, posteriors)
-
-
-def _light(selection: Values) -> Any:
-    """Return a choice without its tables, for later runs; None if none was made."""
-    if not selection:
-        return None
-    return {key: selection[key] for key in KEPT if key in selection}
+        self.n_kept_labels = int(settled.sum())

@@ -7,60 +7,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.types import Aggregation, Floats, Labels, Names, Start, aligned
+from misc_cli.data.holdout import BYTES, Hashes, mixed, name_hashes, sums_between
+from misc_cli.data.types import Aggregation, Floats, Labels, Start, aligned
 from misc_cli.run.run_record import rebuilt
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.ensemble import FitResult
-
-Hashes = npt.NDArray[np.uint64]
-
-# Odd multipliers of 64 bits (Steele, Lea & Flood 2014, SplitMix64).
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def item_fingerprints(labels: Labels) -> Hashes:
     """Return the sum over each item's answers of a hash of worker and label, (n_items,)."""
     votes = labels.votes
-    workers, classes = text_hashes(labels.workers), text_hashes(labels.classes)
-    answers = _mixed(workers[:, None] * _GOLDEN + classes[None, :]).reshape(-1)
+    workers, classes = name_hashes(labels.workers), name_hashes(labels.classes)
+    answers = mixed(workers[:, None] * np.uint64(BYTES) + classes[None, :]).reshape(-1)
     found = np.zeros(votes.n_items, dtype=np.uint64)
     for rows in votes.blocks:
         block = votes.block(rows)
         weights = np.rint(block.data).astype(np.uint64)
-        found[rows] = _segments(answers[block.indices] * weights, block.indptr)
+        found[rows] = sums_between(answers[block.indices] * weights, block.indptr)
     return found
-
-
-def text_hashes(names: Names) -> Hashes:
-    """Return a polynomial in each text's bytes, modulo 2⁶⁴, mixed, (n_names,)."""
-    text: Any = pa.concat_arrays([names.cast(pa.large_string())])
-    offsets = np.frombuffer(text.buffers()[1], dtype=np.int64)[: len(text) + 1]
-    data = text.buffers()[2]
-    letters = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, np.uint8)
-    letters = letters[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
-    lengths = np.diff(offsets)
-    place = np.arange(len(letters)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-    powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, _GOLDEN, dtype=np.uint64))
-    return _mixed(_segments(letters * powers[place], offsets - offsets[0]))
-
-
-def _segments(values: Hashes, ends: npt.NDArray[Any]) -> Hashes:
-    """Return sums modulo 2⁶⁴ between the places `ends`, (len(ends) - 1,)."""
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-    between: Hashes = sums[ends[1:]] - sums[ends[:-1]]
-    return between
-
-
-def _mixed(values: Hashes) -> Hashes:
-    values = (values ^ (values >> np.uint64(30))) * _FIRST
-    values = (values ^ (values >> np.uint64(27))) * _SECOND
-    return values ^ (values >> np.uint64(31))
 
 
 # The name of a choice's joint result, for methods without a saved one of their own.
@@ -108,7 +75,7 @@ class SavedState:
             assert np.array(member["class_prior"], dtype=float).shape == (n_classes,)
             assert member["workers"]["confusions"] == [n_classes, n_classes]
             for array, shape in member["workers"].items():
-                self._array(f"{name}:{array}", shape)
+                unlisted(self.workers[f"{name}:{array}"], shape)
             for entry in member["shared"].values():
                 np.array(entry["values"], dtype=float).reshape(entry["shape"])
         if self.items is not None:
@@ -116,16 +83,14 @@ class SavedState:
             assert {"item", "answers", "fingerprint"} <= set(self.items.column_names)
 
     @property
-    def run(self) -> Values | None:
+    def run(self) -> Any:
         """Return what the last run of the command line read and wrote; None if it was Python's."""
-        found: Values | None = self.about["run"]
-        return found
+        return self.about["run"]
 
     @property
-    def choice(self) -> Values:
+    def choice(self) -> Any:
         """Return how methods were chosen, and which."""
-        found: Values = self.about["choice"]
-        return found
+        return self.about["choice"]
 
     @property
     def at_choice(self) -> Any:
@@ -134,11 +99,9 @@ class SavedState:
 
     def start(self, labels: Labels, member: str) -> Start | None:
         """Return where a member ended, for today's workers; None if the classes are others."""
-        if labels.classes.to_pylist() != self.about["classes"]:
-            return None
         members = self.about["members"]
         name = member if member in members else JOINT
-        if name not in members:
+        if name not in members or labels.classes.to_pylist() != self.about["classes"]:
             return None
         where = pc.fill_null(pc.index_in(self.workers["worker"], labels.workers), -1)
         where = where.combine_chunks().to_numpy(zero_copy_only=False)
@@ -146,7 +109,9 @@ class SavedState:
         known[where[where >= 0]] = True
         kept = members[name]
         arrays = {
-            array: aligned(self._array(f"{name}:{array}", shape), where, labels.n_workers)
+            array: aligned(
+                unlisted(self.workers[f"{name}:{array}"], shape), where, labels.n_workers
+            )
             for array, shape in kept["workers"].items()
         }
         confusions = arrays.pop("confusions")
@@ -157,9 +122,6 @@ class SavedState:
             for array, entry in kept["shared"].items()
         }
         return Start(confusions, np.array(kept["class_prior"]), known, arrays, shared)
-
-    def _array(self, column: str, shape: list[int]) -> Floats:
-        return unlisted(self.workers[column], shape)
 
 
 def member_tables(

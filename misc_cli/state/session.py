@@ -70,8 +70,7 @@ class StateSession:
             return None
         if not all(_digest(Path(path)) == sha for path, sha in last["outputs"].items()):
             return None
-        found: dict[str, Figure] = last["figures"]
-        return found
+        return dict(last["figures"])
 
     def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
         """Write the metrics of a run that did nothing: a collector must not miss it."""
@@ -84,11 +83,10 @@ class StateSession:
     @property
     def written(self) -> dict[str, str]:
         """Return the SHA-256 of each file that the last run wrote, by path."""
-        found: dict[str, str] = {} if self._last_run is None else self._last_run["outputs"]
-        return found
+        return {} if self._last_run is None else dict(self._last_run["outputs"])
 
     @property
-    def _last_run(self) -> Mapping[str, Any] | None:
+    def _last_run(self) -> Any:
         return None if self.saved is None else self.saved.run
 
     @property
@@ -141,35 +139,22 @@ def open_session(
     if "run" not in places:
         raise ConfigError("--state needs -o FILE: it compares with the outputs of the last run")
     folder = Path(request.state)
-    _refuse_within_inputs(folder, request.sources)
+    for source in map(Path, request.sources):
+        if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+            raise ConfigError(
+                f"--state {folder}: lies in {source}, which is read as answers; name another folder"
+            )
     store.check_folder(folder)
     hold([folder / store.POINTER])
     saved = store.open_state(folder)
     night = IncrementalRun(
         now=clock() if now is None else now,
         saved=saved,
-        rechoose=_seconds(request.rechoose),
+        rechoose=None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
         settled=(request.settled or SETTLED) if request.keep_settled else None,
     )
     before = store.fingerprint(folder)
     return StateSession(folder, night, saved, request, before, places.get("metrics"))
-
-
-def _seconds(rechoose: float | str | None) -> float | None:
-    """Return how old a choice of methods may get; None: any age."""
-    if rechoose == NEVER:
-        return None
-    return RECHOOSE if not rechoose else float(rechoose)
-
-
-def _refuse_within_inputs(folder: Path, sources: Sequence[str]) -> None:
-    """Refuse a state in a folder of inputs: the next night would read it as answers."""
-    place = folder.resolve()
-    for source in map(Path, sources):
-        if source.is_dir() and place.is_relative_to(source.resolve()):
-            raise ConfigError(
-                f"--state {folder}: lies in {source}, which is read as answers; name another folder"
-            )
 
 
 def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter | None:

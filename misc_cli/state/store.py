@@ -31,7 +31,6 @@ FORMAT = 3
 POINTER = "state.json"
 PREVIOUS = "previous.json"  # the state before this one
 ASIDE = "set-aside"  # a folder for a state that could not be used, the last of them
-TABLE = ".parquet"
 OURS = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
 LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.[0-9a-f]{{8}}\.(part|old)")
 
@@ -58,16 +57,13 @@ def _refuse_odd_files(folder: Path, called: str) -> None:
             if entry.name == ASIDE and entry.is_dir(follow_symlinks=False):
                 _refuse_odd_files(Path(entry.path), f"{called}/{ASIDE}")
             elif entry.name == ASIDE or (
-                _is_ours(entry.name) and not entry.is_file(follow_symlinks=False)
+                (entry.name in (POINTER, PREVIOUS) or OURS.fullmatch(entry.name))
+                and not entry.is_file(follow_symlinks=False)
             ):
                 raise ConfigError(
                     f"{called}: {entry.name} is no plain file or folder of misc; remove it, or "
                     "name another folder"
                 )
-
-
-def _is_ours(name: str) -> bool:
-    return name in (POINTER, PREVIOUS) or OURS.fullmatch(name) is not None
 
 
 def open_state(folder: Path) -> SavedState | None:
@@ -150,7 +146,7 @@ def outputs(
         parquet.write_table(table, sink, compression="zstd")
         data = sink.getvalue().to_pybytes()
         digest = _digest(data)
-        file = f"{name}-{digest[:16]}{TABLE}"
+        file = f"{name}-{digest[:16]}.parquet"
         files[name] = {"file": file, "sha256": digest}
         if not (folder / file).exists():  # its name is its content: the state before has it, too
             found.append(Output(folder / file, content(data)))
@@ -204,20 +200,10 @@ def set_aside(folder: Path) -> Path:
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
-    for path in [*_tables_in(folder), folder / POINTER]:  # the pointer last: it says there is one
+    tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
+    for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
         path.replace(aside / path.name)
     return aside
-
-
-def size(folder: Path) -> int:
-    """Return the bytes of the state itself."""
-    paths = [*_tables_in(folder), folder / POINTER, folder / PREVIOUS]
-    return sum(path.stat().st_size for path in paths if path.exists())
-
-
-def _tables_in(folder: Path) -> list[Path]:
-    """Return the tables of states; other files in the folder are somebody's and stay alone."""
-    return [path for path in folder.glob(f"*{TABLE}") if OURS.fullmatch(path.name)]
 
 
 def _tables_of(pointer: bytes | None) -> list[str]:

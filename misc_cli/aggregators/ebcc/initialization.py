@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import Sums as VoteSums
 from misc_cli.aggregators.confusion_kernels import VoteFractions
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, Sums, rows_of
-from misc_cli.data.holdout import Hashes, mixed
+from misc_cli.data.holdout import mixed, sums_between
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, FusedKernels, RowArrays
 
@@ -39,16 +38,9 @@ class FractionsAndKeys:
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, VoteSums]:
         fractions, sums = VoteFractions()(block, rows)
-        keys = _keys(block.matrix)
+        matrix = block.matrix
+        keys = sums_between(mixed(matrix.indices.astype(np.uint64) + np.uint64(1)), matrix.indptr)
         return {**fractions, FRACTIONS: fractions[POSTERIORS], KEYS: keys}, sums
-
-
-def _keys(matrix: sp.csr_array) -> Hashes:
-    """Return a hash of the votes on each item, (n_block_items,)."""
-    codes = mixed(matrix.indices.astype(np.uint64) + np.uint64(1))
-    running: Hashes = np.zeros(len(codes) + 1, dtype=np.uint64)
-    np.cumsum(codes, out=running[1:])
-    return running[matrix.indptr[1:]] - running[matrix.indptr[:-1]]
 
 
 @dataclass(frozen=True)
