@@ -25,9 +25,9 @@ from types import FrameType
 
 # Exit code, as a shell would report it, and the word on stderr.
 ENDINGS: dict[int, tuple[int, str]] = {
-    signal.SIGHUP: (128 + signal.SIGHUP, "hung up"),
-    signal.SIGINT: (128 + signal.SIGINT, "interrupted"),
-    signal.SIGTERM: (128 + signal.SIGTERM, "terminated"),
+    signal.SIGHUP: (129, "hung up"),
+    signal.SIGINT: (130, "interrupted"),
+    signal.SIGTERM: (143, "terminated"),
 }
 GRACE_SECONDS = 2.0
 

@@ -26,11 +26,10 @@ from misc_cli.writers.output_paths import (
     os_errors_name,
     output_file,
 )
-from misc_cli.writers.output_set import Output, new_folder
+from misc_cli.writers.output_set import Output, Write, new_folder
 from misc_cli.writers.render import write_pieces, write_table
 from misc_cli.writers.run_outputs import (
     METRICS,
-    Write,
     beside,
     with_question,
     write_part,

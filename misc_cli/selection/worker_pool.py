@@ -72,8 +72,12 @@ def run_all(
 
     A child is ended at the deadline. In this process `function` must raise OutOfTime by itself.
     """
+    from multiprocessing import current_process
+
     processes = min(threads(), len(tasks))
-    if parallel and processes > 1 and _may_fork():
+    may_fork = may_start_processes() and sys.platform != "darwin"
+    # a daemon is a worker of somebody's `Pool` and may have no children
+    if parallel and processes > 1 and may_fork and not current_process().daemon:
         children: dict[Connection, ForkProcess] = {}
         try:
             _start(children, processes, function, tasks)
@@ -92,15 +96,6 @@ def run_all(
         except OutOfTime:
             return
         yield outcome
-
-
-def _may_fork() -> bool:
-    """Tell whether processes were asked for and this one may have children."""
-    if not may_start_processes() or sys.platform == "darwin":
-        return False
-    from multiprocessing import current_process
-
-    return not current_process().daemon  # a worker of somebody's `Pool`
 
 
 def _start(

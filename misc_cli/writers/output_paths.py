@@ -50,9 +50,8 @@ def stream_number(path: Path) -> int | None:
 
 def is_special(path: Path) -> bool:
     """Tell whether a path is a stream, a device or a pipe."""
-    if stream_number(path) is not None:
-        return True
-    return path.exists() and not path.is_file() and not path.is_dir()
+    odd = path.exists() and not path.is_file() and not path.is_dir()
+    return odd or stream_number(path) is not None
 
 
 def real(path: Path) -> Path:
@@ -93,7 +92,7 @@ def check_writable(
     seen: set[Path] = set()
     if not chosen if stdout is None else stdout:
         seen.add(Path(f"/dev/fd/{STDOUT}"))
-        if _identity(STDOUT) in _inputs:
+        if is_input(STDOUT):
             raise ConfigError("stdout goes to a file that is an input; send it to another")
     for path in chosen:
         final = path if is_special(path) else real(path)
@@ -152,15 +151,15 @@ def protect(inputs: Sequence[str]) -> None:
         refuse_input(path)
 
 
-def refuse_input(path: Path) -> None:
-    """Raise ConfigError if a file is an input of this command."""
-    if is_input(path):
+def refuse_input(path: Path, number: int | None = None) -> None:
+    """Raise ConfigError if a file, or the one behind a descriptor, is an input of this command."""
+    if is_input(path if number is None else number):
         raise ConfigError(f"{path}: this is an input; give the output another name")
 
 
-def is_input(path: Path) -> bool:
+def is_input(file: Path | int) -> bool:
     """Tell whether a file is an input of this command."""
-    return bool(_inputs) and _identity(path) in _inputs
+    return bool(_inputs) and _identity(file) in _inputs
 
 
 def is_among(path: Path, names: Sequence[str]) -> bool:
@@ -188,8 +187,7 @@ def _checked(path: Path, final: Path) -> Path:
         access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
         if number == STDIN or access == os.O_RDONLY:
             raise ConfigError(f"{path}: this stream is not open for writing")
-        if _identity(number) in _inputs:
-            raise ConfigError(f"{path}: this is an input; give the output another name")
+        refuse_input(path, number)
         return Path(f"/dev/fd/{number}")
     refuse_input(path)
     try:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 import pyarrow.csv as csv
 
-from misc_cli.data.types import Floats, LabelTable, Names, WorkerTable
+from misc_cli.data.encode import trimmed
+from misc_cli.data.types import Floats, LabelTable, WorkerTable
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import read_columns
 from misc_cli.readers.dialect import sniff
@@ -38,7 +38,7 @@ def read_labels(path: str, ours: str | None = None) -> LabelTable:
     given: dict[str, str | None] = {name: name for name in (*sure, *chances)}
     synonyms = {**WANTED, **{name: [] for name in given}}
     columns = read_columns(source, given, synonyms).columns
-    items, labels = _plain(columns["item"]), _plain(columns["label"])
+    items, labels = trimmed(columns["item"]), trimmed(columns["label"])
     labelled = pc.not_equal(labels, "")
     numbers = {name: _label_numbers(source.name, name, columns[name], labelled) for name in given}
     return LabelTable(
@@ -62,12 +62,6 @@ def _as_written(source: Source) -> LabelTable:
     return LabelTable(items, labels, confidence.to_numpy(), name=source.name)
 
 
-def _plain(column: Any) -> Names:
-    """Return a dictionary column as plain text without surrounding spaces."""
-    text = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return pc.utf8_trim_whitespace(text.cast(pa.string()))
-
-
 def _names(source: Source, format_name: str) -> list[str]:
     """Return the names of the columns, if the format has a header."""
     if format_name == "parquet":
@@ -81,7 +75,7 @@ def _names(source: Source, format_name: str) -> list[str]:
 
 def _label_numbers(file: str, name: str, column: Any, labelled: Any) -> Floats:
     try:
-        values: Floats = _plain(column).filter(labelled).cast(pa.float64()).to_numpy()
+        values: Floats = trimmed(column).filter(labelled).cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         raise InputError(f"{file}: column {name} holds something that is not a number") from None
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
@@ -98,18 +92,31 @@ NEEDED = ("answers", "accuracy")
 
 def read_workers(path: str) -> WorkerTable:
     """Read a table of workers: their names and all columns of numbers."""
+    import pyarrow.parquet as parquet
+
     source = open_source(path)
-    table = _table(source)
+    delimiter = "\t" if source.suffix == ".tsv" else ","
+    try:
+        if source.is_parquet:
+            table = parquet.read_table(pa.BufferReader(source.content))
+        else:
+            table = csv.read_csv(
+                pa.BufferReader(source.content),
+                parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=csv.ConvertOptions(column_types={NAME: pa.string()}),
+            )
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{source.name}: not a table of workers ({error})") from None
     for name in (NAME, *NEEDED):
         if name not in table.column_names:
             raise InputError(
                 f"{source.name}: no column {name}; give a file that misc aggregate --workers wrote"
             )
-    names = pc.utf8_trim_whitespace(table[NAME].combine_chunks().cast(pa.string()))
+    names = trimmed(table[NAME])
     if len(pc.unique(names)) < len(names):
         raise InputError(f"{source.name}: a worker stands in two rows; keep one")
     numbers = {
-        name: _numbers(table[name])
+        name: table[name].cast(pa.float64()).to_numpy()
         for name in table.column_names
         if pa.types.is_floating(table[name].type) or pa.types.is_integer(table[name].type)
     }
@@ -125,24 +132,3 @@ def read_workers(path: str) -> WorkerTable:
         columns=numbers,
         name=source.name,
     )
-
-
-def _table(source: Source) -> Any:
-    if source.is_parquet:
-        import pyarrow.parquet as parquet
-
-        return parquet.read_table(pa.BufferReader(source.content))
-    delimiter = "\t" if source.suffix == ".tsv" else ","
-    try:
-        return arrow_csv.read_csv(
-            pa.BufferReader(source.content),
-            parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(column_types={NAME: pa.string()}),
-        )
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{source.name}: not a table of workers ({error})") from None
-
-
-def _numbers(column: Any) -> Floats:
-    values: Floats = column.cast(pa.float64()).to_numpy()
-    return values

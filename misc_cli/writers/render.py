@@ -38,15 +38,11 @@ def write_pieces(pieces: Iterator[Columns], stream: BinaryIO, name: str = "") ->
     rest = chain.from_iterable(_lines(columns, delimiter) for columns in pieces)
     chunks = chain(delimited(first, delimiter), rest)
     if suffixes[-1:] == [".gz"]:
-        # No time and no name in the header: the same labels are the same bytes.
-        with gzip.GzipFile(
-            filename="", mode="wb", fileobj=stream, mtime=0, compresslevel=6
-        ) as zipped:
-            for chunk in chunks:
-                zipped.write(chunk)
-        return
-    for chunk in chunks:
-        stream.write(chunk)
+        # no time and no name in the header: the same labels are the same bytes
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=stream, mtime=0) as zipped:
+            zipped.writelines(chunks)
+    else:
+        stream.writelines(chunks)
 
 
 def delimited(columns: Columns, delimiter: str = ",") -> Iterator[bytes]:
@@ -102,16 +98,14 @@ def _quoted(text: Any, delimiter: str) -> Any:
 def _write_parquet(pieces: Iterator[Columns], stream: BinaryIO) -> None:
     import pyarrow.parquet as parquet
 
-    tables = map(_table, pieces)
+    tables = (
+        pa.table({n: pa.array(c) if isinstance(c, np.ndarray) else c for n, c in piece.items()})
+        for piece in pieces
+    )
     first = next(tables)
     with parquet.ParquetWriter(stream, first.schema) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
-
-
-def _table(columns: Columns) -> Any:
-    arrays = [pa.array(c) if isinstance(c, np.ndarray) else c for c in columns.values()]
-    return pa.table(arrays, names=list(columns))
 
 
 def _scalar(text: str) -> Any:

@@ -9,10 +9,9 @@ from typing import Any, BinaryIO
 
 from misc_cli.engines.protocol import Columns
 from misc_cli.run.run_record import members, write_manifest
-from misc_cli.writers.output_set import Output, Staged, flush_and_sync, sha256_of, write_all
+from misc_cli.writers.output_set import Output, Staged, Write, flush_and_sync, sha256_of, write_all
 from misc_cli.writers.render import write_pieces
 
-Write = Callable[[BinaryIO], None]
 After = Callable[[Callable[[], Mapping[Path, str]]], Sequence[Output]]
 
 # Metrics are written anew by a run that has nothing to do: they are of no set.
@@ -62,42 +61,31 @@ def write_set(
 ) -> None:
     """Publish all files at once; run.json is written last and has the SHA-256 of each.
 
-    Parameters
-    ----------
-    outputs
-        Files by name, "labels" or "labels.mood" where there are several questions.
-    record
-        Makes the content of `run_file`, but for the list of files.
-    stdout
-        Writes the labels, if they go there.
-    written, folder
-        Labels that are there already, in parts, SHA-256 by file; they wait in `folder`.
-    after
-        Names files that appear together with the set but are not of it; it is given a function
-        that tells the SHA-256 of the set's files, once they are written.
+    outputs   files by name, "labels" or "labels.mood" where there are several questions
+    record    makes the content of `run_file`, but for the list of files
+    stdout    writes the labels, if they go there
+    written   SHA-256 of labels that are there already, in parts; they wait in `folder`
+    after     names files that appear with the set but are not of it, given a function that tells
+              the SHA-256 of the set's files, once they are written
     """
     digests: dict[Path, str] = dict(written or {})
     names = {path: path.name for path in digests}
     names.update({output.path: name for name, output in outputs.items()})
     files = list(outputs.values())
     if run_file is not None:
-        files.append(Output(run_file, lambda stream: write_run(stream, run_file)))
 
-    def write_run(stream: BinaryIO, place: Path) -> None:
-        content = record()
-        of_set = {
-            path: digest
-            for path, digest in digests.items()
-            if names[path].partition(".")[0] != METRICS
-        }
-        write_manifest({**content, "files": members(place, names, of_set)}, stream)
+        def write_run(stream: BinaryIO) -> None:
+            content = record()
+            of_set = {
+                path: digest
+                for path, digest in digests.items()
+                if names[path].partition(".")[0] != METRICS
+            }
+            write_manifest({**content, "files": members(run_file, names, of_set)}, stream)
 
-    def of_these() -> dict[Path, str]:
-        return {file.path: digests[file.path] for file in files if file.path in digests}
-
-    write_all(
-        [*files, *(after(of_these) if after is not None else [])],
-        stdout=stdout,
-        digests=digests,
-        folder=folder,
-    )
+        files.append(Output(run_file, write_run))
+    others = []
+    if after is not None:
+        own = [file.path for file in files]
+        others = list(after(lambda: {path: digests[path] for path in own if path in digests}))
+    write_all([*files, *others], stdout=stdout, digests=digests, folder=folder)
