@@ -60,10 +60,12 @@ def command(
     """
     from misc_cli.cli.console import Console
     from misc_cli.state.replay import RecordedRun
+    from misc_cli.writers.output_paths import protect
 
     if more and not answers:
         raise ConfigError(f"{more[0]}: one run at a time; new answers go after --with")
     recorded = RecordedRun.read(run)
+    protect([run, *recorded.request.files, *answers, *more])  # before anything is logged
     console = Console(quiet=quiet, verbose=verbose)
     if recorded.content["misc"] != __version__:
         old = recorded.content["misc"]
