@@ -39,9 +39,9 @@ from misc_cli.run.settings import Settings, build
 from misc_cli.run.tables import label_columns, worker_columns
 from misc_cli.state.session import python_session
 from misc_cli.state.session import save as save_state
-from misc_cli.writers.output_set import Output
+from misc_cli.writers.output_set import Output, Write
 from misc_cli.writers.render import write_table
-from misc_cli.writers.run_outputs import Write, beside, write_set
+from misc_cli.writers.run_outputs import beside, write_set
 
 Path = str | PathLike[str]
 
