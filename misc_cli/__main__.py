@@ -162,6 +162,10 @@ def _complain(message: str, code: int) -> int:
     from misc_cli.errors import printable
 
     cleanup.ignore_signals(code)
+    if "://" in " ".join([message, *sys.argv]):
+        from misc_cli.cli.logs import told
+
+        message = told(message)
     first, proposal, command = message.partition("\n  try: ")  # else one line, whatever it holds
     line = printable(" ".join(first.split()))
     if proposal:

@@ -150,7 +150,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print a warning once, and keep it for run.json."""
-        line = printable(" ".join(text.split()))
+        line = printable(" ".join(logs.told(text).split()))
         if line in self.warnings:
             return
         self.warnings.append(line)
@@ -257,6 +257,7 @@ class Console:
             yield lambda step: progress.update(task, advance=1, description=step)
 
     def _say(self, line: str, style: str) -> None:
+        line = logs.told(line)
         if not self.terminal:
             print(line, file=sys.stderr)
             return
@@ -288,7 +289,7 @@ def plain(tables: Sequence[Table]) -> str:
     """Return tables as text, one below the other, columns padded to their widest cell."""
     blocks = []
     for table in tables:
-        lines = [table.title] if table.title else []
+        lines = [printable(table.title)] if table.title else []
         if table.rows:
             rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows) if row]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -335,10 +336,10 @@ def print_tables(tables: Sequence[Table]) -> None:
     screen = RichConsole(highlight=False, markup=False)
     for table in tables:
         if not table.rows:
-            screen.print(table.title, style="bold", soft_wrap=True)
+            screen.print(printable(table.title), style="bold", soft_wrap=True)
         else:
             grid = RichTable(
-                title=table.title or None,
+                title=printable(table.title) or None,
                 title_justify="left",
                 title_style="bold",
                 show_header=bool(table.header),

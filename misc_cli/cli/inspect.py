@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -100,7 +99,7 @@ def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> s
         return None
     if any(one.refused for one in readable if one.kind != "choices"):
         return None
-    words = [word for word in sys.argv[2:] if word not in ("--json", "-v", "-q")]
+    words = [word for word in options.command_line()[1:] if word not in ("--json", "-v", "-q")]
     command = ["misc", "aggregate", *map(shlex.quote, words)]
     if len(readable) > 1 and "--question" not in words:
         command.append("--each-question")

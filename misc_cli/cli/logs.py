@@ -29,6 +29,20 @@ LOGGER.addHandler(logging.NullHandler())  # without a log, warnings are not prin
 current: Log | None = None  # the log that flags asked for
 
 
+def told(value: Any) -> Any:
+    """Return what may be said of a text, or of a log's fields: nothing secret of any address."""
+    if not any("://" in word for word in (*sys.argv, str(value))):
+        return value
+    from misc_cli.readers.remote import hide_secrets, redact_all
+
+    if isinstance(value, str):
+        return hide_secrets(value, sys.argv)
+    return {
+        name: told(text) if isinstance(text, str) else text
+        for name, text in redact_all(value).items()
+    }
+
+
 def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
     """Log one event with its fields."""
     LOGGER.log(level, name, extra={"fields": fields})
@@ -53,13 +67,13 @@ class Log(logging.Handler):
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         stamp += f".{int(record.msecs):03}Z"
         level, name = record.levelname.lower(), record.getMessage()
-        fields: Mapping[str, Any] = getattr(record, "fields", {})
+        fields: Mapping[str, Any] = told(dict(getattr(record, "fields", {})))
         if self.style == "json":
             start = {"time": stamp, "level": level, "event": name, "run": self.run}
             line = json.dumps({**start, **fields}, ensure_ascii=False, default=_plain)
         else:
-            told = {"run": self.run, **fields}.items()
-            words = [f"{key}={_word(value)}" for key, value in told if value is not None]
+            pairs = {"run": self.run, **fields}.items()
+            words = [f"{key}={_word(value)}" for key, value in pairs if value is not None]
             line = " ".join([stamp, level, name, *words])
         self.waiting.append(f"{printable(line)}\n")
         if name != START:
@@ -156,8 +170,7 @@ def _open(
     current = Log(style or FORMATS[0], file)
     LOGGER.addHandler(current)
     LOGGER.setLevel(logging.INFO)
-    told = shlex.join(map(redact, command))
-    event(START, command=told, process=os.getpid(), misc=__version__)
+    event(START, command=shlex.join(map(redact, command)), process=os.getpid(), misc=__version__)
 
 
 def _appending(file: str) -> int:

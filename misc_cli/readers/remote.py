@@ -16,9 +16,10 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.message import Message
+from itertools import pairwise
 from typing import IO, Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -29,13 +30,7 @@ STORES = ("s3", "gs", "gcs")
 DATABASES = ("sqlite", "postgresql", "postgres", "duckdb")
 GIBIBYTE = 1 << 30
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-# The parts of an address, whatever is in them: also one that no parser takes is shown safely.
-_ADDRESS = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
-    r"(\?(?P<query>[^#]*))?(#(?P<fragment>.*))?",
-    re.IGNORECASE | re.DOTALL,
-)
+_SCHEME = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 # Names of parameters that carry a secret: tokens, keys, signatures of signed links, passwords.
 _SECRET_NAME = re.compile(
     r"token|secret|pass|pwd|key|sig|auth|cred|session|jwt|bearer|code|sas|ticket", re.IGNORECASE
@@ -95,54 +90,99 @@ def is_database(path: str) -> bool:
     return database_kind(path) is not None
 
 
+_secrets: set[str] = set()  # that were hidden so far, and parts of them
+
+
 def redact(text: str) -> str:
-    """The text with passwords and tokens of an address in it replaced by ***.
+    """Return the text with passwords and tokens of every address in it replaced by ***.
 
     Anything else comes back as it is, so it can be asked of every word of a command line.
     """
-    match = _ADDRESS.search(text)
-    if match is None:
-        return text
-    netloc = match["netloc"]
-    if "@" in netloc:
-        user, _, host = netloc.rpartition("@")
-        name, colon, _ = user.partition(":")
-        netloc = f"{name}{colon}{HIDDEN if colon else ''}@{host}"
-    shown = match["scheme"] + netloc + match["path"]
-    if match["query"] is not None:
-        shown += "?" + _redact_query(match["query"])
-    if match["fragment"] is not None:
-        shown += "#" + _redact_query(match["fragment"])
-    return text[: match.start()] + shown
+    starts = [match.start() for match in _SCHEME.finditer(text)]
+    pieces = [_redact_address(text[at:end]) for at, end in pairwise([*starts, len(text)])]
+    return "".join([text[: starts[0]], *pieces]) if starts else text
+
+
+def redact_all(value: Any) -> Any:
+    """Return lists, mappings and texts with every text in them redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        return [redact_all(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: redact_all(entry) for name, entry in value.items()}
+    return value
+
+
+def without_secrets(message: str, address: str) -> str:
+    """Return a library's message about an address in one line, without what that hides."""
+    return " ".join(hide_secrets(message, [address]).split())
+
+
+def hide_secrets(text: str, addresses: Sequence[str]) -> str:
+    """Return a text without what these addresses and earlier ones hide.
+
+    A library may show a part of a password that it took for a host or a path.
+    """
+    for address in addresses:
+        redact(address)  # learns its secrets
+    shown = redact(text)
+    for secret in sorted(_secrets, key=len, reverse=True):
+        shown = shown.replace(secret, HIDDEN)
+    return shown
+
+
+def _redact_address(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    at = re.split(r"[\s'\"]", rest, maxsplit=1)[0].rfind("@")
+    at = max(at, netloc.rfind("@"))
+    if at >= 0 and ("@" in netloc or not _is_host(netloc)):
+        login, rest = rest[:at], rest[at:]
+        name, colon, password = login.partition(":")
+        public = scheme not in STORES and password not in ("", "x-oauth-basic")
+        public = (public or database_kind(address) is not None) and not _is_random(name)
+        _learn(login, password, *([] if public else [name]), *re.split("[/@#?:&=]", password))
+        rest = f"{name if public else HIDDEN}{colon}{HIDDEN if colon else ''}{rest}"
+    rest, sharp, fragment = rest.partition("#")
+    path, mark, query = rest.partition("?")
+    return f"{scheme}://{path}{mark}{_redact_query(query)}{sharp}{_redact_query(fragment)}"
+
+
+def _is_host(netloc: str) -> bool:
+    """Tell whether this is a host, perhaps with a port, and not a login with an odd password."""
+    host, colon, port = netloc.rpartition(":")
+    return not colon or (port.isdigit() and (host == "localhost" or "." in host or "]" in host))
+
+
+def _is_random(text: str) -> bool:
+    return _SECRET_VALUE.fullmatch(text) is not None
 
 
 def _redact_query(query: str) -> str:
-    if "=" not in query:
-        return HIDDEN if _SECRET_VALUE.fullmatch(query) else query
-    return "&".join(map(_redact_pair, query.split("&")))
+    if "=" in query:
+        return "&".join(map(_redact_pair, query.split("&")))
+    if _is_random(query):
+        _learn(query)
+        return HIDDEN
+    return query
 
 
 def _redact_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
-    secret = _SECRET_NAME.search(unquote(name)) or _SECRET_VALUE.fullmatch(unquote(value))
-    return f"{name}{equals}{HIDDEN}" if value and secret else pair
+    if not value or not (_SECRET_NAME.search(unquote(name)) or _is_random(unquote(value))):
+        return pair
+    _learn(value)
+    return f"{name}{equals}{HIDDEN}"
 
 
-def without_secrets(message: str, address: str) -> str:
-    """A library's message about an address, in one line, without what the address hides."""
-    line = " ".join(message.split())
-    shown = redact(address)
-    line = line.replace(address, shown)
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return redact(line)
-    secrets = [parts.password or "", *(pair.partition("=")[2] for pair in parts.query.split("&"))]
+def _learn(*secrets: str) -> None:
     for secret in secrets:
-        for spelling in {secret, unquote(secret), quote(secret)}:
-            if len(spelling) > 3 and spelling not in shown:
-                line = line.replace(spelling, HIDDEN)
-    return redact(line)
+        _secrets.update(
+            spelling
+            for spelling in (secret, unquote(secret), quote(secret), quote(secret, safe=""))
+            if len(spelling) > 3 and HIDDEN not in spelling
+        )
 
 
 CHUNK = 1 << 20

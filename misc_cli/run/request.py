@@ -15,7 +15,7 @@ from misc_cli.engines.capabilities import check_flags
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.remote import redact
+from misc_cli.readers.remote import redact_all
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.ensemble import FitResult
 
@@ -139,7 +139,7 @@ class AggregateRequest:
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON has it, without the secrets of addresses."""
         whole = json.loads(json.dumps(asdict(self), default=str))
-        redacted: dict[str, Any] = _redacted(whole)
+        redacted: dict[str, Any] = redact_all(whole)
         return redacted
 
     @classmethod
@@ -161,16 +161,6 @@ class AggregateRequest:
 def _given(record: AggregateRequest | ReadOptions) -> list[str]:
     """Return the names of the fields that are neither empty nor false."""
     return [one.name for one in fields(record) if getattr(record, one.name)]
-
-
-def _redacted(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_redacted(entry) for entry in value]
-    if isinstance(value, dict):
-        return {name: _redacted(entry) for name, entry in value.items()}
-    return value
 
 
 def _frozen(value: Any) -> Any:
