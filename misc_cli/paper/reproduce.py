@@ -12,9 +12,10 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
 from misc_cli.paper import datasets
-from misc_cli.paper.table import (
-    PRESET,
-    Cell,
-    CellResult,
-    Options,
-    paper_table,
-    shipped_cells,
-)
+from misc_cli.paper.table import PRESET, Cell, CellResult, Options, paper_table, shipped_cells
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
@@ -65,22 +59,15 @@ class CellCache:
     def __init__(self, path: Path | None, fresh: bool = False) -> None:
         self.path = path
         self.finished: dict[str, FinishedCell] = {}
+        lines, n_damaged = [], 0
         if path is not None and path.is_file() and not fresh:
-            self._read(path)
-
-    def _read(self, path: Path) -> None:
-        n_damaged = 0
-        try:
-            lines = path.read_text("utf-8", errors="replace").splitlines()
-        except OSError:  # a cache that cannot be read is none
-            lines = []
+            with suppress(OSError):  # a cache that cannot be read is none
+                lines = path.read_text("utf-8", errors="replace").splitlines()
         for line in filter(None, lines):
             try:
                 entry = json.loads(line)
-                error, seconds = float(entry["error"]), float(entry["seconds"])
-                self.finished[str(entry["key"])] = FinishedCell(
-                    error, seconds, dict(entry["options"])
-                )
+                numbers = float(entry["error"]), float(entry["seconds"])
+                self.finished[str(entry["key"])] = FinishedCell(*numbers, dict(entry["options"]))
             except (ValueError, KeyError, TypeError, RecursionError):
                 n_damaged += 1
         if n_damaged:
@@ -88,8 +75,18 @@ class CellCache:
                 f"{path}: {n_damaged:,} damaged {'line' if n_damaged == 1 else 'lines'} dropped; "
                 "those cells are done again",
                 MiscWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
+
+    def get_or_run(
+        self, key: str, cell: Cell, options: Options, run: Callable[[], float]
+    ) -> FinishedCell:
+        """Return a finished cell; one that is not here is run, and added."""
+        if key not in self.finished:
+            started = time.perf_counter()
+            error = run()
+            self.add(key, FinishedCell(error, time.perf_counter() - started, options), cell)
+        return self.finished[key]
 
     def add(self, key: str, done: FinishedCell, cell: Cell) -> None:
         """Append a cell to the file at once, so that an interrupted run can go on."""
@@ -166,22 +163,13 @@ def reproduce(
     for cell in cells:
         here = datasets.locate(cell.dataset, folder)
         options = shipped.get(cell, {})
-        key = _key(here, cell, options)
-        if key not in cell_cache.finished:
-            started = time.perf_counter()
-            error = run_cell(cell, here, options)
-            seconds = time.perf_counter() - started
-            cell_cache.add(key, FinishedCell(error, seconds, options), cell)
-        done = cell_cache.finished[key]
+        run = partial(run_cell, cell, here, options)
+        done = cell_cache.get_or_run(_key(here, cell, options), cell, options, run)
         result = CellResult(cell, paper[cell], done.error, done.options, done.seconds)
         if auto and cell.completer != NO_COMPLETER:
-            key = _key(here, cell, "auto")
-            if key not in cell_cache.finished:
-                started = time.perf_counter()
-                error = run_auto(cell, here)
-                seconds = time.perf_counter() - started
-                cell_cache.add(key, FinishedCell(error, seconds, {}), cell)
-            result = replace(result, auto=cell_cache.finished[key].error)
+            run = partial(run_auto, cell, here)
+            done = cell_cache.get_or_run(_key(here, cell, "auto"), cell, {}, run)
+            result = replace(result, auto=done.error)
         yield result
 
 
@@ -196,9 +184,7 @@ def _key(folder: Path, cell: Cell, decided_by: Any) -> str:
 def _code() -> bytes:
     """Return the source of the package without cli and report, and the numeric versions."""
     package = Path(__file__).parent.parent
-    without = {"cli", "report"}
-    files = sorted(
-        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in without
-    )
+    rooms = {path: path.relative_to(package).parts[0] for path in sorted(package.rglob("*.py"))}
+    files = [path.read_bytes() for path, room in rooms.items() if room not in ("cli", "report")]
     versions = f"numpy {np.__version__} scipy {scipy.__version__}".encode()
-    return b"\0".join([versions, *(path.read_bytes() for path in files)])
+    return b"\0".join([versions, *files])

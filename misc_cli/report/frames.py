@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -42,8 +42,6 @@ MOST_STEPS = 60
 _INVISIBLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
 )
-_CONTROL_PICTURES = 0x2400  # ␀, ␁, … for the first 32 characters
-_DELETE = 0x7F
 
 
 def visible(text: object) -> str:
@@ -54,19 +52,8 @@ def visible(text: object) -> str:
 def _sign(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:
-        return chr(_CONTROL_PICTURES + code)
-    return "␡" if code == _DELETE else f"⟨U+{code:04X}⟩"
-
-
-def anonymous(names: Iterable[str]) -> dict[str, str]:
-    """Map each name to a number, in the order given.
-
-    Give them in an order that the page shows anyway (worst first). A number by the alphabet, or a
-    hash of the name, could be traced back to the name.
-    """
-    listed = list(names)
-    width = len(str(len(listed)))
-    return {name: f"worker {at:0{width}}" for at, name in enumerate(listed, 1)}
+        return chr(0x2400 + code)  # ␀, ␁, …
+    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
 def progress_frame(answers: Answers, times: Any, outcome: RunResult) -> pd.DataFrame:
@@ -78,14 +65,8 @@ def progress_frame(answers: Answers, times: Any, outcome: RunResult) -> pd.DataF
     if times is None or np.isfinite(times).sum() < 2:
         return pd.DataFrame()
     labels = outcome.labels
-    worker, item, label = (
-        _codes(column, names)
-        for column, names in (
-            (answers.worker, labels.workers),
-            (answers.item, labels.items),
-            (answers.label, labels.classes),
-        )
-    )
+    worker, item = _codes(answers.worker, labels.workers), _codes(answers.item, labels.items)
+    label = _codes(answers.label, labels.classes)
     known = np.isfinite(times) & (worker >= 0) & (item >= 0) & (label >= 0)
     if not known.any():
         return pd.DataFrame()
@@ -111,11 +92,11 @@ def progress_frame(answers: Answers, times: Any, outcome: RunResult) -> pd.DataF
 
 def _codes(column: Any, names: Names) -> Any:
     """Return the code of each cell among these names, -1 where it is none of them."""
-    if hasattr(column, "dictionary"):
-        places = pc.index_in(trimmed(column.dictionary), names)
-        codes = pc.fill_null(places, -1).to_numpy()
-        return np.append(codes, -1)[np.asarray(column.indices.fill_null(len(codes)))]
-    return pc.fill_null(pc.index_in(trimmed(column), names), -1).to_numpy()
+    texts = column.dictionary if hasattr(column, "dictionary") else column
+    codes = pc.fill_null(pc.index_in(trimmed(texts), names), -1).to_numpy()
+    if texts is column:
+        return codes
+    return np.append(codes, -1)[np.asarray(column.indices.fill_null(len(codes)))]
 
 
 def completion_frames(outcome: RunResult) -> dict[str, pd.DataFrame]:
@@ -155,8 +136,7 @@ def completion_frames(outcome: RunResult) -> dict[str, pd.DataFrame]:
 def plane(rows: Floats) -> tuple[Floats, Floats]:
     """Return the first two principal components of these rows, (n_rows,) each.
 
-    The second is zero where there is only one. Signs are fixed, so that a map is not mirrored from
-    run to run.
+    Signs are fixed, so that a map is not mirrored from run to run.
     """
     centred = rows - rows.mean(axis=0)
     _, vectors = np.linalg.eigh(centred.T @ centred)
@@ -169,11 +149,11 @@ def plane(rows: Floats) -> tuple[Floats, Floats]:
 def frames(outcome: RunResult) -> Frames:
     """Return the frames of a run that are not empty, by name."""
     crowd = crowd_rows(expected_counts(outcome.labels, outcome.posteriors))
-    classes = outcome.labels.classes.to_pylist()
+    classes, decision = outcome.labels.classes.to_pylist(), outcome.decision
     found: Frames = {
         "figures": figures_frame(outcome.figures),
         "agreement": agreement_frame(outcome),
-        "confidence": _confidence(outcome),
+        "confidence": confidence_frame(decision.confidence, decision.label, outcome.truth),
         "classes": _classes(outcome),
         "crowd": pd.DataFrame(crowd, index=pd.Index(classes, name="true"), columns=classes),
         "workers": worst_first(text_frame(worker_columns(outcome))),
@@ -220,18 +200,17 @@ def tried_frame(selection: Mapping[str, Any] | None) -> pd.DataFrame:
 
 def worst_first(workers: pd.DataFrame) -> pd.DataFrame:
     """Sort workers by verdict, if they have one, then by accuracy."""
-    keys = pd.DataFrame({"accuracy": workers["accuracy"], "worker": workers["worker"]})
-    keys.insert(0, "severity", _severity(workers["verdict"]) if "verdict" in workers else 0)
+    keys = workers[["accuracy", "worker"]].copy()
+    keys["severity"] = 0
+    if "verdict" in workers:
+        keys["severity"] = workers["verdict"].map(lambda text: VERDICTS.index(verdict_kind(text)))
     order = keys.sort_values(["severity", "accuracy", "worker"], kind="stable").index
     return workers.loc[order].reset_index(drop=True)
 
 
-def _severity(verdicts: pd.Series[Any]) -> pd.Series[Any]:
-    def place(verdict: str) -> int:
-        starts = [at for at, word in enumerate(VERDICTS) if word and verdict.startswith(word)]
-        return starts[0] if starts else VERDICTS.index("")
-
-    return verdicts.map({verdict: place(verdict) for verdict in verdicts.unique()})
+def verdict_kind(verdict: str) -> str:
+    """Return the words of VERDICTS that a verdict begins with: "copies" of "copies anna"."""
+    return next((kind for kind in VERDICTS if kind and verdict.startswith(kind)), "")
 
 
 def confusion_columns(workers: pd.DataFrame) -> list[str]:
@@ -242,43 +221,28 @@ def confusion_columns(workers: pd.DataFrame) -> list[str]:
 
 def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
     """Return columns (numpy, or arrow text) as a frame of plain text and numbers."""
-    return pd.DataFrame({name: _series(column) for name, column in columns.items()})
+    plain = {}
+    for name, column in columns.items():
+        if isinstance(column, pa.Array | pa.ChunkedArray):
+            coded = pa.types.is_dictionary(column.type)
+            column = (column.dictionary_decode() if coded else column).to_pandas()
+        plain[name] = column
+    return pd.DataFrame(plain)
 
 
-def _series(column: Any) -> Any:
-    if not isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
-    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return plain.to_pandas()
-
-
-def _confidence(outcome: RunResult) -> pd.DataFrame:
-    """Count the items of the run by confidence and, with truth, those that are right."""
-    truth, decision = outcome.truth, outcome.decision
-    known = np.zeros(len(decision.label), dtype=bool) if truth is None else truth >= 0
-    right = known & (decision.label == truth) if truth is not None else known
-    return confidence_frame(decision.confidence, known, right)
-
-
-def confidence_frame(confidence: Floats, known: Any, right: Any) -> pd.DataFrame:
-    """Count items in twenty bins of confidence; add known and right ones where truth is known."""
+def confidence_frame(
+    confidence: Floats, label: Codes | None = None, truth: Codes | None = None
+) -> pd.DataFrame:
+    """Count items in twenty bins of confidence; where truth is known, also known and right ones."""
     bins = HISTOGRAM_BINS
     which = np.minimum((confidence * bins).astype(np.int64), bins - 1)
-
-    def per_bin(weights: Any) -> Floats:
-        return np.bincount(which, weights, minlength=bins).astype(np.float64)
-
     edges = np.arange(bins + 1) / bins
-    columns = {
-        "from": edges[:-1],
-        "to": edges[1:],
-        "items": np.bincount(which, minlength=bins),
-    }
-    if known.any():
-        n_known, hits = per_bin(known), per_bin(right)
-        columns["known"] = n_known.astype(np.int64)
-        columns["sum_confidence"] = per_bin(confidence * known)
-        columns["right"] = hits.astype(np.int64)
+    items = np.bincount(which, minlength=bins)
+    columns = {"from": edges[:-1], "to": edges[1:], "items": items}
+    if truth is not None and (known := truth >= 0).any():
+        columns["known"] = np.bincount(which[known], minlength=bins)
+        columns["sum_confidence"] = np.bincount(which, confidence * known, bins)
+        columns["right"] = np.bincount(which[known & (label == truth)], minlength=bins)
     return pd.DataFrame(columns)
 
 
@@ -305,33 +269,23 @@ def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
 def _classes(outcome: RunResult) -> pd.DataFrame:
     """Return the votes and the labels of each class."""
     labels, decision = outcome.labels, outcome.decision
-    votes = labels.votes
-    cast = votes_by_worker(votes).sum(axis=0)
-    columns = class_columns(labels.classes.to_pylist(), decision.label, decision.confidence)
-    columns = {
-        "class": columns.pop("class"),
-        "votes": cast,
-        "votes_share": cast / max(cast.sum(), 1),
-        **columns,
-    }
+    cast = votes_by_worker(labels.votes).sum(axis=0)
+    found = class_frame(labels.classes.to_pylist(), decision.label, decision.confidence)
+    found.insert(1, "votes", cast)
+    found.insert(2, "votes_share", cast / max(cast.sum(), 1))
     if outcome.truth is not None:
-        inside = outcome.truth[(outcome.truth >= 0) & (outcome.truth < votes.n_classes)]
-        columns["truth"] = np.bincount(inside, minlength=votes.n_classes)
-    return pd.DataFrame(columns)
+        inside = outcome.truth[(outcome.truth >= 0) & (outcome.truth < labels.n_classes)]
+        found["truth"] = np.bincount(inside, minlength=labels.n_classes)
+    return found
 
 
-def class_columns(classes: list[str], label: Codes, confidence: Floats) -> dict[str, Any]:
+def class_frame(classes: list[str], label: Codes, confidence: Floats) -> pd.DataFrame:
     """Return class, labels, labels_share, confidence (the mean, NaN without labels)."""
     given = np.bincount(label, minlength=len(classes))
-    sums = np.bincount(label, confidence, minlength=len(classes))
     with np.errstate(invalid="ignore"):
-        mean = sums / given
-    return {
-        "class": classes,
-        "labels": given,
-        "labels_share": given / max(given.sum(), 1),
-        "confidence": mean,
-    }
+        mean = np.bincount(label, confidence, len(classes)) / given
+    columns = {"labels": given, "labels_share": given / max(given.sum(), 1), "confidence": mean}
+    return pd.DataFrame({"class": classes, **columns})
 
 
 def _items(outcome: RunResult) -> pd.DataFrame:
@@ -366,32 +320,15 @@ def _items(outcome: RunResult) -> pd.DataFrame:
     return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
 
-def _count_votes(labels: Labels, chosen: Codes) -> tuple[Codes, Codes, Codes, Codes]:
-    """Return per item: answers, votes for its label, the majority class, votes for that class."""
+def _count_votes(labels: Labels, chosen: Codes) -> Codes:
+    """Return answers, votes for the label, majority class and its votes, (4, n_items)."""
     votes = labels.votes
-    parts: list[tuple[Any, ...]] = []
+    parts = []
     for rows in votes.blocks:
         totals = votes.class_totals(rows)
         own = totals[np.arange(len(totals)), chosen[rows]]
-        parts.append((totals.sum(axis=1), own, totals.argmax(axis=1), totals.max(axis=1)))
-    joined: list[Codes] = [
-        np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)
-    ]
-    return joined[0], joined[1], joined[2], joined[3]
-
-
-def answers_of_items(labels: Labels, items: Sequence[str]) -> pd.DataFrame:
-    """Return item, worker, label of each answer to these items, in their order."""
-    rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
-    matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
-    worker, said = np.divmod(matrix.indices, labels.n_classes)
-    return pd.DataFrame(
-        {
-            "item": np.repeat(np.array(items, dtype=object), np.diff(matrix.indptr)),
-            "worker": labels.workers.take(pa.array(worker)).to_pandas(),
-            "label": np.array(labels.classes.to_pylist(), dtype=object)[said],
-        }
-    )
+        parts.append([totals.sum(axis=1), own, totals.argmax(axis=1), totals.max(axis=1)])
+    return np.hstack(parts).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -413,7 +350,17 @@ class Report:
         """Return item, worker, label of each answer to these items; empty without the answers."""
         if self.labels is None or not items:
             return pd.DataFrame(columns=["item", "worker", "label"])
-        found = answers_of_items(self.labels, items)
+        labels = self.labels
+        rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
+        matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
+        worker, said = np.divmod(matrix.indices, labels.n_classes)
+        found = pd.DataFrame(
+            {
+                "item": np.repeat(np.array(items, dtype=object), np.diff(matrix.indptr)),
+                "worker": labels.workers.take(pa.array(worker)).to_pandas(),
+                "label": np.array(labels.classes.to_pylist(), dtype=object)[said],
+            }
+        )
         return found.replace({"worker": dict(self.aliases)}) if self.aliases else found
 
 
@@ -422,9 +369,8 @@ def build(
 ) -> Report:
     """Make the report of a run; `times` says when each of these answers was given, if known."""
     found = frames(outcome)
-    if answers is not None:
-        progress = progress_frame(answers, times, outcome)
-        found.update({"progress": progress} if len(progress) else {})
+    if answers is not None and len(progress := progress_frame(answers, times, outcome)):
+        found["progress"] = progress
     return Report(found, facts, labels=outcome.labels)
 
 
@@ -433,28 +379,20 @@ def anonymized(report: Report) -> Report:
 
     The command and the names of files are removed too: they may hold a name.
     """
-    workers = report.frames.get("workers")
-    if workers is None:
-        return replace(report, facts=_without_names(report.facts, {}))
-    aliases = anonymous(workers["worker"])
-    hidden = workers.assign(worker=workers["worker"].map(aliases))
-    if "alike" in workers:
-        others = workers["alike"]
-        for name in NAMING_COLUMNS:
-            hidden[name] = [
-                _hide(text, other, aliases)
-                for text, other in zip(hidden[name], others, strict=True)
-            ]
-    frames = {**report.frames, "workers": hidden}
-    if "worker_map" in frames:
-        points = frames["worker_map"]
-        frames["worker_map"] = points.assign(worker=points["worker"].map(aliases))
-    return replace(
-        report,
-        frames=frames,
-        facts=_without_names(report.facts, aliases),
-        aliases=aliases,
-    )
+    frames, aliases = dict(report.frames), {}
+    workers = frames.get("workers")
+    if workers is not None:
+        # worst first, as the page shows them: by the alphabet a number could be traced to the name
+        width = len(str(len(workers)))
+        aliases = {name: f"worker {at:0{width}}" for at, name in enumerate(workers["worker"], 1)}
+        for name in ("workers", "worker_map"):
+            if name in frames:
+                frames[name] = frames[name].assign(worker=frames[name]["worker"].map(aliases))
+        for name in NAMING_COLUMNS if "alike" in workers else ():
+            pairs = zip(workers[name], workers["alike"], strict=True)
+            frames["workers"][name] = [_hide(text, other, aliases) for text, other in pairs]
+    facts = _without_names(report.facts, aliases)
+    return replace(report, frames=frames, facts=facts, aliases=aliases)
 
 
 def _hide(text: Any, other: Any, aliases: Mapping[str, str]) -> Any:
@@ -464,16 +402,14 @@ def _hide(text: Any, other: Any, aliases: Mapping[str, str]) -> Any:
     return re.sub(rf"(?<!\w){re.escape(other)}(?!\w)", lambda _: aliases[other], text)
 
 
-def _replace_quoted(text: str, aliases: Mapping[str, str]) -> str:
-    """Replace the names that a message quotes."""
-    return re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), text)
-
-
 def _without_names(facts: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
     """Return the facts without request, command, paths and names of workers."""
     hidden = ("command", "request", "state", "outputs")
     kept = {name: value for name, value in facts.items() if name not in hidden}
-    kept["warnings"] = [_replace_quoted(str(text), aliases) for text in facts.get("warnings", [])]
+    kept["warnings"] = [
+        re.sub(r"'([^']*)'", lambda found: aliases.get(found[1], found[0]), str(text))
+        for text in facts.get("warnings", [])
+    ]
     kept["inputs"] = [{**source, "name": "(hidden)"} for source in facts.get("inputs", [])]
     kept["known"] = {
         name: {**source, "name": "(hidden)"} for name, source in facts.get("known", {}).items()

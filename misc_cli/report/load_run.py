@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_truth
@@ -148,10 +149,8 @@ def _from_answers(
     if exact:
         assert table.probabilities is not None
         posteriors = table.probabilities[order]
-        tied, runner_up = _places(posteriors, label)
     else:
         posteriors = _spread(label, confidence, labels.n_classes)
-        tied, runner_up = np.zeros(len(label), dtype=bool), np.full(len(label), -1, np.int32)
         missing.append(
             "Ties and the next best class are not shown: the labels' file has no probabilities. "
             "Run again with --probabilities to have them."
@@ -172,7 +171,7 @@ def _from_answers(
         records,
         facts["figures"],
         compare_workers(engine),
-        decided=Decision(label, confidence, tied, runner_up),
+        decided=_decision(label, confidence, posteriors),
     )
     report = build(outcome, facts, read.answers, read.times)
     frames = report.frames
@@ -199,16 +198,14 @@ def _from_files(
     names = table.labels.to_pylist()
     places = {name: at for at, name in enumerate(facts["classes"])}
     label = np.array([places[name] for name in names], dtype=np.int32)
-    unknown = np.ones(len(names))
-    confidence = unknown if table.confidence is None else table.confidence
-    nobody = np.zeros(len(names), dtype=bool)
+    confidence = np.ones(len(names)) if table.confidence is None else table.confidence
     items = pd.DataFrame(
         {"item": table.items.to_pylist(), "label": names, "confidence": confidence}
     )
     found = {
         "figures": statistics.figures_frame(facts["figures"]),
-        "confidence": statistics.confidence_frame(confidence, nobody, nobody),
-        "classes": pd.DataFrame(statistics.class_columns(facts["classes"], label, confidence)),
+        "confidence": statistics.confidence_frame(confidence),
+        "classes": statistics.class_frame(facts["classes"], label, confidence),
         "items": items.sort_values("confidence", kind="stable").reset_index(drop=True),
         "convergence": statistics.convergence_frame(records),
         "tried": statistics.tried_frame(facts.get("selection")),
@@ -225,8 +222,6 @@ def _from_files(
 
 def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats, Any]:
     """Return label codes and confidences by item, and the table's row of each item."""
-    import pyarrow.compute as pc
-
     rows = pc.index_in(encoding.labels.items, table.items)
     codes = pc.index_in(table.labels, encoding.labels.classes)
     if rows.null_count or codes.null_count:
@@ -237,13 +232,13 @@ def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats
     return label, confidence, order
 
 
-def _places(posteriors: Floats, label: Codes) -> tuple[Any, Codes]:
-    """Return the items that tie, and the next best class; only six decimals were written."""
+def _decision(label: Codes, confidence: Floats, posteriors: Floats) -> Decision:
+    """Return the labels as they were written; only six decimals of the posteriors were."""
     tied = tied_classes(posteriors).sum(axis=1) > 1
     rest = posteriors.copy()
     rest[np.arange(len(rest)), label] = -1.0
-    runner_up = rest.argmax(axis=1).astype(np.int32)
-    return tied, runner_up if posteriors.shape[1] > 1 else np.full(len(rest), -1, np.int32)
+    runner_up = rest.argmax(axis=1) if rest.shape[1] > 1 else np.full(len(rest), -1)
+    return Decision(label, confidence, tied, runner_up.astype(np.int32))
 
 
 def _spread(label: Codes, confidence: Floats, n_classes: int) -> Floats:
@@ -261,8 +256,6 @@ def _truth(facts: Mapping[str, Any], folder: Path, encoding: Encoding) -> Codes 
     if source is None or place is None:
         return None
     known = read_known(str(place))
-    return (
-        encode_truth(encoding.labels, known.labels)
-        if known.file.sha256 == source["sha256"]
-        else None
-    )
+    if known.file.sha256 != source["sha256"]:
+        return None
+    return encode_truth(encoding.labels, known.labels)

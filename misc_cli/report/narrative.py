@@ -34,15 +34,9 @@ class Sentence:
 
 def sentences(report: Report) -> list[Sentence]:
     """Say what was done, how far to trust the labels, what to check and what is missing."""
-    missing = [Sentence("fact", text) for text in report.missing]
-    return [
-        *_guesses(report),
-        *_done(report),
-        *_warnings(report),
-        *_trust(report),
-        *_to_check(report),
-        *missing,
-    ]
+    parts = (_guesses, _done, _warnings, _trust, _to_check)
+    said = [sentence for part in parts for sentence in part(report)]
+    return [*said, *(Sentence("fact", text) for text in report.missing)]
 
 
 def method(facts: Any) -> str:
@@ -68,7 +62,7 @@ def count(number: float, noun: str) -> str:
 
 
 def _guesses(report: Report) -> Iterator[Sentence]:
-    evidence = figure(report, "evidence")
+    evidence = report.facts["figures"].get("evidence")
     if evidence is not None and evidence < GUESSES:
         yield Sentence("warning", f"{GUESSES_SAID[:1].upper()}{GUESSES_SAID[1:]}.", "agreement")
 
@@ -76,13 +70,8 @@ def _guesses(report: Report) -> Iterator[Sentence]:
 def _warnings(report: Report) -> Iterator[Sentence]:
     for warning in report.facts.get("warnings", []):
         text = str(warning).rstrip(".")
-        if text.startswith(GUESSES_SAID):  # it stands first
-            continue
-        yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
-
-
-def figure(report: Report, name: str) -> Any:
-    return report.facts.get("figures", {}).get(name)
+        if not text.startswith(GUESSES_SAID):  # which stands first
+            yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
 
 
 def _done(report: Report) -> Iterator[Sentence]:
@@ -158,12 +147,8 @@ def _agreement(report: Report) -> Iterator[Sentence]:
     elif alpha >= TENTATIVE:
         yield Sentence("fact", f"{said}: enough for tentative conclusions.", "agreement")
     else:
-        yield Sentence(
-            "look",
-            f"{said}: low. The question is hard, unclear, or answered carelessly. Read some of the "
-            "items below before you trust single answers.",
-            "agreement",
-        )
+        low = "low. The question is hard, unclear, or answered carelessly. Read some of the items"
+        yield Sentence("look", f"{said}: {low} below before you trust single answers.", "agreement")
 
 
 def _to_check(report: Report) -> Iterator[Sentence]:

@@ -21,29 +21,28 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from misc_cli.report import narrative
-from misc_cli.report.frames import VERDICTS, Report, confusion_columns, reliability_frame, visible
+from misc_cli.report.frames import (
+    VERDICTS,
+    Report,
+    confusion_columns,
+    reliability_frame,
+    verdict_kind,
+    visible,
+)
 from misc_cli.run.run_record import strict
 
 MAX_POINTS = 300
 MAX_LINES = 12
 MAX_BARS = 40
-CHARTS = (
-    "confidence",
-    "reliability",
-    "classes",
-    "progress",
-    "convergence",
-    "worker_map",
-    "item_map",
-)
 MAX_DOTS = 1_000
 WORST_WORKERS, SAMPLED_WORKERS = 400, 200
 LEAST_SURE, OUTVOTED, TIED, WRONG = 150, 100, 50, 100
 MAX_CLASSES = 30  # in a matrix; more cannot be read
 MAX_CELLS = 300_000  # of all confusion matrices of a page together
-PER_MILLE = 1000
 NAMES_PER_LABEL = 25
 REASONS = ("least sure", "overruled", "outvoted", "tie", "wrong")
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
@@ -56,15 +55,16 @@ Chart = list[dict[str, Any]]
 def charts(report: Report) -> dict[str, Chart]:
     """Return the data of each chart; a chart without data is empty."""
     frames = report.frames
-    found: dict[str, Chart] = {name: [] for name in CHARTS}
-    if "confidence" in frames:
-        found["confidence"] = _records(frames["confidence"][["from", "to", "items"]])
-        found["reliability"] = _records(reliability_frame(frames["confidence"]))
-    if "classes" in frames:
-        found["classes"] = _classes(frames["classes"])
+    found: dict[str, Chart] = {
+        "confidence": _records(frames["confidence"][["from", "to", "items"]]),
+        "reliability": _records(reliability_frame(frames["confidence"])),
+        "classes": _classes(frames["classes"]),
+        **{name: [] for name in ("progress", "convergence", "worker_map", "item_map")},
+    }
     if "progress" in frames:
-        progress = frames["progress"]
-        found["progress"] = _records(progress.assign(**{"from": progress["from"].map(_stamp)}))
+        progress = frames["progress"].copy()
+        progress["from"] = [time.isoformat(timespec="minutes") for time in progress["from"]]
+        found["progress"] = _records(progress)
     for name, shade in (("worker_map", "accuracy"), ("item_map", "label")):
         if name in frames:
             found[name] = _dots(frames[name], name.removesuffix("_map"), shade)
@@ -102,10 +102,6 @@ def _classes(classes: pd.DataFrame) -> Chart:
         for kind, column in kinds.items()
         if column in rows
     ]
-
-
-def _stamp(moment: pd.Timestamp) -> str:
-    return moment.isoformat(timespec="minutes")
 
 
 def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
@@ -162,17 +158,11 @@ def select_items(items: pd.DataFrame) -> pd.DataFrame:
         chosen["wrong"] = wrong.index[::-1][:WRONG]  # the surest mistakes
     rows = np.unique(np.concatenate([index.to_numpy() for index in chosen.values()]))
     shown = items.iloc[rows].copy()
-    marks = {
-        "least sure": np.isin(rows, chosen["least sure"]),
-        **{
-            name: shown.get(name, pd.Series(False, shown.index)).to_numpy(bool)
-            for name in ("overruled", "outvoted", "tie")
-        },
-        "wrong": (shown["right"] == False).to_numpy()  # noqa: E712
-        if "right" in shown
-        else np.zeros(len(rows), dtype=bool),
-    }
-    shown["why"] = [[name for name in REASONS if marks[name][at]] for at in range(len(rows))]
+    marks = shown.reindex(columns=list(REASONS), fill_value=False)
+    marks["least sure"] = np.isin(rows, chosen["least sure"])
+    if "wrong" in chosen:
+        marks["wrong"] = shown["right"] == False  # noqa: E712
+    shown["why"] = [[name for name in REASONS if row[name]] for row in marks.to_dict("records")]
     return shown
 
 
@@ -182,13 +172,12 @@ def confusions(workers: pd.DataFrame, classes: list[str]) -> list[list[int]] | N
     None where the frame has no matrices, or where they would make the page too large.
     """
     names = [f"true_{true}_said_{said}" for true in classes for said in classes]
-    if not set(names) <= set(workers.columns) or len(classes) > MAX_CLASSES:
+    if not names or not set(names) <= set(workers.columns) or len(classes) > MAX_CLASSES:
         return None
     if len(names) * len(workers) > MAX_CELLS:
         return None
-    values = workers[names].to_numpy(float)
-    whole: list[list[int]] = np.rint(PER_MILLE * np.nan_to_num(values)).astype(int).tolist()
-    return whole
+    values = np.nan_to_num(workers[names].to_numpy(float))
+    return [list(map(int, row)) for row in np.rint(1000 * values)]
 
 
 def votes_by_item(report: Report, items: list[str]) -> dict[str, list[dict[str, Any]]]:
@@ -231,8 +220,9 @@ def render(report: Report, title: str = "") -> str:
     html: str = template.render(
         title=title or _title(report),
         csp=_policy(scripts),
-        style=_markup(_resource("templates/style.css")),
-        scripts=[_markup(script) for script in scripts],
+        # our own text is safe: it is not escaped
+        style=Markup(_resource("templates/style.css")),
+        scripts=[Markup(script) for script in scripts],
         **_content(report),
     )
     return html
@@ -250,14 +240,11 @@ def _title(report: Report) -> str:
 def _content(report: Report) -> dict[str, Any]:
     """Return the values that the template fills in."""
     frames, facts = report.frames, report.facts
-    workers = select_workers(frames["workers"]) if "workers" in frames else None
-    items = select_items(frames["items"]) if "items" in frames else None
-    item_names = [] if items is None else items["item"].tolist()
+    all_workers = frames.get("workers", pd.DataFrame())
+    workers, items = select_workers(all_workers), select_items(frames["items"])
     classes = largest_classes(report)
-    matrices = None if workers is None else confusions(workers, classes)
-    if workers is not None:
-        workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
-    has_verdicts = workers is not None and "verdict" in workers
+    matrices = confusions(workers, classes)
+    workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
     return {
         "facts": facts,
         "figures": facts["figures"],
@@ -270,15 +257,15 @@ def _content(report: Report) -> dict[str, Any]:
         "classes": classes,
         "n_classes": len(facts.get("classes", [])),
         "workers": _tagged(_rows(workers)),
-        "verdicts": [word for word in VERDICTS if word] if has_verdicts else [],
-        "worker_columns": [] if workers is None else list(workers.columns),
-        "any_alike": workers is not None and "alike" in workers and workers["alike"].any(),
-        "n_workers": 0 if workers is None else len(frames["workers"]),
+        "verdicts": [word for word in VERDICTS if word and "verdict" in workers],
+        "worker_columns": list(workers.columns),
+        "any_alike": "alike" in workers and workers["alike"].any(),
+        "n_workers": len(all_workers),
         "worker_parts": (WORST_WORKERS, SAMPLED_WORKERS),
         "items": _rows(items),
-        "item_columns": [] if items is None else list(items.columns),
-        "n_items": 0 if items is None else len(frames["items"]),
-        "votes": votes_by_item(report, item_names),
+        "item_columns": list(items.columns),
+        "n_items": len(frames["items"]),
+        "votes": votes_by_item(report, items["item"].tolist()),
         "votes_known": report.labels is not None,
         "reasons": REASONS,
         "tried": _rows(frames.get("tried")),
@@ -313,9 +300,7 @@ def _tagged(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add the kind of its verdict to each worker: "always says" for "always says cat"."""
     for row in workers:
         if "verdict" in row:
-            verdict = str(row["verdict"])
-            kinds = (kind for kind in VERDICTS if kind and verdict.startswith(kind))
-            row["verdict_tag"] = next(kinds, verdict)
+            row["verdict_tag"] = verdict_kind(row["verdict"]) or row["verdict"]
     return workers
 
 
@@ -370,9 +355,7 @@ def _visible_lines(text: str) -> str:
 
 
 @cache
-def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("misc_cli.report"),
         autoescape=True,
@@ -384,13 +367,6 @@ def _environment() -> Any:
     made.filters.update(quoted=shlex.quote, visible_lines=_visible_lines)
     made.globals.update(anchor=anchor)
     return made
-
-
-def _markup(text: str) -> Any:
-    """Mark our own text as safe, so that it is not escaped."""
-    from markupsafe import Markup
-
-    return Markup(text)
 
 
 @cache

@@ -15,12 +15,7 @@ MAX_ROWS = 50_000
 LONGEST_CELL = 32_767  # Excel's own limit
 WIDEST, NARROWEST = 60, 9
 # A name such as `=HYPERLINK(…)` or `+1` stays text: it never becomes a formula, a link, a number.
-AS_TEXT = {
-    "in_memory": True,
-    "strings_to_formulas": False,
-    "strings_to_urls": False,
-    "strings_to_numbers": False,
-}
+AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
 TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
 SHARES = {
     *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence"),
@@ -28,13 +23,7 @@ SHARES = {
 }
 RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
 SCALES = ("accuracy", "confidence", "information")  # coloured from low (bad) to high (good)
-VERDICT_COLOURS = {
-    "spammer": RED,
-    "always says": RED,
-    "copies": RED,
-    "check": AMBER,
-    "fine": GREEN,
-}
+VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
 FLAGS = ("overruled", "outvoted", "tie")
 
 
@@ -53,7 +42,8 @@ def workbook(report: Report) -> bytes:
     """Return a workbook with the sheets that `_sheets` names."""
     library()
     buffer = io.BytesIO()
-    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs={"options": AS_TEXT}) as writer:
+    options = {"options": {"in_memory": True, **AS_TEXT}}
+    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
         summary = pd.DataFrame(_summary(report)).map(_cell)
         summary.to_excel(writer, sheet_name="Summary", header=False, index=False)
         wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})

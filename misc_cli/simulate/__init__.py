@@ -16,7 +16,13 @@ settings give equal answers everywhere.
 | copiers     | as one honest worker did: each repeats the answers of another                   |
 """
 
-from misc_cli.simulate.crowd import Crowd, answer_columns, simulate, truth_columns
-from misc_cli.simulate.settings import KINDS, Simulation
+from misc_cli.simulate.crowd import (
+    KINDS,
+    Crowd,
+    Simulation,
+    answer_columns,
+    simulate,
+    truth_columns,
+)
 
 __all__ = ["KINDS", "Crowd", "Simulation", "answer_columns", "simulate", "truth_columns"]

@@ -1,19 +1,92 @@
-"""The draw of a crowd: truth, workers, assignment of workers to items, answers."""
+"""Draw a crowd from its settings: truth, workers, who answers which item, answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import expit, logit, ndtri
 
+from misc_cli.data import resources
 from misc_cli.data.types import Codes, Floats
-from misc_cli.simulate.settings import KINDS, Simulation
+from misc_cli.errors import ConfigError
+
+DEFAULT_MIX = {"experts": 0.1, "honest": 0.6, "biased": 0.15, "spammers": 0.1, "adversaries": 0.05}
+KINDS = (*DEFAULT_MIX, "constants", "beginners", "copiers")
+MOST = 10**9
+MOST_CLASSES = 10**5
+MOST_SKEW = 20
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Settings of a crowd.
+
+    answers_per_item  mean number of answers; fractions are shared out at random
+    accuracy          of the median honest worker
+    activity_skew     standard deviation of the log of a worker's activity; 0 makes all equal
+    mix               shares of the kinds of workers, in any unit
+    groups            number of confusion matrices that all workers share, dealt evenly: the
+                      structure that completion exists for; None: each worker has its own
+    """
+
+    workers: int = 100
+    items: int = 1000
+    classes: int = 4
+    answers_per_item: float = 5.0
+    accuracy: float = 0.7
+    activity_skew: float = 1.0
+    mix: Mapping[str, float] = field(default_factory=lambda: DEFAULT_MIX)
+    groups: int | None = None
+    seed: int = 0
+
+    @property
+    def n_copiers(self) -> int:
+        """Return the number of copiers, rounded up."""
+        total = sum(self.mix.values())
+        share = self.mix.get("copiers", 0.0) / total if total > 0 else 0.0
+        return math.ceil(share * self.workers)
+
+    def __post_init__(self) -> None:
+        checks = {
+            f"--workers must be from 1 to {MOST:,}": 1 <= self.workers <= MOST,
+            f"--items must be from 1 to {MOST:,}": 1 <= self.items <= MOST,
+            f"--classes must be from 2 to {MOST_CLASSES:,}": 2 <= self.classes <= MOST_CLASSES,
+            "--answers-per-item must lie above 0 and be no more than --workers (less copiers)": (
+                0 < self.answers_per_item <= self.workers - self.n_copiers
+            ),
+            "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
+            f"--activity-skew must be a number from 0 to {MOST_SKEW}": (
+                0 <= self.activity_skew <= MOST_SKEW
+            ),
+            "--seed must not be negative": self.seed >= 0,
+            "--groups must lie between 1 and --workers, without copiers": (
+                self.groups is None
+                or (1 <= self.groups <= self.workers and not self.mix.get("copiers"))
+            ),
+            f"--mix takes shares of {', '.join(KINDS)}": (
+                set(self.mix) <= set(KINDS)
+                and all(share >= 0 for share in self.mix.values())
+                and sum(self.mix.values()) > 0
+            ),
+            "--mix with copiers needs honest workers to copy": (
+                not self.mix.get("copiers") or bool(self.mix.get("honest"))
+            ),
+        }
+        for message, holds in checks.items():
+            if not holds:
+                raise ConfigError(message)
+        n_answers = math.ceil(self.items * self.answers_per_item)
+        resources.require(
+            40 * n_answers + 8 * self.classes**2 * self.workers * 4,
+            f"a crowd with {n_answers:,} answers in {self.classes:,} classes",
+            "make a smaller one",
+        )
 
 
 def below(rng: np.random.Generator, limit: int, size: int) -> Codes:
@@ -72,22 +145,14 @@ def _confusions(
     preferences = -np.log1p(-rng.random((n_workers, 1, n_classes)))
     spam = np.broadcast_to(preferences / preferences.sum(axis=2, keepdims=True), shape)
     reversed_ = np.roll(honest, 1, axis=2)  # what was said of class c is said of c + 1
-    by_kind: dict[str, Floats] = {
-        "biased": biased,
-        "spammers": spam,
-        "adversaries": reversed_,
-        "constants": np.broadcast_to(favourite, shape),
-    }
-    confusions = honest
-    for kind, rows in by_kind.items():
-        confusions = np.where((kinds == KINDS.index(kind))[:, None, None], rows, confusions)
-    return confusions
+    constant = np.broadcast_to(favourite, shape)
+    others = {"biased": biased, "spammers": spam, "adversaries": reversed_, "constants": constant}
+    is_kind = [(kinds == KINDS.index(kind))[:, None, None] for kind in others]
+    return np.select(is_kind, list(others.values()), honest)
 
 
 BLOCK = 1 << 20  # numbers to hold at a time
 PATIENCE = 1000  # rounds of drawing again, before all workers are ranked
-
-Bools = npt.NDArray[np.bool_]
 
 
 def assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
@@ -97,11 +162,8 @@ def assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Code
     # Redrawing repeats is quick while an item needs few of the workers; else rank them all.
     draw = _draw_and_redraw if most * 4 <= n_workers else _rank_all
     step = max(1, BLOCK // max(most, 1 if draw is _draw_and_redraw else n_workers))
-    blocks = [
-        draw(rng, activity, n_answers[start : start + step])
-        for start in range(0, len(n_answers), step)
-    ]
-    return np.concatenate(blocks)
+    starts = range(0, len(n_answers), step)
+    return np.concatenate([draw(rng, activity, n_answers[at : at + step]) for at in starts])
 
 
 def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
@@ -122,7 +184,7 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
         if not len(pending):
             break
         rows = places[pending]
-        repeats = _repeats(rows)
+        repeats = np.diff(rows, axis=1, prepend=-1) == 0  # equal to the entry on the left
         pending = pending[repeats.any(axis=1)]
         rows[repeats] = draw((int(repeats.sum()),))
         rows.sort(axis=1)
@@ -136,13 +198,6 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
         places[within, column] = ranked
     flat: Codes = places[places < n_workers]
     return flat
-
-
-def _repeats(rows: Codes) -> Bools:
-    """Return True where a sorted row repeats the entry to its left."""
-    repeats = np.zeros(rows.shape, dtype=bool)
-    repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
-    return repeats
 
 
 def _rank_all(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
@@ -250,11 +305,8 @@ def _answers(rng: np.random.Generator, confusions: Floats, worker: Codes, true: 
     n_classes = confusions.shape[1]
     cumulative = np.cumsum(confusions, axis=2).reshape(-1, n_classes)[:, :-1]
     label = np.empty(len(worker), dtype=np.int32)
-    for rows in _blocks(len(worker)):
+    for start in range(0, len(worker), BLOCK):
+        rows = slice(start, start + BLOCK)
         bounds = cumulative[worker[rows].astype(np.int64) * n_classes + true[rows]]
         label[rows] = (rng.random(len(bounds))[:, None] >= bounds).sum(axis=1)
     return label
-
-
-def _blocks(length: int) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, length, BLOCK))

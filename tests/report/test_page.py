@@ -121,7 +121,13 @@ def large_report() -> Report:
         "workers": n_workers, "items": n_items, "answers": 10**6, "classes": 5, "confidence": 0.5,
         "lowest-confidence": 0.0, "answers-per-item": 5.0, "converged": True,
     }  # fmt: skip
-    frames = {"workers": workers, "items": items}
+    sure, label = items["confidence"].to_numpy(), np.zeros(n_items, dtype=np.int32)
+    frames = {
+        "workers": workers,
+        "items": items,
+        "confidence": record.confidence_frame(sure),
+        "classes": record.class_frame(classes, label, sure),
+    }
     facts = {"misc": "1", "figures": figures, "classes": classes}
     return Report(frames, facts)
 
