@@ -95,12 +95,18 @@ class Document:
 
 def json_document(name: str, format_name: str, records: list[Record]) -> Document:
     """JSON objects; they are flattened when somebody asks for columns."""
-    return Document(name, format_name, lambda: flat_table(records), records)
+    return Document(
+        name, format_name, lambda: table_of([flat(record) for record in records]), records
+    )
 
 
 def flat_table(records: list[Record]) -> Table:
-    """Columns of JSON objects, nested names dotted."""
-    rows = [flat(record) for record in records]
+    """Return columns of JSON objects, nested names dotted."""
+    return table_of([flat(record) for record in records])
+
+
+def table_of(rows: Sequence[dict[str, str]]) -> Table:
+    """Return rows as columns; a name that a row lacks is an empty cell."""
     names = list(dict.fromkeys(name for row in rows for name in row))
 
     def fetch(positions: Sequence[int]) -> list[Any]:

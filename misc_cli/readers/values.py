@@ -48,8 +48,11 @@ _ID = re.compile(
     r"|[0-9A-Z]{28,32}|\d{9,}|R_\w{10,}"
 )
 _SEPARATORS = ("|", ";", ",", "\n")
-_BOX_KEYS = {"x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"}
-_SPAN_KEYS = {"start", "end", "start_offset", "end_offset", "startOffset", "endOffset"}
+_BOX_KEYS = {
+    *("x", "y", "width", "height", "points", "left", "top", "xmin", "bbox", "polygon", "rle"),
+    *("vertices", "mask"),
+}
+_SPAN_KEYS = {"start", "end", "startoffset", "endoffset", "start_offset", "end_offset"}
 
 
 @dataclass(frozen=True)
@@ -162,11 +165,9 @@ def _structured(values: list[str]) -> Kind | None:
     if len(found) <= MOST * min(len(values), 200):
         return None
     seen = values[0]
-    keys = {key for inner in found for key in keys_within(inner)}
-    if keys & _BOX_KEYS:
-        return Kind(BOXES, seen)
-    if keys & _SPAN_KEYS:
-        return Kind(SPANS, seen)
+    region = kind_of_keys(key for inner in found for key in keys_within(inner))
+    if region is not None:
+        return Kind(region, seen)
     if all(choices_in(inner) is not None for inner in found):
         if all(
             all(is_number(one) and "." in one for one in choices_in(inner) or [""])
@@ -175,6 +176,12 @@ def _structured(values: list[str]) -> Kind | None:
             return Kind(COORDINATES, seen)
         return Kind(CHOICES, seen, "json")
     return Kind(JSON, seen)
+
+
+def kind_of_keys(names: Iterable[str]) -> str | None:
+    """Return BOXES or SPANS where keys of objects mark a part of the item, else None."""
+    keys = {name.lower() for name in names}
+    return BOXES if keys & _BOX_KEYS else SPANS if keys & _SPAN_KEYS else None
 
 
 def keys_within(value: Any, depth: int = 6) -> Iterable[str]:

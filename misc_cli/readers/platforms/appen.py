@@ -1,19 +1,15 @@
-"""Appen (Figure Eight, CrowdFlower), full CSV report: one row per judgment.
+"""Appen (Figure Eight, CrowdFlower): the full CSV report and the JSON, judgment by judgment.
 
-https://success.appen.com/hc/en-us/articles/202703075: _unit_id is the row that was judged,
-_worker_id the contributor; _tainted judgments are of contributors who failed the test questions,
-_golden rows are test questions, x_gold holds the right answers for x, one per line where several
-are accepted. The aggregated report has _unit_state and x:confidence instead of contributors.
+_tainted judgments are of contributors who failed the test questions; x_gold holds the right
+answers for x, one per line where several are accepted.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import pyarrow as pa
-
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, is_one_of, text
+from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
@@ -21,42 +17,44 @@ from misc_cli.readers.platforms.common import (
     mapping,
     narrowed,
     objects,
+    of_names,
+    of_records,
     varying,
-    with_inferred_kinds,
 )
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns
+from misc_cli.readers.reading import Question, Reader, Reading, from_columns
 
-LOOKED_AT = 20
 _GOLD = "_gold"
+_MOST_COLUMNS = 500
 
 
-def detect_json(document: Document) -> Match | None:
-    for record in (document.records or [])[:LOOKED_AT]:
-        judgments = objects(mapping(record.get("results")).get("judgments"))
-        if any("worker_id" in one and "data" in one for one in judgments):
-            return Match(CERTAIN, "results.judgments with worker_id and data")
-    return None
+def _judgments(record: Record) -> list[Record]:
+    return objects(mapping(record.get("results")).get("judgments"))
+
+
+@of_records
+def detect_json(record: Record) -> str | None:
+    known = any("worker_id" in one and "data" in one for one in _judgments(record))
+    return "results.judgments with worker_id and data" if known else None
 
 
 def read_json(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "worker_id", "id", "data.{}")
     for row, record in enumerate(document.records or []):
-        judgments = objects(mapping(record.get("results")).get("judgments"))
+        judgments = _judgments(record)
         if not judgments:
             found.aside("not judged", row)
         for judgment in judgments:
-            if text(judgment.get("tainted")) == "true" or text(judgment.get("rejected")) == "true":
+            if "true" in (text(judgment.get("tainted")), text(judgment.get("rejected"))):
                 found.aside("tainted", row)
                 continue
+            item = record.get("id", judgment.get("unit_id"))
             for question, kind, label in form_answers(judgment.get("data")):
-                columns = {"worker": "worker_id", "item": "id", "label": f"data.{question}"}
-                item = record.get("id", judgment.get("unit_id"))
-                found.answer(question, judgment.get("worker_id"), item, label, row, kind, columns)
+                found.answer(question, judgment.get("worker_id"), item, label, row, kind)
         for name, right in mapping(record.get("data")).items():
             known = right if isinstance(right, list) else [right]
             if name.endswith(_GOLD) and len(known) == 1 and text(known[0]):
                 found.gold(name.removesuffix(_GOLD), record.get("id"), text(known[0]))
-    return with_inferred_kinds(found.reading())
+    return found.inferred()
 
 
 JSON_READER = Reader(
@@ -70,15 +68,10 @@ JSON_READER = Reader(
 )
 
 
-_GOLD = "_gold"
-_MOST_COLUMNS = 500
-
-
-def detect(document: Document) -> Match | None:
-    names = set(document.names)
-    if "_unit_id" in names and names & {"_worker_id", "_trusted_judgments", "_unit_state"}:
-        return Match(CERTAIN, "_unit_id and _worker_id")
-    return None
+@of_names
+def detect(names: set[str]) -> str | None:
+    known = names & {"_worker_id", "_trusted_judgments", "_unit_state"}
+    return "_unit_id and _worker_id" if "_unit_id" in names and known else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
@@ -88,16 +81,16 @@ def read(document: Document, options: ReadOptions) -> Reading:
             f"{document.name}: Appen's aggregated report, which names no contributors; download "
             "the full report"
         )
-    questions = {name: name for name in document.names if f"{name}{_GOLD}" in names}
+    gold = {name: f"{name}{_GOLD}" for name in document.names if f"{name}{_GOLD}" in names}
+    questions = list(gold)
     if not questions and options.label_col is None:
-        questions = {name: name for name in _judged(document)}
+        questions = _judged(document)
     tainted = {"tainted": lambda column: is_one_of(column("_tainted"), "true", "1")}
-    gold = {name: f"{name}{_GOLD}" for name in questions if f"{name}{_GOLD}" in names}
     reading = from_columns(
         document,
         worker="_worker_id",
         item="_unit_id",
-        questions=narrowed(document.name, questions, options),
+        questions=narrowed(document.name, {name: name for name in questions}, options),
         options=options,
         aside=tainted if "_tainted" in names else None,
         gold=gold,
@@ -106,14 +99,9 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 
 def _judged(document: Document) -> list[str]:
-    """Without test questions: what contributors said differs within a unit, its data does not."""
-    others = [
-        name
-        for name in document.names
-        if name
-        and not name.startswith("_")
-        and not name.endswith((_GOLD, "_gold_reason", ":confidence"))
-    ]
+    """Return the questions of a report without test questions: they differ within a unit."""
+    other = (_GOLD, "_gold_reason", ":confidence")
+    others = [n for n in document.names if n and not n.startswith("_") and not n.endswith(other)]
     found = varying(document, "_unit_id", others[:_MOST_COLUMNS])
     if not found:
         raise InputError(
@@ -124,20 +112,15 @@ def _judged(document: Document) -> list[str]:
 
 
 def _certain_gold(question: Question) -> Question:
-    """Where several answers are accepted, nobody knows the right one."""
-    if question.gold is None:
+    """Drop the right answers of items that accept several: nobody knows which one is right."""
+    if question.gold is None or not hasattr(question.gold[1], "dictionary"):
         return question
-    pairs = list(zip(*(column.to_pylist() for column in question.gold), strict=True))
     labels: dict[str, set[str]] = {}
-    if pa.types.is_list(question.gold[1].type):
-        return question
-    for item, label in pairs:
-        labels.setdefault(item, set()).add(label)
-    sure = [(i, next(iter(s))) for i, s in labels.items() if len(s) == 1 and "\n" not in min(s)]
-    if not sure:
-        return replace(question, gold=None)
-    items, known = (pa.array(column).dictionary_encode() for column in zip(*sure, strict=True))
-    return replace(question, gold=(items, known))
+    for item, label in zip(*(column.to_pylist() for column in question.gold), strict=True):
+        labels.setdefault(item, set()).update(label.split("\n"))
+    sure = {item: min(known) for item, known in labels.items() if len(known) == 1}
+    gold = (text_array(sure), text_array(sure.values())) if sure else None
+    return replace(question, gold=gold)
 
 
 READER = Reader(

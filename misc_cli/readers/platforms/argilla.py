@@ -1,12 +1,6 @@
-"""Argilla, records as JSON, Parquet or CSV, of versions 1 and 2.
+"""Argilla 1 and 2, records as JSON, Parquet or CSV, nested or flat.
 
-https://docs.argilla.io/latest/how_to_guides/import_export/ and, of version 1,
-https://docs.v1.argilla.io/en/latest/practical_guides/collect_responses.html. Version 2:
-{"responses": {question: [{"value", "user_id", "status"}]}}, flattened {"question.responses":
-[…], "question.responses.users": […], "question.responses.status": […]}. Version 1: {"responses":
-[{"user_id", "values": {question: {"value"}}, "status"}]} or {question: [{"user_id", "value",
-"status"}]}; before feedback datasets, {"annotation", "annotation_agent", "status"}. Only
-submitted responses count; suggestions and predictions are a model's.
+Of version 1 see https://docs.v1.argilla.io/en/latest/practical_guides/collect_responses.html.
 """
 
 from __future__ import annotations
@@ -19,26 +13,26 @@ from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
+    LOOKED_AT,
     Answers,
     kind_of_region,
     loads,
     mapping,
     objects,
-    with_inferred_kinds,
 )
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
 from misc_cli.readers.values import CHOICE, OTHER, SPANS
 
 _FLAT = ".responses"
 _OLD = {"annotation", "annotation_agent"}
-LOOKED_AT = 20
+_IDS = ("id", "external_id", "_server_id")
 
-Response = tuple[str, Any, Any, str]  # question, user, value, status
+Response = tuple[str, Any, Any, Any]  # question, user, value, status
 
 
 def detect(document: Document) -> Match | None:
     if document.records is None:
-        flat = [name for name in document.names if f"{name}.users" in set(document.names)]
+        flat = any(f"{name}.users" in document.names for name in document.names)
         return Match(CERTAIN, "question.responses.users") if flat else None
     for record in _rows(document.records)[:LOOKED_AT]:
         if any(f"{key}.users" in record for key in record if key.endswith(_FLAT)):
@@ -53,80 +47,72 @@ def detect(document: Document) -> Match | None:
 
 
 def _is_response(value: Any) -> bool:
-    """Of version 2: lists by question; of version 1: a list of objects with values."""
+    """Return whether these are version 2's lists by question, or version 1's objects."""
     if isinstance(value, dict):
         return all(isinstance(given, list) for given in value.values())
     return isinstance(value, list) and all("values" in one for one in objects(value))
 
 
 def _is_feedback(value: Any) -> bool:
-    return bool(objects(value)) and all(
-        {"user_id", "value", "status"} <= set(response) for response in objects(value)
-    )
+    found = objects(value)
+    return bool(found) and all({"user_id", "value", "status"} <= set(one) for one in found)
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
-    records = document.records
-    if records is None:
-        records = _from_table(document)
+    found = Answers(document, "user_id", "id", "{}.value")
+    records = _from_table(document) if document.records is None else document.records
     for row, record in enumerate(_rows(records)):
-        item = _item(record, row)
-        said = False
-        for question, user, value, status in _responses(document, row, record):
-            said = True
-            if status and status != "submitted" and status != "validated":
+        responses = list(_responses(document, row, record))
+        if not responses:
+            found.aside("not annotated", row)
+        for question, user, value, given in responses:
+            status = text(given).lower()
+            if status not in ("", "submitted", "validated"):
                 found.aside(status, row)
             elif value is None or value == "":
                 found.aside("empty", row)
+            elif isinstance(value, list) and not any(isinstance(v, dict | list) for v in value):
+                found.said(question, user, _item(record, row), value, row)
             else:
-                _answer(found, question, user, item, value, row)
-        if not said:
-            found.aside("not annotated", row)
-    return with_inferred_kinds(found.reading())
+                found.answer(question, user, _item(record, row), text(value), row, _kind(value))
+    return found.inferred()
 
 
-def _answer(found: Answers, question: str, user: Any, item: str, value: Any, row: int) -> None:
-    columns = {"worker": "user_id", "item": "id", "label": f"{question}.value"}
-    if isinstance(value, list):
-        if any(isinstance(one, dict | list) for one in value):  # spans, or a ranking
-            kind = SPANS if any(map(kind_of_region, objects(value))) else OTHER
-            kind = SPANS if any(isinstance(one, list) for one in value) else kind
-            found.answer(question, user, item, text(value), row, kind, columns)
-        else:
-            found.said(question, user, item, value, row, columns)
-    elif isinstance(value, dict):
-        found.answer(question, user, item, text(value), row, OTHER, columns)
-    else:
-        found.answer(question, user, item, value, row, CHOICE, columns)
+def _kind(value: Any) -> str:
+    """Return the kind of one value that is no list of plain options."""
+    if not isinstance(value, dict | list):
+        return CHOICE
+    spans = isinstance(value, list) and any(
+        isinstance(one, list) or kind_of_region(one) for one in value
+    )
+    return SPANS if spans else OTHER
 
 
 def _responses(document: Document, row: int, record: Record) -> Iterator[Response]:
     flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
+    given = record.get("responses")
     if flat:
         for key in flat:
             yield from _flat(document, row, record, key)
-    elif isinstance(record.get("responses"), dict):
-        for question, given in record["responses"].items():
-            for one in objects(given):
-                yield question, one.get("user_id"), one.get("value"), _status(one)
-    elif isinstance(record.get("responses"), list):
-        for response in objects(record["responses"]):
-            for question, given in mapping(response.get("values")).items():
-                value = given.get("value") if isinstance(given, dict) else given
-                yield question, response.get("user_id"), value, _status(response)
+    elif isinstance(given, list):
+        for response in objects(given):
+            for question, value in mapping(response.get("values")).items():
+                value = value.get("value") if isinstance(value, dict) else value
+                yield question, response.get("user_id"), value, response.get("status")
     elif set(record) >= _OLD:
-        if record["annotation"] is not None or _status(record) == "discarded":
-            yield "annotation", record["annotation_agent"], record["annotation"], _status(record)
+        value, status = record["annotation"], record.get("status")
+        if value is not None or text(status).lower() == "discarded":
+            yield "annotation", record["annotation_agent"], value, status
     else:
-        for question, given in record.items():
-            if _is_feedback(given):
-                for one in objects(given):
-                    yield question, one["user_id"], one["value"], _status(one)
+        questions = given if isinstance(given, dict) else record
+        for question, value in questions.items():
+            if questions is given or _is_feedback(value):
+                for one in objects(value):
+                    yield question, one.get("user_id"), one.get("value"), one.get("status")
 
 
 def _flat(document: Document, row: int, record: Record, key: str) -> Iterator[Response]:
-    """Parallel lists of values, users and states."""
+    """Yield the responses of parallel lists of values, users and states."""
     values, users = record[key] or [], record[f"{key}.users"] or []
     states = record.get(f"{key}.status") or [""] * (len(users) if isinstance(users, list) else 0)
     lists = all(isinstance(one, list) for one in (values, users, states))
@@ -136,15 +122,11 @@ def _flat(document: Document, row: int, record: Record, key: str) -> Iterator[Re
             "length; export it again"
         )
     for value, user, state in zip(values, users, states, strict=True):
-        yield key.removesuffix(_FLAT), user, value, text(state).lower()
-
-
-def _status(record: Record) -> str:
-    return text(record.get("status")).lower()
+        yield key.removesuffix(_FLAT), user, value, state
 
 
 def _item(record: Record, row: int) -> str:
-    for key in ("id", "external_id", "_server_id"):
+    for key in _IDS:
         if record.get(key) not in (None, ""):
             return text(record[key])
     fields = mapping(record.get("fields")) or record
@@ -153,7 +135,7 @@ def _item(record: Record, row: int) -> str:
 
 
 def _rows(records: list[Record]) -> list[Record]:
-    """to_dict() writes a list per column; these are its rows."""
+    """Return the rows of to_dict(), which writes a list per column; other records as they are."""
     if len(records) != 1 or not all(isinstance(value, list) for value in records[0].values()):
         return records
     (columns,) = records
@@ -163,27 +145,21 @@ def _rows(records: list[Record]) -> list[Record]:
 
 
 def _from_table(document: Document) -> list[Record]:
-    """CSV: the lists are JSON, or as Python prints them."""
-    names = set(document.names)
-    keys = [n for n in document.names if n.endswith(_FLAT) and f"{n}.users" in names]
-    wanted = [n for n in document.names if any(n == k or n.startswith(f"{k}.") for k in keys)]
-    others = [name for name in ("id", "external_id", "_server_id", "text") if name in names]
-    cells = [column.to_pylist() for column in document.columns([*others, *wanted])]
-    rows = zip(*cells, strict=True)
+    """Return the rows of CSV, whose lists are JSON or as Python prints them."""
+    names = document.names
+    keys = [name for name in names if name.endswith(_FLAT) and f"{name}.users" in names]
+    lists = [n for n in names if any(n == key or n.startswith(f"{key}.") for key in keys)]
+    wanted = [*(name for name in (*_IDS, "text") if name in names), *lists]
+    cells = [column.to_pylist() for column in document.columns(wanted)]
     return [
-        {
-            name: _listed(cell) if name in wanted else cell
-            for name, cell in zip([*others, *wanted], row, strict=True)
-        }
-        for row in rows
+        {name: _listed(row[at]) if name in lists else row[at] for at, name in enumerate(wanted)}
+        for row in zip(*cells, strict=True)
     ]
 
 
 def _listed(cell: str) -> Any:
-    if not cell.strip():
-        return None
     try:
-        return loads(cell) or ast.literal_eval(cell)
+        return loads(cell) or ast.literal_eval(cell.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
 

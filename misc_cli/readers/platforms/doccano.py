@@ -1,20 +1,16 @@
-"""doccano, JSON lines, JSON and CSV, of new and old versions.
+"""doccano, JSON lines, JSON and CSV: new versions without users, old ones with them.
 
-https://doccano.github.io/doccano/ and the exporter's own tests, backend/data_export in
-https://github.com/doccano/doccano. New versions write {"id", "text" or "data", "label": […]}
-without a user: one file per user, or, in a project that shares its annotations, one for all.
-Before 1.2 the export had {"annotations": [{"label", "user"}]}, `labels` without users, or CSV
-with a `user` column. Spans are [start, end, label] or objects with start_offset.
+Before 1.2 the export had {"annotations": [{"label", "user"}]} or CSV with a `user` column; spans
+are [start, end, label] or objects with start_offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, objects_at, refuse_single
+from misc_cli.readers.platforms.common import Answers, objects, objects_at, refuse_single
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 from misc_cli.readers.values import SPANS
 
@@ -29,14 +25,12 @@ def detect(document: Document) -> Match | None:
         if set(document.names) >= _CSV and set(document.names) & set(_TEXTS):
             return Match(LIKELY, "columns id, text, label and user")
         return None
-    if not document.records:
-        return None
-    first = document.records[0]
+    first = document.records[0] if document.records else {}
     if "id" not in first or not any(isinstance(first.get(key), str) for key in _TEXTS):
         return None
     annotations = first.get("annotations")
     if isinstance(annotations, list) and "data" not in first:
-        known = [one for one in annotations if isinstance(one, dict) and "user" in one]
+        known = any("user" in one for one in objects(annotations))
         if known or (not annotations and "annotation_approver" in first):
             return Match(CERTAIN, "annotations with label and user")
     if any(key in first for key in ("Comments", "comments", "annotation_approver")) and any(
@@ -50,9 +44,9 @@ def detect(document: Document) -> Match | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
+    found = Answers(document, "user", "id", "label")
     if document.records is None:
-        return _read_table(document)
-    found = Answers(document.name)
+        return _read_table(document, found)
     for row, record in enumerate(document.records):
         if "annotations" in record:
             _old(document, found, row, record)
@@ -62,28 +56,25 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 
 def _new(found: Answers, row: int, record: Record) -> None:
-    """Mostly nobody's name: the file's name may be the user's, and says so in --worker-from."""
+    """Add labels that mostly name nobody; --worker-from takes the user from the file's name."""
     user = next((key for key in _USERS if record.get(key) is not None), "user")
-    who = record.get(user, "")
-    said = False
-    for key in ("label", "labels", "cats"):
-        values = record.get(key)
-        if isinstance(values, list) and values:
-            said = True
-            columns = {"worker": user, "item": "id", "label": key}
-            if any(isinstance(value, list | dict) for value in values):
-                found.answer(key, who, record.get("id"), text(values), row, SPANS, columns)
-            else:
-                found.said(key, who, record.get("id"), values, row, columns)
+    who, item = record.get(user, ""), record.get("id")
+    filled = [key for key in ("label", "labels", "cats") if record.get(key)]
+    filled = [key for key in filled if isinstance(record[key], list)]
+    for key in filled:
+        columns = {"worker": user, "label": key}
+        if any(isinstance(value, list | dict) for value in record[key]):
+            found.answer(key, who, item, text(record[key]), row, SPANS, columns)
+        else:
+            found.said(key, who, item, record[key], row, columns=columns)
     if record.get("entities") or record.get("relations"):
-        said = True
-        found.answer("entities", who, record.get("id"), text(record.get("entities")), row, SPANS)
-    if not said:
+        found.answer("entities", who, item, text(record.get("entities")), row, SPANS)
+    elif not filled:
         found.aside("not annotated", row)
 
 
 def _old(document: Document, found: Answers, row: int, record: Record) -> None:
-    """Labels by number, each with its user; several of one user are one answer."""
+    """Add labels by number, each with its user; several of one user are one answer."""
     by_user: dict[str, list[Record]] = {}
     for annotation in objects_at(document, row, record["annotations"], "annotations"):
         by_user.setdefault(text(annotation.get("user")), []).append(annotation)
@@ -93,26 +84,22 @@ def _old(document: Document, found: Answers, row: int, record: Record) -> None:
         if any("start_offset" in annotation for annotation in own):
             found.answer("spans", user, record.get("id"), text(own), row, SPANS)
         else:
-            labels = [a.get("label", a.get("text")) for a in own]
-            columns = {"worker": "user", "item": "id", "label": "annotations.label"}
-            found.said("label", user, record.get("id"), labels, row, columns)
+            labels = [one.get("label", one.get("text")) for one in own]
+            columns = {"label": "annotations.label"}
+            found.said("label", user, record.get("id"), labels, row, columns=columns)
 
 
-def _read_table(document: Document) -> Reading:
-    """CSV: a row per label; several rows of one user on one text are one answer."""
-    columns = {"worker": "user", "item": "id", "label": "label"}
-    answers: dict[tuple[Any, Any], tuple[int, list[Any]]] = {}
-    cells: Iterable[tuple[Any, ...]] = zip(
-        *(column.to_pylist() for column in document.columns(["user", "id", "label"])), strict=True
-    )
-    found = Answers(document.name)
-    for row, (user, item, label) in enumerate(cells):
+def _read_table(document: Document, found: Answers) -> Reading:
+    """Read CSV, a row per label; several rows of one user on one text are one answer."""
+    answers: dict[tuple[Any, Any], tuple[int, dict[Any, None]]] = {}
+    columns = [column.to_pylist() for column in document.columns(["user", "id", "label"])]
+    for row, (user, item, label) in enumerate(zip(*columns, strict=True)):
         if label:
-            answers.setdefault((user, item), (row, []))[1].append(label)
+            answers.setdefault((user, item), (row, {}))[1][label] = None
         else:
             found.aside("not annotated", row)
     for (user, item), (row, labels) in answers.items():
-        found.said("label", user, item, dict.fromkeys(labels), row, columns)
+        found.said("label", user, item, labels, row)
     return found.reading()
 
 

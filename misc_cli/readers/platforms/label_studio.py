@@ -1,33 +1,44 @@
 """Label Studio, JSON: one record per task, one annotation per worker, one result per region.
 
-https://labelstud.io/guide/task_format and https://labelstud.io/guide/export: `completed_by` is the
-worker (an id or an object with id and email), `from_name` the question, `ground_truth` marks an
-annotation as right, `was_cancelled` a skipped one; `predictions` are a model's and no answers.
 Versions before 1.0 say `completions` and `skipped`. Storages are fed one annotation per record,
-with its `task` inside.
+with its `task` inside. CSV and JSON-MIN have a row per annotation and a column per question.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, compact, is_one_of, table_of, text
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
-    as_choices,
+    choice,
     kind_of_region,
+    labels_of,
     loads,
     mapping,
     narrowed,
     objects_at,
+    of_records,
     varying,
 )
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns
+from misc_cli.readers.reading import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    from_columns,
+    rows_of,
+    take,
+)
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, NUMBER, OTHER, SPANS, TEXT
 from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
@@ -36,7 +47,6 @@ _OWN = {
     *("inner_id", "updated_by", "project", "file_upload", "comment_count", "was_cancelled"),
 }
 _NEEDED = {"annotation_id", "annotator"}
-_COLUMNS = {"worker": "annotator", "item": "id"}
 
 
 def detect_table(document: Document) -> Match | None:
@@ -47,8 +57,9 @@ def detect_table(document: Document) -> Match | None:
 
 
 def read_table(document: Document, options: ReadOptions) -> Reading:
-    if document.records is not None and not any(options.columns.values()):
-        return _read_records(document, document.records)
+    is_json = document.records is not None
+    if document.records is not None:
+        document = _unnested(document, document.records)
     names = document.names
     questions = {name: name for name in _questions(document, names, options)}
     reading = from_columns(
@@ -57,9 +68,22 @@ def read_table(document: Document, options: ReadOptions) -> Reading:
         item="id",
         questions=narrowed(document.name, questions, options),
         options=options,
+        aside={"empty": partial(_none_filled, list(questions))} if is_json and questions else None,
     )
     found = [_parsed(question) for question in reading.questions]
+    if is_json:
+        found = [_filled(document, question) for question in found]
     return Reading(found, reading.aside, reading.notes, reading.has_workers)
+
+
+def _none_filled(names: list[str], column: Callable[[str], Any]) -> Any:
+    return np.all([np.asarray(is_one_of(column(name), "")) for name in names], axis=0)
+
+
+def _filled(document: Document, question: Question) -> Question:
+    """Return a question without the records that lack its key: that is no answer."""
+    empty = np.asarray(is_one_of(document.columns([question.columns["label"]])[0], ""))
+    return take(question, np.flatnonzero(~empty[rows_of(question)]))
 
 
 def _questions(document: Document, names: list[str], options: ReadOptions) -> list[str]:
@@ -67,9 +91,7 @@ def _questions(document: Document, names: list[str], options: ReadOptions) -> li
         return []
     others = [name for name in names if name not in _OWN]
     if names != sorted(names) and names.index("id") < names.index("annotator"):
-        at = names.index("id")
-        last = max(names.index(name) for name in _OWN if name in names)
-        asked = names[at:last] + names[last:]  # a question that came late is at the end
+        asked = names[names.index("id") :]  # a question that came late is at the end
         found = _without_data(document, [name for name in asked if name in others])
     else:
         found = varying(document, "id", others) or [
@@ -84,57 +106,26 @@ def _questions(document: Document, names: list[str], options: ReadOptions) -> li
 
 
 def _without_data(document: Document, names: list[str]) -> list[str]:
-    """Of several columns not those that tell each task apart: they are what was asked about."""
+    """Return the columns that do not tell each task apart: those are what was asked about."""
     if len(names) < 2:
         return names
     items, *columns = document.columns(["id", *names])
     differ = set(varying(document, "id", names))
-    found = []
-    for name, column in zip(names, columns, strict=True):
-        is_data = name not in differ and len(column.dictionary) == len(items.dictionary) > 1
-        if not is_data:
-            found.append(name)
-    return found or names
+    n_items = len(items.dictionary)
+    is_data = [
+        name not in differ and len(column.dictionary) == n_items > 1
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return [name for name, data in zip(names, is_data, strict=True) if not data] or names
 
 
-def _read_records(document: Document, records: list[Record]) -> Reading:
-    """JSON-MIN: the keys between `id` and `annotator` are the questions."""
-    found = Answers(document.name)
-    asked = _asked(records)
-    for row, record in enumerate(records):
-        answered = [key for key in record if key in asked]
-        if not answered:
-            found.aside("empty", row)
-        for question in answered:
-            kind, label = _answer(record[question])
-            columns = {**_COLUMNS, "label": question}
-            who = record.get("annotator")
-            if isinstance(who, dict):
-                who = who.get("email") or who.get("id")
-            found.answer(question, who, record.get("id"), label, row, kind, columns)
-    return found.reading()
-
-
-def _asked(records: list[Record]) -> set[str]:
-    """The keys that are questions: by their place, else because they differ within a task."""
-    between: set[str] = set()
-    for record in records:
-        keys = list(record)
-        if "id" in record and "annotator" in record:
-            between.update(keys[keys.index("id") + 1 : keys.index("annotator")])
-    values: dict[str, dict[str, set[str]]] = {}  # key → task → what it says there
-    for record in records:
-        for key, value in record.items():
-            if key not in _OWN and (key in between or not between):
-                values.setdefault(key, {}).setdefault(text(record.get("id")), set()).add(
-                    text(value)
-                )
-    differ = {key for key, said in values.items() if any(len(s) > 1 for s in said.values())}
-    if not between:
-        return differ
-    apart = {k for k, said in values.items() if len(set().union(*said.values())) == len(said) > 1}
-    data = apart - differ if len(values) > 1 else set()
-    return set(values) - data or set(values)
+def _unnested(document: Document, records: list[Record]) -> Document:
+    """Return JSON-MIN as the CSV of the same tasks: a column per key, JSON in its cells."""
+    rows = [{key: text(value) for key, value in record.items()} for record in records]
+    for row, record in zip(rows, records, strict=True):
+        if isinstance(record.get("annotator"), dict):
+            row["annotator"] = _who(record["annotator"])
+    return Document(document.name, document.format, lambda: table_of(rows))
 
 
 def _answer(value: Any) -> tuple[str, Any]:
@@ -147,12 +138,12 @@ def _answer(value: Any) -> tuple[str, Any]:
             return _answer(next(one for one in value if isinstance(one, dict)))[0], text(value)
         if any(isinstance(one, list) for one in value):
             return answer_of({"taxonomy": value})
-        return chosen(value)
+        return _chosen(value)
     return CHOICE, text(value)
 
 
 def _parsed(question: Question) -> Question:
-    """A question of a CSV file, whose cells may hold JSON; only distinct cells are looked at."""
+    """Return a question of CSV with the JSON of its cells read; each distinct cell once."""
     if pa.types.is_list(question.label.type):
         return question
     cells = question.label.dictionary.to_pylist()
@@ -160,16 +151,10 @@ def _parsed(question: Question) -> Question:
         return question
     answers = [_answer(loads(cell) if cell[:1] in ("[", "{") else cell) for cell in cells]
     kinds = {kind for (kind, _), cell in zip(answers, cells, strict=True) if cell}
-    kind = (
-        next(iter(kinds)) if len(kinds) == 1 else CHOICES if kinds == {CHOICE, CHOICES} else OTHER
-    )
-    if kind == CHOICES:
-        lists = pa.array([as_choices(label) for _, label in answers], pa.list_(pa.string()))
-        return replace(question, kind=kind, label=lists.take(question.label.indices))
-    texts = pa.array([text(label) for _, label in answers], pa.string())
-    return replace(
-        question, kind=kind, label=texts.take(question.label.indices).dictionary_encode()
-    )
+    kind = CHOICES if kinds == {CHOICE, CHOICES} else min(kinds) if len(kinds) == 1 else OTHER
+    labels = labels_of((label for _, label in answers), kind)
+    taken = labels.take(question.label.indices)
+    return replace(question, kind=kind, label=taken if kind == CHOICES else compact(taken))
 
 
 TABLE_READER = Reader(
@@ -185,23 +170,21 @@ TABLE_READER = Reader(
 _LISTS = ("annotations", "completions")
 # What a result's value is, by its key there.
 _PLAIN = {"rating": NUMBER, "number": NUMBER, "selected": CHOICE, "text": TEXT, "datetime": OTHER}
-LOOKED_AT = 20
 
 
-def detect(document: Document) -> Match | None:
-    for record in (document.records or [])[:LOOKED_AT]:
-        if isinstance(record.get("data"), dict):
-            for key in _LISTS:
-                if isinstance(record.get(key), list):
-                    return Match(CERTAIN, f"tasks with data and {key}")
-        task = record.get("task")
-        if isinstance(task, dict) and isinstance(task.get("data"), dict) and "result" in record:
-            return Match(CERTAIN, "annotations with their result and task")
+@of_records
+def detect(record: Record) -> str | None:
+    if isinstance(record.get("data"), dict):
+        for key in _LISTS:
+            if isinstance(record.get(key), list):
+                return f"tasks with data and {key}"
+    if isinstance(mapping(record.get("task")).get("data"), dict) and "result" in record:
+        return "annotations with their result and task"
     return None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "completed_by", "id", "result[from_name={}].value")
     for row, record in enumerate(document.records or []):
         if isinstance(record.get("task"), dict):  # one annotation, with its task inside
             _annotation(document, found, row, record["task"], record)
@@ -223,23 +206,14 @@ def _annotation(
         return
     results = objects_at(document, row, annotation.get("result"), "result")
     answers = _answers(document, row, results)
-    if not answers:
-        found.aside("empty", row)
-        return
-    item, who = _item(document, row, task), _who(annotation)
-    for question, (kind, value) in answers.items():
-        if annotation.get("ground_truth"):
-            found.gold(question, item, value)
-            continue
-        path = f"result[from_name={question}].value"
-        columns = {"worker": "completed_by", "item": "id", "label": path}
-        found.answer(question, who, item, value, row, kind, columns)
-    if annotation.get("ground_truth"):
-        found.aside("ground truth", row)
+    fields = [(question, *answer) for question, answer in answers.items()]
+    item = _item(document, row, task) if fields else ""
+    gold = "ground truth" if annotation.get("ground_truth") else ""
+    found.fields(fields, _who(annotation.get("completed_by")), item, row, gold)
 
 
 def _answers(document: Document, row: int, results: list[Record]) -> dict[str, tuple[str, Any]]:
-    """Kind and value of each question; what marks several regions is no single answer."""
+    """Return kind and value of each question; several regions are no single answer."""
     answers: dict[str, tuple[str, Any]] = {}
     for result in results:
         if "value" not in result:
@@ -260,30 +234,28 @@ def _answers(document: Document, row: int, results: list[Record]) -> dict[str, t
 
 
 def answer_of(value: Record) -> tuple[str, Any]:
-    """Kind and label of a result's value: {"choices": ["cat"]}, {"rating": 4}, a box, a span."""
+    """Return kind and label of a result's value: {"choices": ["cat"]}, {"rating": 4}, a box."""
     region = kind_of_region(value)
     if region:
         return region, text(value)
     if "choices" in value:
-        return chosen(value["choices"])
+        return _chosen(value["choices"])
     if "taxonomy" in value:
         paths = value["taxonomy"] if isinstance(value["taxonomy"], list) else []
-        return chosen(["/".join(map(text, p)) if isinstance(p, list) else p for p in paths])
+        return _chosen(["/".join(map(text, p)) if isinstance(p, list) else p for p in paths])
     for key, kind in _PLAIN.items():
         if key in value:
             return kind, text(value[key])
     return OTHER, text(value)
 
 
-def chosen(options: Any) -> tuple[str, Any]:
-    """One option is a choice, several are choices; options within options are neither."""
+def _chosen(options: Any) -> tuple[str, Any]:
+    """Return a choice, or choices if there are several; options within options are neither."""
     if isinstance(options, str):
         return CHOICE, options
     if not isinstance(options, list) or any(isinstance(one, dict | list) for one in options):
         return OTHER, text(options)
-    if len(options) > 1:
-        return CHOICES, [text(one) for one in options]
-    return CHOICE, text(options[0]) if options else ""
+    return choice("", options)[1:]
 
 
 def _item(document: Document, row: int, task: Record) -> str:
@@ -295,8 +267,7 @@ def _item(document: Document, row: int, task: Record) -> str:
     raise InputError(f"{document.name}, record {row + 1}: a task without its id")
 
 
-def _who(annotation: Record) -> str:
-    who = annotation.get("completed_by")
+def _who(who: Any) -> str:
     if isinstance(who, dict):
         return text(who.get("email") or who.get("id") or who.get("username"))
     return text(who)

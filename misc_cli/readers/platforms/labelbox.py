@@ -1,10 +1,6 @@
 """Labelbox, NDJSON of a project's data rows (export v2), and the JSON of export v1.
 
-https://docs.labelbox.com/reference/export-text-annotations and
-https://docs.labelbox.com/reference/export-quick-reference: a data row has projects, a project
-labels, a label its `label_details.created_by` and its annotations: `classifications` are
-radio_answer, checklist_answers or text_answer, `objects` are regions. A skipped label has no
-annotations; `benchmark_reference_label` names the label that others are compared with.
+`benchmark_reference_label` names the label that others are compared with.
 """
 
 from __future__ import annotations
@@ -14,25 +10,29 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.platforms.common import (
+    Answers,
+    Field,
+    mapping,
+    objects,
+    objects_at,
+    of_records,
+)
+from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
-LOOKED_AT = 20
-Classified = tuple[str, str, Any]
 
-
-def detect(document: Document) -> Match | None:
-    for record in (document.records or [])[:LOOKED_AT]:
-        if isinstance(record.get("data_row"), dict) and isinstance(record.get("projects"), dict):
-            return Match(CERTAIN, "data_row and projects")
-        if {"Label", "Created By"} <= set(record) and ("DataRow ID" in record or "ID" in record):
-            return Match(CERTAIN, "Label, Created By and DataRow ID")
+@of_records
+def detect(record: Record) -> str | None:
+    if isinstance(record.get("data_row"), dict) and isinstance(record.get("projects"), dict):
+        return "data_row and projects"
+    if {"Label", "Created By"} <= set(record) and ("DataRow ID" in record or "ID" in record):
+        return "Label, Created By and DataRow ID"
     return None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "label_details.created_by", "data_row", "classifications[name={}]")
     projects = {key for record in document.records or [] for key in mapping(record.get("projects"))}
     for row, record in enumerate(document.records or []):
         if "Label" in record:
@@ -58,42 +58,28 @@ def _label(
     if any(part.get("skipped") is True for part in (label, details, performance)):
         found.aside("skipped", row)
         return
-    annotations = mapping(label.get("annotations"))
-    answers = list(_answers(annotations))
-    if not answers:
-        found.aside("empty", row)
-        return
     references = {
         text(mapping(one.get("performance_details")).get("benchmark_reference_label"))
         for one in all_labels
     } - {""}
-    if text(label.get("id")) in references or text(label.get("label_kind")) == "Benchmark":
-        for question, _, value in answers:
-            found.gold(prefix + question, item, value)
-        found.aside("benchmark", row)
-        return
-    for question, kind, value in answers:
-        columns = {
-            "worker": "label_details.created_by",
-            "item": "data_row",
-            "label": f"classifications[name={question}]",
-        }
-        found.answer(prefix + question, details.get("created_by"), item, value, row, kind, columns)
+    right = text(label.get("id")) in references or text(label.get("label_kind")) == "Benchmark"
+    answers = _answers(mapping(label.get("annotations")), prefix)
+    found.fields(answers, details.get("created_by"), item, row, gold="benchmark" if right else "")
 
 
-def _answers(annotations: Record) -> Iterator[Classified]:
+def _answers(annotations: Record, prefix: str = "") -> Iterator[Field]:
     for one in objects(annotations.get("classifications")):
-        yield from _classification(one, "")
+        yield from _classification(one, prefix)
     regions = objects(annotations.get("objects"))
     if regions:
         spans = any(
             "location" in one or "TextEntity" in text(one.get("annotation_kind")) for one in regions
         )
-        yield "objects", SPANS if spans else BOXES, text(regions)
+        yield f"{prefix}objects", SPANS if spans else BOXES, text(regions)
 
 
-def _classification(one: Record, prefix: str) -> Iterator[Classified]:
-    """A question, and those that its answer opens."""
+def _classification(one: Record, prefix: str) -> Iterator[Field]:
+    """Yield a question's answer, and those of the questions that it opens."""
     question = prefix + text(one.get("name") or one.get("title") or one.get("value"))
     radio = one.get("radio_answer", one.get("answer"))
     several = one.get("checklist_answers", one.get("checklist_answer", one.get("answers")))
@@ -103,8 +89,7 @@ def _classification(one: Record, prefix: str) -> Iterator[Classified]:
         for inner in objects(radio.get("classifications")):
             yield from _classification(inner, f"{question}/")
     elif isinstance(several, list):
-        names = [_name(answer) for answer in objects(several)]
-        yield question, CHOICES, names
+        yield question, CHOICES, [_name(answer) for answer in objects(several)]
         for answer in objects(several):
             for inner in objects(answer.get("classifications")):
                 yield from _classification(inner, f"{question}/{_name(answer)}/")
@@ -126,11 +111,8 @@ def _version_1(found: Answers, row: int, record: Record) -> None:
     answers = list(_answers(mapping(label)))
     if not answers and isinstance(label, dict):  # the oldest: {"question": "answer"}
         answers = [(q, CHOICE, a) for q, a in label.items() if isinstance(a, str)]
-    if not answers:
-        found.aside("empty", row)
-    for question, kind, value in answers:
-        columns = {"worker": "Created By", "item": "DataRow ID", "label": f"Label: {question}"}
-        found.answer(question, record["Created By"], item, value, row, kind, columns)
+    roles = {"worker": "Created By", "item": "DataRow ID", "label": "Label: {}"}
+    found.fields(answers, record["Created By"], item, row, columns=roles)
 
 
 READER = Reader(

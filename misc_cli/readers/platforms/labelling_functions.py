@@ -1,24 +1,17 @@
-"""WRENCH (and Snorkel labels in JSON): records with a list of weak labels, -1 for none.
-
-https://github.com/JieyuZ2/wrench: {"0": {"label": 1, "weak_labels": [-1, 0, 1], "data": {…}},
-…}. Labelling functions are the workers, called by their place in the list; `label` is the truth,
-so it is gold.
-"""
+"""Labelling functions as workers: a Snorkel table and WRENCH's JSON, -1 for no answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text, text_array
+from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
 from misc_cli.readers.layouts.melt import melt
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import Answers
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.readers.values import CHOICE, OTHER
 from misc_cli.readers.vocabulary import normalise
 
@@ -45,28 +38,16 @@ def read_snorkel(document: Document, options: ReadOptions) -> Reading:
         name for name in document.names if normalise(name) in ("id", "itemid", "exampleid", "text")
     ]
     items, item = text_array(map(str, range(n_rows))), "the row's number, from 0"
-    for name in names:
-        (column,) = document.columns([name])
+    for name, column in zip(names, document.columns(names), strict=True):
         if len(column.dictionary) == n_rows:
             items, item = column, name
             break
     cells = melt(document, items, {name: name for name in functions})
-    answered = np.array(
-        [value.lower() not in _NONE for value in cells.label.dictionary.to_pylist()]
-    )
-    kept = np.flatnonzero(answered[np.asarray(cells.label.indices)])
-    label = cells.label.take(pa.array(kept)).cast(pa.string()).dictionary_encode()
+    kept = np.flatnonzero(~np.asarray(is_one_of(cells.label, *_NONE)))
     roles = {"worker": "a column for each", "item": item, "label": "lf_*"}
-    question = Question(
-        "label",
-        CHOICE,
-        cells.by_column.take(kept),
-        cells.by_row.take(kept),
-        label,
-        cells.rows[kept],
-        columns=roles,
-    )
-    return Reading([question])
+    who, what = cells.by_column, cells.by_row
+    every = Question("label", CHOICE, who, what, cells.label, cells.rows, columns=roles)
+    return Reading([take(every, kept)])
 
 
 SNORKEL = Reader(
@@ -91,9 +72,8 @@ def detect_wrench(document: Document) -> Match | None:
 
 
 def read_wrench(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "place in weak_labels", "key", _VOTES)
     width: int | None = None
-    columns = {"worker": "place in weak_labels", "item": "key", "label": _VOTES}
     for row, (item, example) in enumerate(_examples(document)):
         votes = example.get(_VOTES)
         width = width or (len(votes) if isinstance(votes, list) else None)
@@ -103,25 +83,21 @@ def read_wrench(document: Document, options: ReadOptions) -> Reading:
                 f"{width or 'some'} labels, one for each labelling function"
             )
         if any(isinstance(vote, list) for vote in votes):  # a label for each token
-            found.answer(_VOTES, "tokens", item, text(votes), row, OTHER, columns)
+            found.answer(_VOTES, "tokens", item, text(votes), row, OTHER)
             continue
-        _vote(found, row, item, votes, columns)
+        said = {str(at): text(vote) for at, vote in enumerate(votes)}
+        filled = {at: vote for at, vote in said.items() if vote and not vote.startswith("-")}
+        if not filled:
+            found.aside("no vote", row)
+        for at, vote in filled.items():
+            found.answer(_VOTES, at, item, vote, row)
         if not isinstance(example.get("label"), list | dict | type(None)):
             found.gold(_VOTES, item, example["label"])
     return found.reading()
 
 
-def _vote(found: Answers, row: int, item: str, votes: list[Any], columns: dict[str, str]) -> None:
-    said = [(at, text(vote)) for at, vote in enumerate(votes)]
-    filled = [(at, vote) for at, vote in said if vote and not vote.startswith("-")]
-    if not filled:
-        found.aside("no vote", row)
-    for at, vote in filled:
-        found.answer(_VOTES, str(at), item, vote, row, columns=columns)
-
-
 def _examples(document: Document) -> Iterator[tuple[str, Record]]:
-    """Name and content of each example: values of one object, or records of their own."""
+    """Yield name and content of each example: values of one object, or records of their own."""
     records = document.records or []
     if len(records) == 1 and _VOTES not in records[0]:
         pairs = [(key, value) for key, value in records[0].items() if isinstance(value, dict)]

@@ -1,9 +1,5 @@
 """Mechanical Turk, CSV of a batch: HITId, WorkerId, AssignmentStatus, Input.x and Answer.x columns.
 
-https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html and, on the
-review of a downloaded file, ReviewingResultsOutsideoftheRUI.html: AssignmentStatus is Submitted,
-Approved or Rejected, RejectionTime is filled for the rejected, an entry in `Reject` rejects.
-
 An answer is a column of its own (Answer.animal), a true/false column for each radio button
 (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several items on
 one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2. A batch that was
@@ -29,12 +25,15 @@ from misc_cli.readers.layouts.melt import melt, share_values
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
+    Field,
+    choice,
     form_answers,
     is_flag,
     loads,
     mapping,
     narrowed,
     objects,
+    of_names,
     with_inferred_kinds,
 )
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns, take
@@ -49,11 +48,8 @@ _FORM = "QuestionFormAnswers"
 
 def detect_api(document: Document) -> Match | None:
     first = next(iter(_assignments(document)), None)
-    if (
-        first is not None
-        and {"WorkerId", "HITId"} <= set(first)
-        and _FORM in text(first.get("Answer"))
-    ):
+    known = first is not None and {"WorkerId", "HITId"} <= set(first)
+    if first is not None and known and _FORM in text(first.get("Answer")):
         return Match(CERTAIN, "assignments with QuestionFormAnswers")
     return None
 
@@ -66,22 +62,17 @@ def _assignments(document: Document) -> list[Record]:
 
 
 def read_api(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "WorkerId", "HITId", "Answer: {}")
     for row, assignment in enumerate(_assignments(document)):
         if text(assignment.get("AssignmentStatus")).lower() == "rejected":
             found.aside("rejected", row)
             continue
-        answers = list(_answers(document, row, assignment))
-        if not answers:
-            found.aside("empty", row)
-        for question, kind, label in answers:
-            columns = {"worker": "WorkerId", "item": "HITId", "label": f"Answer: {question}"}
-            who, item = assignment.get("WorkerId"), assignment.get("HITId")
-            found.answer(question, who, item, label, row, kind, columns)
-    return with_inferred_kinds(found.reading())
+        answers = _answers(document, row, assignment)
+        found.fields(answers, assignment.get("WorkerId"), assignment.get("HITId"), row)
+    return found.inferred()
 
 
-def _answers(document: Document, row: int, assignment: Record) -> Iterator[tuple[str, str, Any]]:
+def _answers(document: Document, row: int, assignment: Record) -> Iterator[Field]:
     content = text(assignment.get("Answer"))
     if _FORM not in content:
         raise InputError(f"{document.name}, assignment {row + 1}: Answer holds no {_FORM}")
@@ -96,12 +87,11 @@ def _answers(document: Document, row: int, assignment: Record) -> Iterator[tuple
             for form in forms if isinstance(forms, list) else [forms]:
                 yield from form_answers(mapping(form))
         else:
-            several = len(values) > 1
-            yield question, CHOICES if several else CHOICE, values if several else values[0]
+            yield choice(question, values)
 
 
 def _plain_api(content: str) -> str:
-    """Text of an XML element."""
+    """Return the text of an XML element."""
     inner = content.strip()
     if inner.startswith("<![CDATA[") and inner.endswith("]]>"):
         return inner[9:-3].strip()
@@ -124,13 +114,10 @@ _PREFIX = "Answer."
 _JSON = "Answer.taskAnswers"
 
 
-def detect(document: Document) -> Match | None:
-    if document.records is not None:
-        return None
-    answers = [name for name in document.names if name.startswith(_PREFIX)]
-    if answers and "HITId" in document.names:
-        return Match(CERTAIN, "HITId and Answer. columns")
-    return None
+@of_names
+def detect(names: set[str]) -> str | None:
+    known = "HITId" in names and any(name.startswith(_PREFIX) for name in names)
+    return "HITId and Answer. columns" if known else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
@@ -155,19 +142,12 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 
 def _plain(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
-    """Answers in columns of their own."""
+    """Read answers in columns of their own."""
     names = [name for name in document.names if name.startswith(_PREFIX)]
     groups = _groups(document, names)
     grouped = {column for columns in groups.values() for column in columns}
     plain = {_question(name): name for name in names if name not in grouped}
-    reading = from_columns(
-        document,
-        worker="WorkerId",
-        item="HITId",
-        questions=narrowed(document.name, plain, options),
-        options=options,
-        aside=aside,
-    )
+    reading = _read_columns(document, narrowed(document.name, plain, options), options, aside)
     if options.label_col is not None:
         return reading
     kept = _kept(document, reading)
@@ -176,11 +156,24 @@ def _plain(document: Document, options: ReadOptions, aside: dict[str, Any]) -> R
     return with_inferred_kinds(Reading(questions, reading.aside, reading.notes))
 
 
-def _input_posted_again(document: Document) -> str | None:
-    """The input that is the item where a batch was posted again: then HITs are more than items.
+def _read_columns(
+    document: Document, questions: dict[str, str], options: ReadOptions, aside: dict[str, Any]
+) -> Reading:
+    return from_columns(
+        document,
+        worker="WorkerId",
+        item="HITId",
+        questions=questions,
+        options=options,
+        aside=aside,
+    )
 
-    It is an input that is filled everywhere, never differs within a HIT, comes in several HITs and
-    tells as many tasks apart as all inputs together do.
+
+def _input_posted_again(document: Document) -> str | None:
+    """Return the input that is the item where a batch was posted again: HITs are more than items.
+
+    It is filled everywhere, never differs within a HIT, comes in several HITs and tells as many
+    tasks apart as all inputs together do.
     """
     inputs = [n for n in document.names if n.startswith("Input.") and document.names.count(n) == 1]
     if not inputs:
@@ -209,10 +202,7 @@ def _n_distinct(table: Any, names: list[str]) -> int:
 def _pairs(
     document: Document, names: list[str]
 ) -> tuple[str, dict[str, str], dict[str, str]] | None:
-    """Several items in one task: Input.image1 is answered by Answer.mood1, and so on.
-
-    The question's name, the inputs and the answers by number; None if nothing is so paired.
-    """
+    """Return question, inputs and answers by number, where Answer.mood1 is about Input.image1."""
     inputs = _by_number([name for name in document.names if name.startswith("Input.")])
     answers = _by_number(names)
     if len(inputs) != 1 or len(answers) != 1:
@@ -224,7 +214,7 @@ def _pairs(
 
 
 def _by_number(names: list[str]) -> dict[str, dict[str, str]]:
-    """Stem → number → column: Answer.mood1.label is number 1 of Answer.mood."""
+    """Return stem → number → column: Answer.mood1.label is number 1 of Answer.mood."""
     found: dict[str, dict[str, str]] = {}
     for name in names:
         match = re.fullmatch(r"(.*\D)(\d+)", name.removesuffix(".label"))
@@ -242,14 +232,7 @@ def _several_items(
     said: dict[str, str],
 ) -> Reading:
     first = next(iter(said.values()))
-    reading = from_columns(
-        document,
-        worker="WorkerId",
-        item="HITId",
-        questions={question: first},
-        options=options,
-        aside=aside,
-    )
+    reading = _read_columns(document, {question: first}, options, aside)
     kept = np.zeros(len(document.columns([first])[0]), dtype=bool)
     kept[_kept(document, reading)] = True
     worker = options.worker_col or "WorkerId"
@@ -266,7 +249,7 @@ def _several_items(
 
 
 def _aside(names: set[str]) -> dict[str, Any]:
-    """An assignment is rejected by its status, else by the time of its rejection, or by hand."""
+    """Return the rules of rejection: by status, else by the time of rejection, or by hand."""
     rules: dict[str, Any] = {}
     if "AssignmentStatus" in names:
         rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
@@ -278,17 +261,17 @@ def _aside(names: set[str]) -> dict[str, Any]:
 
 
 def _is_said(column: Any) -> Any:
-    """Cells that hold something; an export writes a missing time as nothing, NULL or NaN."""
+    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
     return pc.invert(is_one_of(column, "", "null", "nan", "none", "{}"))
 
 
 def _question(column: str) -> str:
-    """Answer.animal.label, as crowd-classifier names it, is the question `animal`."""
+    """Return the question of a column: crowd-classifier writes Answer.animal.label."""
     return column.removeprefix(_PREFIX).removesuffix(".label")
 
 
 def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
-    """Questions of radio buttons and checkboxes, by the true/false columns that make one up."""
+    """Return the questions of radio buttons and checkboxes, with their true/false columns."""
     groups: dict[str, list[str]] = {}
     for name in names:
         question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
@@ -302,7 +285,7 @@ def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
 
 
 def _kept(document: Document, reading: Reading) -> Any:
-    """The rows that were not set aside."""
+    """Return the rows that were not set aside."""
     (workers,) = document.columns([document.names[0]])
     left = np.ones(len(workers), dtype=bool)
     for rows in reading.aside.values():
@@ -313,7 +296,7 @@ def _kept(document: Document, reading: Reading) -> Any:
 def _group(
     document: Document, name: str, columns: list[str], options: ReadOptions, kept: Any
 ) -> Question:
-    """A question with a column per option: the options whose column is true."""
+    """Return a question with a column per option: the options whose column is true."""
     worker, item = options.worker_col or "WorkerId", options.item_col or "HITId"
     who, what, *flags = document.columns([worker, item, *columns])
     on = np.column_stack([np.asarray(is_one_of(flag, "true")) for flag in flags])[kept]
@@ -335,19 +318,12 @@ def _is_filled(labels: Any) -> bool:
 
 
 def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
-    """Answers within JSON: a list of one object, a field per question."""
-    reading = from_columns(
-        document,
-        worker="WorkerId",
-        item="HITId",
-        questions={"taskAnswers": _JSON},
-        options=options,
-        aside=aside,
-    )
+    """Read answers within JSON: a list of one object, a field per question."""
+    reading = _read_columns(document, {"taskAnswers": _JSON}, options, aside)
     (cells,) = document.columns([_JSON])
-    found = Answers(document.name)
     kept = _kept(document, reading).tolist()
     (question,) = reading.questions
+    found = Answers(document, **{**question.columns, "label": f"{_JSON}: {{}}"})
     parsed = [loads(cell) for cell in cells.dictionary.to_pylist()]
     codes = cells.indices.to_pylist()
     rows = zip(kept, question.worker.to_pylist(), question.item.to_pylist(), strict=True)
@@ -359,13 +335,8 @@ def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any
                 f"{document.name}, line {document.table.line(row)}: {_JSON} is not a list of "
                 "objects in JSON; download the results again"
             )
-        fields = [field for form in forms for field in form_answers(form)]
-        if not fields:
-            found.aside("empty", row)
-        for name, kind, label in fields:
-            columns = {**question.columns, "label": f"{_JSON}: {name}"}
-            found.answer(name, who, what, label, row, kind, columns)
-    inner = with_inferred_kinds(found.reading())
+        found.fields((f for form in forms for f in form_answers(form)), who, what, row)
+    inner = found.inferred()
     return Reading(inner.questions, {**reading.aside, **inner.aside}, has_workers=inner.has_workers)
 
 

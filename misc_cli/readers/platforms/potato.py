@@ -1,14 +1,10 @@
 """Potato: annotated_instances as JSON lines or TSV, and a user's state.
 
-https://potato-annotation.readthedocs.io/en/latest/data_format/: JSON lines per annotator with
-`label_annotations`, {scheme: {label: value}}, in a folder that bears the annotator's name; a TSV
-of all annotators with `user`, `instance_id` and a column `scheme:::label` for each label;
-user_state.json with instance_id_to_label_to_value. A chosen label has a value, whatever it is.
+A chosen label has a value, whatever it is. JSON lines lie in a folder of the annotator's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from misc_cli.readers.document import Document, Record, text
@@ -24,6 +20,8 @@ _SEPARATOR = ":::"
 _FREE = ("text_box", "textbox", "free_response", "bad_text")
 _OFF = ("", "false", "none", "null", "0")
 
+Schemes = dict[str, list[tuple[str, Any]]]  # question → label and its value
+
 
 def detect(document: Document) -> Match | None:
     if document.records is None:
@@ -38,7 +36,7 @@ def detect(document: Document) -> Match | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "user", "id", "label_annotations.{}")
     if document.records is None:
         _read_table(document, found)
         return found.reading()
@@ -48,10 +46,8 @@ def read(document: Document, options: ReadOptions) -> Reading:
             continue
         who = next((record[key] for key in _USERS if record.get(key)), "")
         item = next((record[key] for key in _IDS if record.get(key) is not None), "")
-        schemes = mapping(record.get("label_annotations"))
-        said = False
-        for scheme, labels in schemes.items():
-            said |= _scheme(found, row, who, item, scheme, mapping(labels).items())
+        schemes = mapping(record.get("label_annotations")).items()
+        said = _schemes(found, row, who, item, {s: [*mapping(own).items()] for s, own in schemes})
         if record.get("span_annotations"):
             said = True
             found.answer("spans", who, item, text(record["span_annotations"]), row, SPANS)
@@ -60,31 +56,30 @@ def read(document: Document, options: ReadOptions) -> Reading:
     return refuse_single(document, options, found.reading())
 
 
-def _scheme(
-    found: Answers, row: int, who: Any, item: Any, scheme: str, labels: Iterable[tuple[str, Any]]
-) -> bool:
-    """One question: the labels that have a value, or the text that was written."""
-    filled = [(label, value) for label, value in labels if text(value).lower() not in _OFF]
-    columns = {"worker": "user", "item": "id", "label": f"label_annotations.{scheme}"}
-    free = [value for label, value in filled if label in _FREE]
-    if free:
-        found.answer(scheme, who, item, text(free[0]), row, TEXT, columns)
-    elif filled:
-        found.said(scheme, who, item, [label for label, _ in filled], row, columns)
-    return bool(filled)
+def _schemes(found: Answers, row: int, who: Any, item: Any, schemes: Schemes) -> bool:
+    """Add the labels of each question that have a value; return whether there is any."""
+    said = False
+    for scheme, labels in schemes.items():
+        filled = [(label, value) for label, value in labels if text(value).lower() not in _OFF]
+        free = [value for label, value in filled if label in _FREE]
+        if free:
+            found.answer(scheme, who, item, text(free[0]), row, TEXT)
+        elif filled:
+            found.said(scheme, who, item, [label for label, _ in filled], row)
+        said |= bool(filled)
+    return said
 
 
 def _state(found: Answers, row: int, state: Record) -> None:
-    """{instance: [[{"schema", "name"}, value], …]}"""
+    """Add a user's state: {instance: [[{"schema", "name"}, value], …]}."""
     who = next((state[key] for key in _USERS if state.get(key)), "")
     for item, pairs in mapping(state[_STATE]).items():
-        by_scheme: dict[str, list[tuple[str, Any]]] = {}
+        schemes: Schemes = {}
         for pair in pairs if isinstance(pairs, list) else []:
             if isinstance(pair, list) and len(pair) == 2 and objects(pair[:1]):
                 scheme, name = text(pair[0].get("schema")), text(pair[0].get("name"))
-                by_scheme.setdefault(scheme, []).append((name, pair[1]))
-        for scheme, labels in by_scheme.items():
-            _scheme(found, row, who, item, scheme, labels)
+                schemes.setdefault(scheme, []).append((name, pair[1]))
+        _schemes(found, row, who, item, schemes)
 
 
 def _read_table(document: Document, found: Answers) -> None:
@@ -94,12 +89,11 @@ def _read_table(document: Document, found: Answers) -> None:
     marks = [name for name in names if _SEPARATOR in name]
     columns = [column.to_pylist() for column in document.columns([user, item, *marks])]
     for row, (who, what, *cells) in enumerate(zip(*columns, strict=True)):
-        by_scheme: dict[str, list[tuple[str, Any]]] = {}
+        schemes: Schemes = {}
         for mark, cell in zip(marks, cells, strict=True):
             scheme, _, label = mark.partition(_SEPARATOR)
-            by_scheme.setdefault(scheme, []).append((label, cell))
-        said = [_scheme(found, row, who, what, s, labels) for s, labels in by_scheme.items()]
-        if not any(said):
+            schemes.setdefault(scheme, []).append((label, cell))
+        if not _schemes(found, row, who, what, schemes):
             found.aside("not annotated", row)
 
 

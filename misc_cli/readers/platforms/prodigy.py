@@ -1,9 +1,7 @@
 """Prodigy, JSON lines: one record per task and annotator.
 
-https://prodi.gy/docs/api-interfaces: `answer` is accept, reject or ignore; the choice interface
-keeps the accepted options' ids in `accept`; `_annotator_id` (or `_session_id`) is the annotator,
-`_input_hash` the input, `_task_hash` the input with its question. Where a task only proposes a
-`label`, accept and reject are the answers.
+The choice interface keeps the accepted options in `accept`; where a task only proposes a `label`,
+its verdict, accept or reject, is the answer.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ _OWN = ("_input_hash", "_task_hash", "_session_id", "_annotator_id", "_view_id")
 
 
 def detect(document: Document) -> Match | None:
-    if not document.records:
-        return None
-    first = document.records[0]
+    first = document.records[0] if document.records else {}
     hashes = {"_input_hash", "_task_hash"} & set(first)
     if hashes and ("answer" in first or "versions" in first):
         return Match(CERTAIN, "_input_hash and _task_hash")
@@ -34,7 +30,7 @@ def detect(document: Document) -> Match | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "_session_id", "_task_hash")
     for row, task in enumerate(document.records or []):
         if "versions" in task:
             raise InputError(
@@ -47,11 +43,8 @@ def read(document: Document, options: ReadOptions) -> Reading:
 
 def _task(document: Document, found: Answers, row: int, task: Record) -> None:
     verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
-    if verdict not in _VERDICTS:
-        found.aside("unanswered", row)
-        return
-    if verdict == "ignore":
-        found.aside("ignored", row)
+    if verdict not in _VERDICTS or verdict == "ignore":
+        found.aside("ignored" if verdict == "ignore" else "unanswered", row)
         return
     who = task.get("_annotator_id") or task.get("_session_id")
     worker = "_annotator_id" if task.get("_annotator_id") else "_session_id"
@@ -63,8 +56,8 @@ def _task(document: Document, found: Answers, row: int, task: Record) -> None:
         accepted = task.get("accept")
         chosen = accepted if isinstance(accepted, list) else [] if accepted is None else [accepted]
         several = mapping(task.get("config")).get("choice_style") == "multiple"
-        columns = {"worker": worker, "item": "_input_hash", "label": "accept"}
-        found.said("accept", who, item, chosen, row, columns, several)
+        roles = {"worker": worker, "item": "_input_hash"}
+        found.said("accept", who, item, chosen, row, several, roles)
         return
     item = _item(document, row, task, "_task_hash")
     marked = _marked(task)
@@ -76,12 +69,11 @@ def _task(document: Document, found: Answers, row: int, task: Record) -> None:
     elif "user_input" in task:
         found.answer("user_input", who, item, task["user_input"], row, TEXT)
     else:  # yes or no to the label, or to the span, that the task proposes
-        columns = {"worker": worker, "item": "_task_hash", "label": "answer"}
-        found.answer("answer", who, item, verdict, row, CHOICE, columns)
+        found.answer("answer", who, item, verdict, row, CHOICE, {"worker": worker})
 
 
 def _marked(task: Record) -> str | None:
-    """Spans or boxes that the annotator drew; None for a question about the whole."""
+    """Return the kind of what the annotator drew; None for a question about the whole."""
     if "relations" in task or "audio_spans" in task:
         return SPANS
     spans = task.get("spans")

@@ -1,11 +1,8 @@
 """SageMaker Ground Truth and A2I: workers' answers before they are consolidated.
 
-https://docs.aws.amazon.com/sagemaker/latest/dg/sms-custom-templates-step3-lambda-requirements.html:
-a post-annotation function gets, for each data object, `annotations` with workerId and
-annotationData.content, JSON within JSON. Worker-response files hold `answers` (A2I:
-humanAnswers) with workerId and answerContent. An output manifest has x and x-metadata: one
-consolidated label, nobody's answer, but for custom jobs whose function passes all answers on as
-annotationsFromAllWorkers.
+A post-annotation function gets `annotations` of each data object, JSON within JSON; files of
+worker responses hold `answers` (A2I: humanAnswers). An output manifest has one consolidated label,
+but for custom jobs whose function passes all answers on as annotationsFromAllWorkers.
 """
 
 from __future__ import annotations
@@ -24,25 +21,22 @@ from misc_cli.readers.platforms.common import (
     mapping,
     objects,
     objects_at,
-    with_inferred_kinds,
+    of_records,
 )
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.reading import Reader, Reading
 
-LOOKED_AT = 20
 _ALL = "annotationsFromAllWorkers"
 _RESPONSES = ("answers", "humanAnswers")
 
 
-def detect(document: Document) -> Match | None:
-    for record in (document.records or [])[:LOOKED_AT]:
-        if "datasetObjectId" in record and isinstance(record.get("annotations"), list):
-            return Match(CERTAIN, "datasetObjectId and annotations")
-        for key in _RESPONSES:
-            if any("answerContent" in answer for answer in objects(record.get(key))):
-                return Match(CERTAIN, f"{key} with answerContent")
-        if _consolidated(record):
-            return Match(CERTAIN, "a label and its -metadata")
-    return None
+@of_records
+def detect(record: Record) -> str | None:
+    if "datasetObjectId" in record and isinstance(record.get("annotations"), list):
+        return "datasetObjectId and annotations"
+    for key in _RESPONSES:
+        if any("answerContent" in answer for answer in objects(record.get(key))):
+            return f"{key} with answerContent"
+    return "a label and its -metadata" if _consolidated(record) else None
 
 
 def _consolidated(record: Record) -> bool:
@@ -51,12 +45,12 @@ def _consolidated(record: Record) -> bool:
 
 
 def _passed_on(record: Record) -> list[Record]:
-    """All workers' answers, where a custom job's function writes them into its output."""
+    """Return all workers' answers, where a custom job's function writes them into its output."""
     return [one for value in record.values() for one in objects(mapping(value).get(_ALL))]
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "workerId", "datasetObjectId")
     for row, record in enumerate(document.records or []):
         if _consolidated(record) and not _passed_on(record):
             raise InputError(
@@ -67,18 +61,13 @@ def read(document: Document, options: ReadOptions) -> Reading:
         if not answers:
             found.aside("not annotated", row)
         for who, content in answers:
-            fields = list(form_answers(content))
-            if not fields:
-                found.aside("empty", row)
-            for question, kind, label in fields:
-                key, item = _item(document, record)
-                columns = {"worker": "workerId", "item": key, "label": question}
-                found.answer(question, who, item, label, row, kind, columns)
-    return with_inferred_kinds(found.reading())
+            key, item = _item(document, record)
+            found.fields(form_answers(content), who, item, row, columns={"item": key})
+    return found.inferred()
 
 
 def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any, Any]]:
-    """Worker and content of each answer."""
+    """Yield worker and content of each answer."""
     annotations = objects_at(document, row, record.get("annotations"), "annotations")
     for one in [*annotations, *_passed_on(record)]:
         content = mapping(one.get("annotationData")).get("content", one.get("content"))
@@ -94,10 +83,7 @@ def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any
 
 
 def _item(document: Document, record: Record) -> tuple[str, str]:
-    """What names the item, and its name.
-
-    A worker-response file is about one object; the folder it is in bears its number.
-    """
+    """Return what names the item, and its name: a file of responses lies in a folder of its own."""
     for key in ("datasetObjectId", "humanLoopName", "source-ref", "source"):
         if record.get(key) is not None:
             return key, text(record[key])

@@ -1,43 +1,35 @@
-"""SuperAnnotate, JSON of one item or a list of them.
-
-https://doc.superannotate.com/docs/vector-json: `metadata` names the item, its annotator and status,
-`instances` are what was drawn or, of type tag, said of the whole; an instance has its class, its
-attributes (groupName and name) and who created it.
-"""
+"""SuperAnnotate, JSON of one item or a list of them: instances of type tag are about the whole."""
 
 from __future__ import annotations
 
 from misc_cli.readers.document import Document, Record, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at, of_records
+from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, SPANS
 
-LOOKED_AT = 20
 
-
-def detect(document: Document) -> Match | None:
-    for record in (document.records or [])[:LOOKED_AT]:
-        metadata = mapping(record.get("metadata"))
-        if isinstance(record.get("instances"), list) and "name" in metadata:
-            return Match(CERTAIN, "metadata and instances")
-    return None
+@of_records
+def detect(record: Record) -> str | None:
+    known = isinstance(record.get("instances"), list) and "name" in mapping(record.get("metadata"))
+    return "metadata and instances" if known else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
+    found = Answers(document, "createdBy.email", "metadata.name")
     for row, record in enumerate(document.records or []):
         metadata = mapping(record.get("metadata"))
-        if text(metadata.get("status")).lower() in ("skipped", "notstarted", "not started"):
-            found.aside(text(metadata["status"]).lower(), row)
+        status = text(metadata.get("status")).lower()
+        if status in ("skipped", "notstarted", "not started"):
+            found.aside(status, row)
             continue
-        instances = objects_at(document, row, record.get("instances"), "instances")
-        people = [text(mapping(one.get("createdBy")).get("email")) for one in instances]
-        if not instances:
+        by_person: dict[str, list[Record]] = {}
+        for one in objects_at(document, row, record.get("instances"), "instances"):
+            by_person.setdefault(text(mapping(one.get("createdBy")).get("email")), []).append(one)
+        if not by_person:
             found.aside("empty", row)
         item = metadata.get("name") or metadata.get("id")
-        for who in dict.fromkeys(people):
-            own = [one for one, by in zip(instances, people, strict=True) if by == who]
+        for who, own in by_person.items():
             _person(found, row, item, who or text(metadata.get("annotatorEmail")), own)
     return found.reading()
 
@@ -45,10 +37,11 @@ def read(document: Document, options: ReadOptions) -> Reading:
 def _person(found: Answers, row: int, item: object, who: str, instances: list[Record]) -> None:
     said: dict[str, list[str]] = {}
     for one in instances:
+        type_ = text(one.get("type")).lower()
         if text(one.get("creationType")).lower() in ("prediction", "preannotation"):
             found.aside("predicted", row)
-        elif text(one.get("type")).lower() != "tag":
-            kind = SPANS if text(one.get("type")).lower() == "entity" else BOXES
+        elif type_ != "tag":
+            kind = SPANS if type_ == "entity" else BOXES
             found.answer("instances", who, item, text(instances), row, kind)
         else:
             name = text(one.get("className"))
@@ -59,8 +52,7 @@ def _person(found: Answers, row: int, item: object, who: str, instances: list[Re
             if not attributes:
                 said.setdefault("class", []).append(name)
     for question, labels in said.items():
-        columns = {"worker": "createdBy.email", "item": "metadata.name", "label": question}
-        found.said(question, who, item, labels, row, columns)
+        found.said(question, who, item, labels, row)
 
 
 READER = Reader(

@@ -1,9 +1,4 @@
-"""Toloka, TSV of assignments: INPUT:, OUTPUT:, GOLDEN: and ASSIGNMENT: columns.
-
-https://toloka.ai/docs/guide/result-of-eval: ASSIGNMENT:status is APPROVED, REJECTED, SUBMITTED, …;
-GOLDEN:x is the right answer of a control task for OUTPUT:x. Aggregated results have CONFIDENCE:
-columns and no worker.
-"""
+"""Toloka, TSV of a pool's assignments and JSON of the API's."""
 
 from __future__ import annotations
 
@@ -14,12 +9,12 @@ from misc_cli.readers.document import Document, Record, is_one_of, text
 from misc_cli.readers.layouts.nested import unwrapped
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
+    LOOKED_AT,
     Answers,
     form_answers,
     mapping,
     narrowed,
     objects,
-    with_inferred_kinds,
 )
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading, from_columns
 
@@ -27,20 +22,16 @@ _LEFT_OUT = ("rejected", "skipped", "expired", "active")
 
 
 def detect_api(document: Document) -> Match | None:
-    for record in _assignments(document)[:20]:
+    for record in unwrapped(document.records or [])[:LOOKED_AT]:
         solutions = objects(record.get("solutions"))
         if "user_id" in record and any("output_values" in one for one in solutions):
             return Match(CERTAIN, "tasks and solutions with output_values")
     return None
 
 
-def _assignments(document: Document) -> list[Record]:
-    return unwrapped(document.records or [])
-
-
 def read_api(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document.name)
-    for row, record in enumerate(_assignments(document)):
+    found = Answers(document, "user_id", "the task's input", "output_values.{}")
+    for row, record in enumerate(unwrapped(document.records or [])):
         tasks, solutions = objects(record.get("tasks")), objects(record.get("solutions"))
         status = text(record.get("status")).lower()
         if status in _LEFT_OUT:
@@ -53,19 +44,15 @@ def read_api(document: Document, options: ReadOptions) -> Reading:
             )
         for task, solution in zip(tasks, solutions, strict=True):
             for question, kind, label in form_answers(solution.get("output_values")):
-                columns = {"worker": "user_id", "item": "the task's input"}
-                columns["label"] = f"output_values.{question}"
-                found.answer(
-                    question, record.get("user_id"), _item(task), label, row, kind, columns
-                )
+                found.answer(question, record.get("user_id"), _item(task), label, row, kind)
             for known in objects(task.get("known_solutions"))[:1]:
                 for question, _, right in form_answers(known.get("output_values")):
                     found.gold(question, _item(task), right)
-    return with_inferred_kinds(found.reading())
+    return found.inferred()
 
 
 def _item(task: Record) -> Any:
-    """Its only input, as in the TSV of a pool, else the task's id."""
+    """Return a task's only input, as in the TSV of a pool, else its id."""
     inputs = list(mapping(task.get("input_values")).values())
     return inputs[0] if len(inputs) == 1 and text(inputs[0]) else task.get("id")
 
@@ -105,20 +92,17 @@ def read(document: Document, options: ReadOptions) -> Reading:
             "download the assignments, with all columns"
         )
     inputs = [name for name in document.names if name.startswith("INPUT:")]
-    if len(inputs) == 1 or _TASK not in names:
-        item = inputs[0] if len(inputs) == 1 else None
-    else:
-        item = _TASK
+    item = inputs[0] if len(inputs) == 1 else _TASK if _TASK in names else None
     if item is None and options.item_col is None:
         raise InputError(
             f"{document.name}: no {_TASK} column to tell the items by; download the assignments "
             "with it, or name an item column with --item-col"
         )
     questions = {n.removeprefix(_OUTPUT): n for n in document.names if n.startswith(_OUTPUT)}
-    golden = {question: f"GOLDEN:{question}" for question in questions}
+    golden = {q: f"GOLDEN:{q}" for q in questions if f"GOLDEN:{q}" in names}
     aside = {
         status: lambda column, status=status: is_one_of(column(_STATUS), status)
-        for status in ("rejected", "skipped", "expired", "active")
+        for status in _LEFT_OUT
     }
     return from_columns(
         document,
@@ -127,7 +111,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
         questions=narrowed(document.name, questions, options),
         options=options,
         aside=aside if _STATUS in names else None,
-        gold={q: column for q, column in golden.items() if column in names},
+        gold=golden,
     )
 
 

@@ -1,19 +1,11 @@
-"""Exports that nobody can vote on: no worker in them, or no classes. Each is refused with its
-reason.
-
-Scale: https://scale.com/docs (a task has a response and no worker). CVAT:
-https://docs.cvat.ai/docs/manual/advanced/formats/ (tags, shapes and tracks without their
-annotator). COCO, Datumaro: one annotation per region. spaCy and CoNLL: labels of tokens and
-spans.
-"""
+"""Exports without workers or without classes, each refused with its reason."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record
+from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 
@@ -48,29 +40,22 @@ def _reason(document: Document) -> tuple[int, str] | None:
         return CERTAIN, f"COCO: boxes and segments, and {_NO_WORKER}"
     if {"categories", "items"} <= keys and isinstance(first["items"], list):
         return CERTAIN, f"Datumaro: {_NO_WORKER}"
-    if isinstance(first.get("tokens"), list) and _has_tags(first):
+    tags = [first.get(key) for key in ("tokens", "ner_tags", "tags", "labels", "bio")]
+    if isinstance(tags[0], list) and any(isinstance(one, list) for one in tags[1:]):
         return LIKELY, "labels of tokens, not of items: there are no classes to vote on"
     return None
 
 
-def _has_tags(record: Record) -> bool:
-    return any(isinstance(record.get(key), list) for key in ("ner_tags", "tags", "labels", "bio"))
-
-
 def _tokens(document: Document) -> tuple[int, str] | None:
-    """CoNLL: rows of a token and its tag, the last column O, B-PER and the like."""
+    """Refuse CoNLL: rows of a token and its tag, the last column O, B-PER and the like."""
     if document.table.header is not False and not document.table.doubtful:
         return None
     last = [row[-1].strip() for row in document.table.sample if row]
     tags = [cell for cell in last if _TAG.fullmatch(cell)]
-    marked = any(_is_inside(cell) for cell in tags)
+    marked = any(cell.startswith(("B-", "I-", "S-", "U-")) for cell in tags)
     if len(last) >= _LEAST_TAGS and marked and len(tags) > 0.8 * len(last):
         return CERTAIN, "tags of tokens (CoNLL), not of items: there are no classes to vote on"
     return None
-
-
-def _is_inside(cell: Any) -> bool:
-    return str(cell)[:2] in ("B-", "I-", "S-", "U-")
 
 
 READER = Reader(

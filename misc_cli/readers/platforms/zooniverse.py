@@ -1,9 +1,7 @@
 """Zooniverse, CSV of classifications: the answers are JSON in the column `annotations`.
 
-https://help.zooniverse.org/next-steps/data-exports: user_name is the volunteer (not logged in: a
-name from the hashed address), subject_ids the subject, annotations a list of {"task", "value"};
-gold_standard marks an expert's classification. A task's value is an answer, a list of answers,
-a list of marks with x and y, or in a survey a list of {"choice"}.
+A task's value is an answer, a list of answers, a list of marks with x and y, or in a survey a list
+of {"choice"}; gold_standard marks an expert's classification.
 """
 
 from __future__ import annotations
@@ -16,22 +14,22 @@ from misc_cli.readers.document import Document, text
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
+    Field,
+    choice,
     kind_of_region,
     loads,
     objects,
-    with_inferred_kinds,
+    of_names,
 )
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER
 
 _NEEDED = {"classification_id", "annotations", "subject_ids"}
-_COLUMNS = {"worker": "user_name", "item": "subject_ids"}
 
 
-def detect(document: Document) -> Match | None:
-    if document.records is None and set(document.names) >= _NEEDED:
-        return Match(CERTAIN, "classification_id, annotations and subject_ids")
-    return None
+@of_names
+def detect(names: set[str]) -> str | None:
+    return "classification_id, annotations and subject_ids" if names >= _NEEDED else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
@@ -43,7 +41,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
     wanted = [worker, "subject_ids", "annotations", *extra]
     cells = dict(zip(wanted, (c.to_pylist() for c in document.columns(wanted)), strict=True))
     workflows = set(cells.get("workflow_id", []))
-    found = Answers(document.name)
+    found = Answers(document, worker, "subject_ids", "annotations[task={}]")
     for row, cell in enumerate(cells["annotations"]):
         tasks = loads(cell)
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
@@ -54,22 +52,13 @@ def read(document: Document, options: ReadOptions) -> Reading:
         who, item = cells[worker][row], cells["subject_ids"][row]
         prefix = f"{cells['workflow_id'][row]}." if len(workflows) > 1 else ""
         is_gold = cells.get("gold_standard", [""] * (row + 1))[row].lower() == "true"
-        answers = [answer for task in tasks for answer in _answers(task)]
-        if is_gold:
-            found.aside("gold standard", row)
-        elif not answers:
-            found.aside("empty", row)
-        for question, kind, value in answers:
-            if is_gold:
-                found.gold(prefix + question, item, value)
-            else:
-                columns = {**_COLUMNS, "worker": worker, "label": f"annotations[task={question}]"}
-                found.answer(prefix + question, who, item, value, row, kind, columns)
-    return with_inferred_kinds(found.reading())
+        answers = [(prefix + q, *answer) for task in tasks for q, *answer in _answers(task)]
+        found.fields(answers, who, item, row, gold="gold standard" if is_gold else "")
+    return found.inferred()
 
 
-def _answers(task: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Question, kind and answer of a task, and of those that it combines."""
+def _answers(task: dict[str, Any]) -> Iterator[Field]:
+    """Yield the answer of a task, and of those that it combines."""
     question, value = text(task.get("task")) or "task", task.get("value")
     if value is None or value in ("", []):
         return
@@ -86,12 +75,7 @@ def _answers(task: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         for one in inner:
             yield from _answers(one)
     elif all("choice" in one for one in inner):  # a survey
-        choices = [text(one["choice"]) for one in inner]
-        yield (
-            question,
-            CHOICES if len(choices) > 1 else CHOICE,
-            choices if len(choices) > 1 else choices[0],
-        )
+        yield choice(question, [one["choice"] for one in inner])
     elif any(map(kind_of_region, inner)):
         yield question, BOXES, text(value)
     elif all("value" in one for one in inner):  # drop-down menus
