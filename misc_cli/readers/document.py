@@ -148,6 +148,16 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def objects(value: Any) -> list[Record]:
+    """Return the JSON objects in a list; nothing if it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def mapping(value: Any) -> Record:
+    """Return a JSON object; an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
 def plain_words(column: Any) -> Any:
     """What a column holds, each once, without case and spaces around it."""
     return pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))

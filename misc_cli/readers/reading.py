@@ -89,7 +89,6 @@ class Reader:
 
     title    for people: "Label Studio, JSON"
     explain  one sentence: which field is worker, item, label, and what is left out
-    page     the documentation it was written from
     """
 
     name: str
@@ -97,7 +96,6 @@ class Reader:
     explain: str
     detect: Callable[[Document], Match | None]
     read: Callable[[Document, ReadOptions], Reading]
-    page: str = ""
 
 
 def from_columns(

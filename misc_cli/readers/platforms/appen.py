@@ -9,14 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
+from misc_cli.readers.document import (
+    Document,
+    Record,
+    is_one_of,
+    mapping,
+    objects,
+    text,
+    text_array,
+)
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
     form_answers,
-    mapping,
     narrowed,
-    objects,
     of_names,
     of_records,
     varying,
@@ -64,7 +70,6 @@ JSON_READER = Reader(
     "tainted judgments are left out, aggregated results are not looked at",
     detect=detect_json,
     read=read_json,
-    page="https://hex.pm/packages/figure_eight/2.0.0-rc1/files/lib/figure_eight/judgment.ex",
 )
 
 
@@ -130,5 +135,4 @@ READER = Reader(
     "tainted judgments are left out",
     detect=detect,
     read=read,
-    page="https://success.appen.com/hc/en-us/articles/202703075",
 )

@@ -5,23 +5,15 @@ Of version 1 see https://docs.v1.argilla.io/en/latest/practical_guides/collect_r
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    LOOKED_AT,
-    Answers,
-    kind_of_region,
-    loads,
-    mapping,
-    objects,
-)
+from misc_cli.readers.platforms.common import LOOKED_AT, Answers, kind_of_region
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
-from misc_cli.readers.values import CHOICE, OTHER, SPANS
+from misc_cli.readers.values import CHOICE, OTHER, SPANS, parsed
 
 _FLAT = ".responses"
 _OLD = {"annotation", "annotation_agent"}
@@ -152,16 +144,12 @@ def _from_table(document: Document) -> list[Record]:
     wanted = [*(name for name in (*_IDS, "text") if name in names), *lists]
     cells = [column.to_pylist() for column in document.columns(wanted)]
     return [
-        {name: _listed(row[at]) if name in lists else row[at] for at, name in enumerate(wanted)}
+        {
+            name: parsed(row[at].strip()) if name in lists else row[at]
+            for at, name in enumerate(wanted)
+        }
         for row in zip(*cells, strict=True)
     ]
-
-
-def _listed(cell: str) -> Any:
-    try:
-        return loads(cell) or ast.literal_eval(cell.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
 
 
 READER = Reader(
@@ -171,5 +159,4 @@ READER = Reader(
     "responses count, suggestions and predictions are no answers",
     detect=detect,
     read=read,
-    page="https://docs.argilla.io/latest/how_to_guides/import_export/",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text, text_array
+from misc_cli.readers.document import Document, Record, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reading
 from misc_cli.readers.values import (
@@ -199,16 +198,6 @@ def refuse_single(document: Document, options: ReadOptions, reading: Reading) ->
     return reading
 
 
-def objects(value: Any) -> list[Record]:
-    """Return the JSON objects in a list; nothing if it is no list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def mapping(value: Any) -> Record:
-    """Return a JSON object; an empty one if it is something else."""
-    return value if isinstance(value, dict) else {}
-
-
 def objects_at(document: Document, row: int, value: Any, name: str) -> list[Record]:
     """Return a list of objects, or nothing; anything else is no file of this platform."""
     if value is None:
@@ -271,14 +260,6 @@ def choice(question: str, chosen: Sequence[Any]) -> Field:
     return (
         (question, CHOICES, options) if len(options) > 1 else (question, CHOICE, "".join(options))
     )
-
-
-def loads(cell: str) -> Any:
-    """Return what a cell of JSON holds; None if it is none."""
-    try:
-        return json.loads(cell, parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        return None
 
 
 def is_flag(cells: Iterable[str]) -> bool:

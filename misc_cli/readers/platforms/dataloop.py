@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from misc_cli.readers.document import Document, Record
+from misc_cli.readers.document import Document, Record, mapping, objects
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping, objects, of_records
+from misc_cli.readers.platforms.common import Answers, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE
 
@@ -42,5 +42,4 @@ READER = Reader(
     "class; automated annotations are left out",
     detect=detect,
     read=read,
-    page="https://github.com/dataloop-ai/dtlpy-documentation",
 )

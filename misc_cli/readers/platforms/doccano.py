@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, objects, objects_at, refuse_single
+from misc_cli.readers.platforms.common import Answers, objects_at, refuse_single
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 from misc_cli.readers.values import SPANS
 
@@ -110,5 +110,4 @@ READER = Reader(
     "--worker-from filename), item is id, the label is in label or annotations",
     detect=detect,
     read=read,
-    page="https://github.com/doccano/doccano/tree/master/backend/data_export",
 )

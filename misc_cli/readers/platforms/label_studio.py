@@ -15,15 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, compact, is_one_of, table_of, text
+from misc_cli.readers.document import Document, Record, compact, is_one_of, mapping, table_of, text
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
     Answers,
     choice,
     kind_of_region,
     labels_of,
-    loads,
-    mapping,
     narrowed,
     objects_at,
     of_records,
@@ -39,7 +37,7 @@ from misc_cli.readers.reading import (
     rows_of,
     take,
 )
-from misc_cli.readers.values import BOXES, CHOICE, CHOICES, NUMBER, OTHER, SPANS, TEXT
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, NUMBER, OTHER, SPANS, TEXT, parsed
 from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
 _OWN = {
@@ -149,7 +147,7 @@ def _parsed(question: Question) -> Question:
     cells = question.label.dictionary.to_pylist()
     if not any(cell[:1] in ("[", "{") for cell in cells if cell):
         return question
-    answers = [_answer(loads(cell) if cell[:1] in ("[", "{") else cell) for cell in cells]
+    answers = [_answer(parsed(cell) if cell[:1] in ("[", "{") else cell) for cell in cells]
     kinds = {kind for (kind, _), cell in zip(answers, cells, strict=True) if cell}
     kind = CHOICES if kinds == {CHOICE, CHOICES} else min(kinds) if len(kinds) == 1 else OTHER
     labels = labels_of((label for _, label in answers), kind)
@@ -163,7 +161,6 @@ TABLE_READER = Reader(
     explain="worker is annotator, item is id, a question is a column of its own",
     detect=detect_table,
     read=read_table,
-    page="https://labelstud.io/guide/export",
 )
 
 
@@ -280,5 +277,4 @@ READER = Reader(
     "empty annotations are left out, ground truth is gold, predictions are no answers",
     detect=detect,
     read=read,
-    page="https://labelstud.io/guide/task_format",
 )

@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    Answers,
-    Field,
-    mapping,
-    objects,
-    objects_at,
-    of_records,
-)
+from misc_cli.readers.platforms.common import Answers, Field, objects_at, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
@@ -122,5 +115,4 @@ READER = Reader(
     "one), a question a classification; skipped labels are left out, benchmarks are gold",
     detect=detect,
     read=read,
-    page="https://docs.labelbox.com/reference/export-text-annotations",
 )

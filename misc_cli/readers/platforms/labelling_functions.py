@@ -57,7 +57,6 @@ SNORKEL = Reader(
     "answer",
     detect=detect_snorkel,
     read=read_snorkel,
-    page="https://snorkel.readthedocs.io/",
 )
 
 
@@ -115,5 +114,4 @@ WRENCH = Reader(
     "gold",
     detect=detect_wrench,
     read=read_wrench,
-    page="https://github.com/JieyuZ2/wrench",
 )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, Record, is_one_of, text
+from misc_cli.readers.document import Document, Record, is_one_of, mapping, objects, text
 from misc_cli.readers.layouts.melt import melt, share_values
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.common import (
@@ -29,15 +29,12 @@ from misc_cli.readers.platforms.common import (
     choice,
     form_answers,
     is_flag,
-    loads,
-    mapping,
     narrowed,
-    objects,
     of_names,
     with_inferred_kinds,
 )
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns, take
-from misc_cli.readers.values import CHOICE, CHOICES
+from misc_cli.readers.values import CHOICE, CHOICES, parsed
 
 # Found by pattern, not by a parser of XML: entities that a document defines are never expanded.
 _ANSWER = re.compile(r"<Answer>(.*?)</Answer>", re.DOTALL)
@@ -83,7 +80,7 @@ def _answers(document: Document, row: int, assignment: Record) -> Iterator[Field
             continue
         question = _plain_api(name[1])
         if question == "taskAnswers":
-            forms = loads(values[0])
+            forms = parsed(values[0])
             for form in forms if isinstance(forms, list) else [forms]:
                 yield from form_answers(mapping(form))
         else:
@@ -105,8 +102,6 @@ API_READER = Reader(
     "rejected assignments are left out",
     detect=detect_api,
     read=read_api,
-    page="https://docs.aws.amazon.com/AWSMechTurk/latest/AWSMturkAPI/"
-    "ApiReference_AssignmentDataStructureArticle.html",
 )
 
 
@@ -324,11 +319,11 @@ def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any
     kept = _kept(document, reading).tolist()
     (question,) = reading.questions
     found = Answers(document, **{**question.columns, "label": f"{_JSON}: {{}}"})
-    parsed = [loads(cell) for cell in cells.dictionary.to_pylist()]
+    contents = [parsed(cell) for cell in cells.dictionary.to_pylist()]
     codes = cells.indices.to_pylist()
     rows = zip(kept, question.worker.to_pylist(), question.item.to_pylist(), strict=True)
     for row, who, what in rows:
-        content = parsed[codes[row]]
+        content = contents[codes[row]]
         forms = content if isinstance(content, list) else [content]
         if not all(isinstance(form, dict) for form in forms):
             raise InputError(
@@ -348,5 +343,4 @@ READER = Reader(
     "assignments are left out",
     detect=detect,
     read=read,
-    page="https://docs.aws.amazon.com/AWSMechTurk/latest/RequesterUI/DownloadingaResultsFile.html",
 )

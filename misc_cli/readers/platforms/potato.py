@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping, objects, refuse_single
+from misc_cli.readers.platforms.common import Answers, refuse_single
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
 from misc_cli.readers.values import SPANS, TEXT
 
@@ -104,5 +104,4 @@ READER = Reader(
     "question a scheme, its answer the labels that have a value",
     detect=detect,
     read=read,
-    page="https://potato-annotation.readthedocs.io/en/latest/data_format/",
 )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping
+from misc_cli.readers.platforms.common import Answers
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, SPANS, TEXT
 
@@ -97,5 +97,4 @@ READER = Reader(
     "choices are left out",
     detect=detect,
     read=read,
-    page="https://prodi.gy/docs/api-interfaces",
 )

@@ -12,18 +12,11 @@ from pathlib import PurePath
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    Answers,
-    form_answers,
-    loads,
-    mapping,
-    objects,
-    objects_at,
-    of_records,
-)
+from misc_cli.readers.platforms.common import Answers, form_answers, objects_at, of_records
 from misc_cli.readers.reading import Reader, Reading
+from misc_cli.readers.values import parsed
 
 _ALL = "annotationsFromAllWorkers"
 _RESPONSES = ("answers", "humanAnswers")
@@ -71,7 +64,7 @@ def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any
     annotations = objects_at(document, row, record.get("annotations"), "annotations")
     for one in [*annotations, *_passed_on(record)]:
         content = mapping(one.get("annotationData")).get("content", one.get("content"))
-        content = loads(content) if isinstance(content, str) else content
+        content = parsed(content) if isinstance(content, str) else content
         if not isinstance(content, dict):
             raise InputError(
                 f"{document.name}, record {row + 1}: annotationData.content is not JSON"
@@ -101,6 +94,4 @@ READER = Reader(
     "annotationsFromAllWorkers is refused, since it names no workers",
     detect=detect,
     read=read,
-    page="https://docs.aws.amazon.com/sagemaker/latest/dg/"
-    "sms-custom-templates-step3-lambda-requirements.html",
 )

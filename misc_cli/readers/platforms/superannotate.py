@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from misc_cli.readers.document import Document, Record, text
+from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, mapping, objects, objects_at, of_records
+from misc_cli.readers.platforms.common import Answers, objects_at, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, SPANS
 
@@ -62,5 +62,4 @@ READER = Reader(
     "group of their attributes; predictions and skipped items are left out",
     detect=detect,
     read=read,
-    page="https://doc.superannotate.com/docs/vector-json",
 )

@@ -1,15 +1,12 @@
-"""Google Forms, CSV of responses: a row per respondent, a column per question.
+"""Surveys: a row per respondent, a column per question; those answered in the same words are items.
 
-https://support.google.com/docs/answer/2917686: the first column is the time of the response, then
-comes the e-mail address or user name if it was collected, then each question under its title.
-Questions that are answered in the same words are the items. (A grid's columns, "Question [Row]",
-are those of any form: io/forms.py.)
+A grid's columns, "Question [Row]", are those of any form: layouts/form.py.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +38,7 @@ _PERSONAL = {
 
 
 def groups(document: Document, names: Sequence[str]) -> list[list[str]]:
-    """Of these columns those that are answered in the same few words, group by group."""
+    """Return the columns that are answered in the same few words, group by group."""
     found: list[tuple[set[str], list[str]]] = []
     for name in names:
         values = set(document.sampled(name))
@@ -61,38 +58,46 @@ def _is_asked(document: Document, name: str) -> bool:
     return kind_of_values(sorted(set(cells)), len(cells)).name in (CHOICE, CHOICES, NUMBER)
 
 
-def is_personal(text: str) -> bool:
-    return bool(words_of(text) & _PERSONAL)
-
-
-def reading(
-    document: Document, found: Sequence[Sequence[str]], worker: str | None, out: Any = None
+def _reading(
+    document: Document,
+    options: ReadOptions,
+    found: Sequence[Sequence[str]],
+    people: Sequence[str],
+    out: Any = None,
 ) -> Reading:
-    """Each filled cell of each group is an answer; `out` is a mask of the rows that are left out.
+    """Return each filled cell of each group as an answer.
 
-    worker  the column that names whoever answered; None if nobody is named
+    people  columns that name whoever answered, the best first; the row does where none is full
+    out     a mask of the rows that are left out
     """
+    taken = [name for group in found for name in group]
+    worker = options.worker_col and form.worker_column(document, options, taken)
+    free = [name for name in people if name not in taken]
+    worker = worker or next((name for name in free if _names_all(document, name)), None)
     n_rows = len(document.columns([document.names[0]])[0])
-    people = text_array(f"row {row + 1}" for row in range(n_rows))
+    who = text_array(f"row {row + 1}" for row in range(n_rows))
     if worker is not None:
-        (people,) = document.columns([worker])
+        (who,) = document.columns([worker])
     questions = []
     for group in found:
-        cells = melt(document, people, {name: name for name in group})
+        cells = melt(document, who, {name: name for name in group})
         kept = np.arange(len(cells.rows)) if out is None else np.flatnonzero(~out[cells.rows])
-        form.refuse_nameless(document, cells.by_row.take(kept), cells.rows[kept])
+        workers, rows = cells.by_row.take(kept), cells.rows[kept]
+        form.refuse_nameless(document, workers, rows)
         kind, labels = by_kind(compact(cells.label.take(kept)))
-        roles = {
-            "worker": worker or "the row's number",
-            "item": "a column for each",
-            "label": listing(group, 4),
-        }
+        roles = {"worker": worker or "the row's number", "item": "a column for each"}
+        roles["label"] = listing(group, 4)
         title = LABEL if len(found) == 1 else group[0]
-        who, what = cells.by_row.take(kept), cells.by_column.take(kept)
-        rows = cells.rows[kept]
-        questions.append(Question(title, kind, who, what, labels, rows, columns=roles))
+        items = cells.by_column.take(kept)
+        questions.append(Question(title, kind, workers, items, labels, rows, columns=roles))
     notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
     return Reading(questions, notes=notes)
+
+
+def _names_all(document: Document, name: str) -> bool:
+    if document.names.count(name) != 1 or not is_unique(document, name):
+        return False
+    return len(document.sampled(name)) == len(document.table.sample)
 
 
 def read_below(
@@ -102,45 +107,30 @@ def read_below(
     n_headers: int,
     names: Mapping[str, str],
     people: Sequence[str],
-    aside: Mapping[str, Callable[[Document], Any]] | None = None,
 ) -> Reading:
-    """A survey with more header rows below its names.
+    """Read a survey with more header rows below its names.
 
     n_headers  how many of the first rows are no answers
     names      the questions' columns → what was asked
-    people     columns that name whoever answered, the best first
-    aside      reason → a function of the document that gives a mask of rows
     """
     view = without_first(document, n_headers)
-    asked = [name for name, text in names.items() if not is_personal(f"{name} {text}")]
+    asked = [name for name, text in names.items() if not words_of(f"{name} {text}") & _PERSONAL]
     found = groups(view, [name for name in asked if document.names.count(name) == 1])
     if not found:
         raise InputError(
             f"{document.name}: a survey whose questions are each answered in words of their own, "
             "so none of them judges several items; name them, --layout form --item-col"
         )
-    taken = [name for group in found for name in group]
-    worker = options.worker_col and form.worker_column(view, options, taken)
-    worker = worker or next((name for name in people if _names_all(view, name)), None)
-    reasons: dict[str, Any] = {}
-    n_rows = len(view.columns([view.names[0]])[0])
-    out = np.zeros(n_rows, dtype=bool)
-    for reason, test in (aside or {}).items():
-        rows = np.asarray(test(view)) & ~out
-        if rows.any():
-            reasons[reason] = np.flatnonzero(rows)
-            out |= rows
-    return replace(reading(view, found, worker, out), aside=reasons, view=view)
-
-
-def _names_all(document: Document, name: str) -> bool:
-    if document.names.count(name) != 1 or not is_unique(document, name):
-        return False
-    return len(document.sampled(name)) == len(document.table.sample)
+    out = None
+    if "Status" in view.names:
+        out = np.asarray(is_one_of(view.columns(["Status"])[0], *_PREVIEWS))
+    reading = _reading(view, options, found, people, out)
+    aside = {} if out is None or not out.any() else {"preview, test or spam": np.flatnonzero(out)}
+    return replace(reading, aside=aside, view=view)
 
 
 def without_first(document: Document, n_rows: int) -> Document:
-    """The same file without its first rows."""
+    """Return the file without its first rows."""
     table = document.table
 
     def lines(rows: Sequence[int]) -> list[int]:
@@ -164,13 +154,7 @@ _QUALTRICS_COLUMNS = {
 }
 _BESIDE = re.compile(r"(?i).*(_first click|_last click|_page submit|_click count|_text|_do|_do_.*)")
 _QUALTRICS_PEOPLE = (
-    "prolificpid",
-    "prolificid",
-    "workerid",
-    "participantid",
-    "mturkid",
-    "subjectid",
-    "pid",
+    *("prolificpid", "prolificid", "workerid", "participantid", "mturkid", "subjectid", "pid"),
 )
 _PREVIEWS = ("survey preview", "survey test", "spam", "1", "2", "8", "9", "12")
 
@@ -201,12 +185,7 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
         n_headers=at + 1,
         names=asked,
         people=[*people, "ResponseId"],
-        aside={"preview, test or spam": _is_no_response} if "Status" in document.names else {},
     )
-
-
-def _is_no_response(document: Document) -> Any:
-    return is_one_of(document.columns(["Status"])[0], *_PREVIEWS)
 
 
 QUALTRICS = Reader(
@@ -216,8 +195,6 @@ QUALTRICS = Reader(
     "column, where several are answered in the same words; previews and spam are left out",
     detect=detect_qualtrics,
     read=read_qualtrics,
-    page="https://www.qualtrics.com/support/survey-platform/data-and-analysis-module/data/"
-    "download-data/understanding-your-dataset/",
 )
 
 
@@ -261,7 +238,6 @@ SURVEYMONKEY = Reader(
     "words",
     detect=detect_surveymonkey,
     read=read_surveymonkey,
-    page="https://help.surveymonkey.com/en/surveymonkey/analyze/exports-csv-xls/",
 )
 
 
@@ -299,24 +275,12 @@ def _groups(document: Document) -> list[list[str]]:
 
 
 def read_google_forms(document: Document, options: ReadOptions) -> Reading:
-    found = _groups(document)
-    taken = [name for group in found for name in group]
-    worker = options.worker_col and form.worker_column(document, options, taken)
-    worker = worker or _respondent(document, taken)
-    return reading(document, found, worker)
+    people = [name for name in document.names[1:] if _is_people(name)]
+    return _reading(document, options, _groups(document), people)
 
 
 def _is_people(name: str) -> bool:
     return normalise(name) in EMAILS or bool(_GOOGLE_FORMS_PEOPLE.search(name))
-
-
-def _respondent(document: Document, taken: Sequence[str]) -> str | None:
-    """The column that names whoever answered, if it names everybody and nobody twice."""
-    for name in document.names[1:]:
-        full = len(document.sampled(name)) == len(document.table.sample)
-        if name not in taken and _is_people(name) and full and is_unique(document, name):
-            return name
-    return None
 
 
 GOOGLE_FORMS = Reader(
@@ -326,5 +290,4 @@ GOOGLE_FORMS = Reader(
     "several are answered in the same words",
     detect=detect_google_forms,
     read=read_google_forms,
-    page="https://support.google.com/docs/answer/2917686",
 )

@@ -5,17 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, Record, is_one_of, text
+from misc_cli.readers.document import Document, Record, is_one_of, mapping, objects, text
 from misc_cli.readers.layouts.nested import unwrapped
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    LOOKED_AT,
-    Answers,
-    form_answers,
-    mapping,
-    narrowed,
-    objects,
-)
+from misc_cli.readers.platforms.common import LOOKED_AT, Answers, form_answers, narrowed
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading, from_columns
 
 _LEFT_OUT = ("rejected", "skipped", "expired", "active")
@@ -64,7 +57,6 @@ API_READER = Reader(
     "a field of output_values; rejected, skipped and expired assignments are left out",
     detect=detect_api,
     read=read_api,
-    page="https://github.com/Toloka/toloka-kit/blob/v1.2.1/src/client/assignment.py",
 )
 
 
@@ -122,5 +114,4 @@ READER = Reader(
     "a question is an OUTPUT: column, GOLDEN: is gold; rejected assignments are left out",
     detect=detect,
     read=read,
-    page="https://toloka.ai/docs/guide/result-of-eval",
 )

@@ -64,5 +64,4 @@ READER = Reader(
     explain="refused: Scale, CVAT, COCO, Datumaro and tags of tokens leave nothing to vote on",
     detect=detect,
     read=read,
-    page="https://docs.cvat.ai/docs/manual/advanced/formats/",
 )

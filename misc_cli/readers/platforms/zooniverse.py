@@ -10,19 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, text
+from misc_cli.readers.document import Document, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    Answers,
-    Field,
-    choice,
-    kind_of_region,
-    loads,
-    objects,
-    of_names,
-)
+from misc_cli.readers.platforms.common import Answers, Field, choice, kind_of_region, of_names
 from misc_cli.readers.reading import Reader, Reading
-from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER, parsed
 
 _NEEDED = {"classification_id", "annotations", "subject_ids"}
 
@@ -43,7 +35,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
     workflows = set(cells.get("workflow_id", []))
     found = Answers(document, worker, "subject_ids", "annotations[task={}]")
     for row, cell in enumerate(cells["annotations"]):
-        tasks = loads(cell)
+        tasks = parsed(cell)
         if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
             raise InputError(
                 f"{document.name}, line {document.table.line(row)}: annotations is not a list of "
@@ -93,5 +85,4 @@ READER = Reader(
     "standard classifications are gold",
     detect=detect,
     read=read,
-    page="https://help.zooniverse.org/next-steps/data-exports",
 )
