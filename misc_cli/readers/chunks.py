@@ -1,14 +1,12 @@
-"""Files cut into pieces, for data that no memory should hold; stream.py reads them.
+"""Files cut into pieces, for data that no memory should hold.
 
-Only what can be cut: CSV, TSV and Parquet, in files, folders and globs, here or in a store
-(stores.py). A *piece* is what one process reads on its own: some row groups of a Parquet file, some
-lines of a text file. How a file is laid out is found out as for every other command, on its first
+A *piece* is what one process reads on its own: some row groups of a Parquet file, or some lines of
+a CSV or TSV file, here or in a store. Its layout is found as for every other command, on the first
 rows.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,17 +24,19 @@ from misc_cli.readers import checks
 from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.dialect import SPACE, sniff
+from misc_cli.readers.document import encoded
+from misc_cli.readers.expand import expand
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
-from misc_cli.readers.source import Source
+from misc_cli.readers.source import Source, one_line
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
 
 
 def open_store(path: str) -> tuple[Any, str]:
-    """Arrow's file system of a path, and the path within it."""
+    """Return arrow's file system of a path, and the path within it."""
     if "://" not in path:
         return arrow_fs.LocalFileSystem(), os.path.abspath(path)
     try:
@@ -47,16 +47,11 @@ def open_store(path: str) -> tuple[Any, str]:
 
 
 def unpacked(filesystem: Any, inner: str) -> Any:
-    """A file as a stream of what was packed, if it was."""
+    """Return a file as a stream of what was packed, if it was."""
     try:
         return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{inner}: cannot be read ({one_line(error)}); check the file") from None
-
-
-def one_line(error: Exception) -> str:
-    """What arrow says, short enough for a message."""
-    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
 
 
 BLOCK_BYTES = 1 << 24
@@ -73,7 +68,7 @@ class Batch:
 
 
 def batches(piece: Piece) -> Iterator[Batch]:
-    """The answers of a piece, a batch at a time, in their order."""
+    """Yield the answers of a piece, a batch at a time, in their order."""
     before = 0
     for columns in piece_columns(piece, dict(zip(ROLES, piece.positions, strict=True))):
         n_rows = len(columns["label"])
@@ -96,14 +91,12 @@ def batches(piece: Piece) -> Iterator[Batch]:
 
 
 def piece_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Columns by name, given their positions, a batch at a time; text, dictionary-encoded."""
-    read = _text if piece.row_groups is None else _parquet
-    yield from read(piece, wanted)
+    """Yield columns by name, given their positions, a batch at a time; text, dictionary-encoded."""
+    return (_text if piece.row_groups is None else _parquet)(piece, wanted)
 
 
 def fingerprint(path: str) -> dict[str, Any]:
-    """A file of the input for the record: name, size, SHA-256. What lies in a store is not read
-    once more for it."""
+    """Return name, size and SHA-256 of a file; one in a store is not read once more for it."""
     filesystem, inner = open_store(path)
     digest, size = None, filesystem.get_file_info(inner).size
     if "://" not in path:
@@ -122,7 +115,7 @@ def _parquet(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]
             names = {role: opened.schema_arrow.names[at] for role, at in wanted.items()}
             groups = list(piece.row_groups or ())
             for batch in opened.iter_batches(BATCH_ROWS, groups, list(names.values())):
-                yield {role: _encoded(batch[name]) for role, name in names.items()}
+                yield {role: encoded(batch[name]) for role, name in names.items()}
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{piece.path}: {one_line(error)}; write the file again") from None
 
@@ -131,9 +124,8 @@ def _text(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     names = {role: f"f{position}" for role, position in wanted.items()}
     filesystem, inner = open_store(piece.path)
     with _rows_from(piece, filesystem, inner) as stream:
-        watched = _Watched(
-            piece.path, stream, None if piece.end is None else piece.end - piece.start
-        )
+        length = None if piece.end is None else piece.end - piece.start
+        watched = _Watched(piece.path, stream, length)
         try:
             reader = arrow_csv.open_csv(
                 pa.PythonFile(watched, mode="r"),
@@ -148,7 +140,7 @@ def _text(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
                 ),
             )
             for batch in reader:
-                yield {role: _encoded(batch[name]) for role, name in names.items()}
+                yield {role: encoded(batch[name]) for role, name in names.items()}
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return
@@ -189,7 +181,7 @@ class _Watched:
 
 
 def _rows_from(piece: Piece, filesystem: Any, inner: str) -> Any:
-    """The text from the piece's first row on."""
+    """Return the text from the piece's first row on."""
     if not piece.later:
         stream = unpacked(filesystem, inner)
         stream.read(piece.start)
@@ -197,14 +189,6 @@ def _rows_from(piece: Piece, filesystem: Any, inner: str) -> Any:
     file = filesystem.open_input_file(inner)
     file.seek(piece.start)
     return file
-
-
-def _encoded(column: Any) -> Any:
-    """Text, dictionary-encoded; a missing value is an empty one."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    column = column.cast(pa.string())
-    return (column.fill_null("") if column.null_count else column).dictionary_encode()
 
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
@@ -243,19 +227,19 @@ class Piece:
 
     @property
     def first(self) -> bool:
-        """Whether the file begins with it."""
+        """Return whether the file begins with it."""
         return self.row_groups[0] == 0 if self.row_groups is not None else not self.later
 
     @property
     def whence(self) -> str:
-        """What a row's number counts from, if that is not the file's first row."""
+        """Return what a row's number counts from, if that is not the file's first row."""
         if self.row_groups is not None:
             return f" of its row groups from {self.row_groups[0] + 1}"
         return f" of those from byte {self.start:,} on" if self.later else ""
 
 
 def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
-    """Everything that `sources` name, cut into pieces, in a fixed order."""
+    """Return everything that `sources` name, cut into pieces, in a fixed order."""
     if options.encoding not in (None, "utf-8", "utf8"):
         raise ConfigError(
             "--encoding: this engine reads UTF-8; recode the files, or --engine local"
@@ -277,33 +261,22 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
 def _files(source: str) -> list[str]:
     if source == "-":
         raise ConfigError("-: this engine reads files, folders and globs; use --engine local")
-    if "://" in source:
-        filesystem, inner = open_store(source)
-        scheme = source.partition("://")[0]
-        found = filesystem.get_file_info(inner)
-        if found.type == arrow_fs.FileType.Directory:
-            listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
-            return [f"{scheme}://{path}" for path in _tables(entry.path for entry in listed)]
-        return [source]
-    if os.path.isdir(source):
-        found_files = _tables(glob.glob(f"{glob.escape(source)}/**/*", recursive=True))
-        if not found_files:
+    if "://" not in source:
+        files = [path for path in expand([source]) if _is_table(path) or path == source]
+        if not files:
             raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
-        return found_files
-    if not os.path.exists(source) and glob.has_magic(source):
-        matches = sorted(path for path in glob.glob(source, recursive=True) if os.path.isfile(path))
-        if not matches:
-            raise InputError(f"{source}: no file matches; check the pattern")
-        return matches
-    if not os.path.exists(source):
-        raise InputError(f"{source}: no such file; check the path")
-    return [source]
+        return files
+    filesystem, inner = open_store(source)
+    if filesystem.get_file_info(inner).type != arrow_fs.FileType.Directory:
+        return [source]
+    listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
+    scheme = source.partition("://")[0]
+    return [f"{scheme}://{path}" for path in sorted(one.path for one in listed) if _is_table(path)]
 
 
-def _tables(paths: Any) -> list[str]:
-    """Tables among paths, sorted; hidden files (and Spark's _SUCCESS) are none."""
-    named = (path for path in paths if path.lower().endswith(SUFFIXES))
-    return sorted(path for path in named if not os.path.basename(path).startswith((".", "_")))
+def _is_table(path: str) -> bool:
+    """Return whether a path is a table's; hidden files (and Spark's _SUCCESS) are none."""
+    return path.lower().endswith(SUFFIXES) and os.path.basename(path)[0] not in "._"
 
 
 def _cut(path: str, options: ReadOptions) -> list[Piece]:
@@ -318,7 +291,7 @@ def _cut(path: str, options: ReadOptions) -> list[Piece]:
 
 
 def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
-    """Row groups together until they hold some `PIECE_ROWS` rows."""
+    """Return row groups together until they hold some `PIECE_ROWS` rows."""
     import pyarrow.parquet as parquet
 
     file.seek(0)
@@ -328,7 +301,7 @@ def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
     first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     sample = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_batches([first]), sample)
-    positions, gold = _positions(_source(path, sample.getvalue()), options)
+    positions, gold = _positions(Source(path, b"", sample.getvalue(), sample.getvalue()), options)
     pieces, groups, rows = [], [], 0
     for group in range(opened.metadata.num_row_groups):
         groups.append(group)
@@ -347,7 +320,8 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
     if not start.strip():
         raise InputError(f"{path}: the file is empty; give a file with answers in it")
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
-    source = _source(path, pa.py_buffer(start[mark:]))
+    content = pa.py_buffer(start[mark:])
+    source = Source(path, b"", content, content)
     document = opened_document(source, options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)
@@ -364,22 +338,25 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
 
 
 def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
-    """A large text file cut at ends of lines.
-
-    Not one that has quotes, within which a line may break, nor one that is packed.
-    """
+    """Cut a large text file at ends of lines, unless it is packed or has cells that span lines."""
     size = filesystem.get_file_info(inner).size
-    if size < 2 * PIECE_BYTES or inner.endswith(PACKED) or _has_quotes(filesystem, inner):
+    if size < 2 * PIECE_BYTES or inner.endswith(PACKED):
         return [whole]
+    with filesystem.open_input_stream(inner, compression=None) as stream:
+        while chunk := stream.read(SAMPLE_BYTES):
+            if b'"' in chunk:
+                return [whole]
     edges = [whole.start]
     with filesystem.open_input_file(inner) as file:
         while (after := edges[-1] + PIECE_BYTES) < size:
             file.seek(after)
-            line = _rest_of_line(file)
-            edges.append(after + line)
-            if edges[-1] >= size:
-                edges.pop()
+            at = -1
+            while at < 0 and (part := file.read(1 << 16)):
+                at = part.find(b"\n")
+                after += len(part) if at < 0 else at + 1
+            if after >= size:
                 break
+            edges.append(after)
     ends = [*edges[1:], None]
     return [
         replace(
@@ -393,27 +370,8 @@ def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
     ]
 
 
-def _rest_of_line(file: Any) -> int:
-    """How many bytes are left of the line that the file is in."""
-    seen = 0
-    while chunk := file.read(1 << 16):
-        at = chunk.find(b"\n")
-        if at >= 0:
-            return seen + int(at) + 1
-        seen += len(chunk)
-    return seen
-
-
-def _has_quotes(filesystem: Any, inner: str) -> bool:
-    with filesystem.open_input_stream(inner, compression=None) as stream:
-        while chunk := stream.read(SAMPLE_BYTES):
-            if b'"' in chunk:
-                return True
-    return False
-
-
 def _whole_rows(start: bytes) -> bytes:
-    """Up to the last line break that is not within quotes, if there is one near."""
+    """Return the text up to the last line break that is not within quotes, if one is near."""
     end = len(start)
     for _ in range(100):
         end = start.rfind(b"\n", 0, end)
@@ -424,15 +382,8 @@ def _whole_rows(start: bytes) -> bytes:
     return start
 
 
-def _source(name: str, content: Any) -> Source:
-    return Source(name, b"", content, content)
-
-
 def _positions(sample: Source, options: ReadOptions) -> tuple[tuple[int, ...], int | None]:
-    """Where worker, item and label are, and gold if the file carries some.
-
-    A file that some reader knows as its own is refused.
-    """
+    """Return where worker, item and label are, and gold if the file carries some."""
     document = opened_document(sample, options)
     reader, _, reading = read_document(document, options)
     if reader.name != "long":

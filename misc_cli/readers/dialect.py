@@ -1,24 +1,10 @@
 """Delimiter and header of a delimited file, found from its first rows.
 
-Delimiter: comma, tab, semicolon, pipe or runs of spaces, whichever splits most rows into the same
-number of columns, at least as many as are needed; of equals the one whose first row names more of
-the columns sought, then the one with more columns.
-
-Header: the first row is a header when it scores two points. A cell that is a known name of a
-column sought scores one. If besides the row looks like names (every cell has letters and no digit,
-all differ, none comes again below it), a column in which every row below holds a digit scores one,
-and one in which every row below is a number scores two. Names that only tools give (`timestamp`,
-`rater_1`, `rater_2`) score, too; and a first row that comes back nowhere, above two or more columns
-that repeat a few values, is a header. Anything less is data: a headerless file must never lose its
-first answer.
-
-Before the first row: `sep=;`, as spreadsheets write it, names the delimiter; lines that begin with
-# and do not split into as many columns as the row after them are comments; lines with one or two
-filled cells above a row that is surely a header are its title. No file that could be read
-otherwise begins like that.
-
-Rows that are all one cell longer than the header: the first cell is the row's name, as R writes it,
-or the last one is empty, because each row ends in a delimiter.
+The delimiter is the one that splits most rows into the same number of columns. The first row is a
+header when it scores two points: known names, names above numbers, names that only tools give.
+Anything less is data: a headerless file must never lose its first answer. Before the first row may
+stand `sep=;`, comments (#) that do not split like the rows, and a title above a sure header. Rows
+one cell longer than the header have a name of their own, as R writes it, or an empty last cell.
 """
 
 from __future__ import annotations
@@ -29,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -37,6 +23,7 @@ import numpy.typing as npt
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.source import Buffer, count
+from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
 
 MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
@@ -74,7 +61,7 @@ def _positions(data: Any, byte: int) -> Positions:
 
 
 def _paired(data: Any, quotes: Positions, ends: Any) -> Span | None:
-    """Quoted cells if every quote opens or closes one, or is doubled within it; else None."""
+    """Return quoted cells if every quote opens or closes one, or is doubled within; else None."""
     if len(quotes) % 2:
         return None
     opening, closing = quotes[::2], quotes[1::2]
@@ -87,7 +74,7 @@ def _paired(data: Any, quotes: Positions, ends: Any) -> Span | None:
 
 
 def _scanned(name: str, body: Buffer, ends: Any, first_line: int) -> Span:
-    """The same where a quote may also stand within plain text (5" wide): cell by cell."""
+    """Return quoted cells where a quote may also stand within plain text (5" wide): one by one."""
     text = memoryview(body)
     boundary = re.escape(bytes(ends))
     opening = re.compile(rb"(?:\A|(?<=[" + boundary + rb']))"')
@@ -95,7 +82,7 @@ def _scanned(name: str, body: Buffer, ends: Any, first_line: int) -> Span:
     starts, stops, at = [], [], 0
     while found := opening.search(text, at):
         whole = cell.match(text, found.start())
-        line = first_line + _count_lines(text[: found.start()])
+        line = first_line + bytes(text[: found.start()]).count(b"\n")
         if whole is None:
             raise InputError(
                 f"{name}, line {line}: a quote opens in this row and does not close; "
@@ -103,7 +90,7 @@ def _scanned(name: str, body: Buffer, ends: Any, first_line: int) -> Span:
             )
         at = whole.end()
         if at < len(text) and text[at] not in ends:
-            line += _count_lines(text[found.start() : at])
+            line += bytes(text[found.start() : at]).count(b"\n")
             raise InputError(
                 f"{name}, line {line}: a quote closes in this row and text follows it; a stray "
                 'quote? Remove it, or double quotes within a cell ("")'
@@ -150,10 +137,6 @@ def _swallowed(name: str, line: int, n_breaks: int) -> InputError:
     )
 
 
-def _count_lines(text: memoryview) -> int:
-    return bytes(text).count(b"\n")
-
-
 SAMPLE_BYTES = 1 << 19
 SAMPLE_ROWS = 1000
 MOST_TITLES = 20  # lines above a header
@@ -187,7 +170,7 @@ class Dialect:
 
 
 def delimiter_of(given: str | None) -> str | None:
-    """The character behind --delimiter: itself or its name."""
+    """Return the character behind --delimiter: itself or by its name."""
     if given is None:
         return None
     character = DELIMITERS.get(given.lower(), "\t" if given == "\\t" else given)
@@ -203,7 +186,7 @@ def sniff(
     delimiter: str | None = None,
     header: bool | None = None,
 ) -> Dialect:
-    """Layout of the file from its first rows; what is given is taken as it is."""
+    """Return the layout of a file from its first rows; what is given is taken as it is."""
     lines = _sample_lines(content)
     n_before = 0
     said = _SAID.fullmatch(lines[0])
@@ -245,7 +228,7 @@ def _is_of_sizes(content: Buffer, lines: list[str], delimiter: str) -> bool:
 
 
 def _count_titles(lines: list[str], delimiter: str, synonyms: dict[str, list[set[str]]]) -> int:
-    """How many lines stand above the header: a title, a date, blank ones."""
+    """Return how many lines stand above the header: a title, a date, blank ones."""
     for at, line in enumerate(lines[:MOST_TITLES]):
         row = next(records([line], delimiter), [])
         n_filled = sum(1 for cell in row if cell.strip())
@@ -273,7 +256,7 @@ def _delimiter(lines: list[str], synonyms: dict[str, list[set[str]]]) -> str:
 
 
 def _count_comments(comments: list[str], below: list[str], delimiter: str, needed: int) -> int:
-    """How many of the lines that begin with # cannot be rows of the table below them."""
+    """Return how many of the lines that begin with # cannot be rows of the table below."""
     width = len(next(records(below, delimiter), []))
     if width < needed:
         return 0
@@ -282,13 +265,8 @@ def _count_comments(comments: list[str], below: list[str], delimiter: str, neede
 
 
 def split_rows(lines: Iterable[str], delimiter: str) -> list[Row]:
-    """The first records, blank lines left out."""
-    rows: list[Row] = []
-    for row in records(lines, delimiter):
-        rows.append(row)
-        if len(rows) == SAMPLE_ROWS:
-            break
-    return rows
+    """Return the first records, blank lines left out."""
+    return list(islice(records(lines, delimiter), SAMPLE_ROWS))
 
 
 def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
@@ -299,7 +277,7 @@ def records(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
 
 
 def _words(line: str) -> Row:
-    """Cells between runs of spaces; spaces within quotes count as text, as R writes it."""
+    """Return cells between runs of spaces; spaces within quotes are text, as R writes it."""
     if line.startswith('"') or ' "' in line:
         quoted = re.findall(r'"(?:[^"]|"")*"(?=[ \t]|$)|[^ \t]+', line)
         return [_unquoted(cell) for cell in quoted]
@@ -312,7 +290,7 @@ def _unquoted(cell: str) -> str:
 
 
 def _sample_lines(content: Buffer) -> list[str]:
-    """Whole lines from the start of the file, two or more where it has them, however long."""
+    """Return whole lines from the file's start, two or more where it has them, however long."""
     csv.field_size_limit(sys.maxsize)  # the default refuses cells above 128 KiB
     size = SAMPLE_BYTES
     sample = bytes(memoryview(content)[:size])
@@ -328,7 +306,7 @@ def _sample_lines(content: Buffer) -> list[str]:
 def _fit(
     lines: list[str], delimiter: str, synonyms: dict[str, list[set[str]]]
 ) -> tuple[bool, float, int, int]:
-    """How well a delimiter splits the sample: comparable, larger is better."""
+    """Return how well a delimiter splits the sample: comparable, larger is better."""
     rows = split_rows(lines, delimiter)
     width, n_agreeing = Counter(map(len, rows)).most_common(1)[0]
     named = sum(map(bool, find_roles(rows[0], synonyms).values()))
@@ -346,7 +324,7 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
     if points < 2 and below and _looks_like_names(first, below):
         for at in range(len(first)):
             cells = [row[at].strip() for row in below if at < len(row)]
-            if cells and all(map(_is_number, cells)):
+            if cells and all(map(is_number, cells)):
                 points += 2
             elif cells and all(re.search(r"\d", cell) for cell in cells):
                 points += 1
@@ -356,7 +334,7 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
 
 
 def _is_nameless_index(first: Row, below: list[Row]) -> bool:
-    """Names but for the first column, which counts the rows or names each: a data frame's index."""
+    """Return whether the first column, nameless, tells rows apart: a data frame's index."""
     names = [cell.strip() for cell in first]
     if len(names) < 3 or names[0] or not all(names[1:]) or len(set(names)) < len(names):
         return False
@@ -365,9 +343,9 @@ def _is_nameless_index(first: Row, below: list[Row]) -> bool:
 
 
 def _is_new(first: Row, below: list[Row]) -> bool:
-    """Whether the first row has nothing to do with columns that repeat a few values below it."""
+    """Return whether the first row comes back nowhere above columns that repeat a few values."""
     cells = [cell.strip() for cell in first]
-    if len(set(cells)) < len(cells) or any(not cell or _is_number(cell) for cell in cells):
+    if len(set(cells)) < len(cells) or any(not cell or is_number(cell) for cell in cells):
         return False
     n_few = 0
     for at, cell in enumerate(cells):
@@ -389,16 +367,8 @@ def _looks_like_names(first: Row, below: list[Row]) -> bool:
     )
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _first_record(lines: list[str], delimiter: str) -> list[str]:
-    """The lines of the first record, blank lines before it included."""
+    """Return the lines of the first record, blank lines before it included."""
     consumed: list[str] = []
 
     def watched() -> Iterator[str]:

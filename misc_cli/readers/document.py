@@ -171,6 +171,14 @@ def is_one_of(column: Any, *values: str) -> Any:
     return hit.take(column.indices)
 
 
+def encoded(column: Any) -> Any:
+    """Return a column as text, dictionary-encoded; a missing value is an empty one."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.cast(pa.string()).fill_null("").dictionary_encode()
+
+
 def compact(column: Any) -> Any:
     """A dictionary column without the words that no row uses any more."""
     if not pa.types.is_dictionary(column.type):

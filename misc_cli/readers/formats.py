@@ -15,8 +15,23 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import SAMPLE_ROWS, Document, Record, Table, json_document, text
-from misc_cli.readers.source import Source, empty, refuse_nul, refuse_undecodable, starts_with
+from misc_cli.readers.document import (
+    SAMPLE_ROWS,
+    Document,
+    Record,
+    Table,
+    encoded,
+    json_document,
+    text,
+)
+from misc_cli.readers.source import (
+    Source,
+    empty,
+    one_line,
+    refuse_nul,
+    refuse_undecodable,
+    starts_with,
+)
 from misc_cli.readers.table import open_table
 from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
@@ -98,19 +113,19 @@ def _parquet(source: Source) -> Document:
             records = [_spelled(record) for record in file.read().to_pylist()]
             return json_document(source.name, "parquet", records)
         first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
-        cells = [] if first is None else [_encoded(column).to_pylist() for column in first.columns]
+        cells = [] if first is None else [encoded(column).to_pylist() for column in first.columns]
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise InputError(
-            f"{source.name}: not a whole Parquet file ({_first_line(error)}); write it again"
+            f"{source.name}: not a whole Parquet file ({one_line(error)}); write it again"
         ) from None
 
     def fetch(positions: Sequence[int]) -> list[Any]:
         try:
             names = list(dict.fromkeys(schema.names[at] for at in positions))
             table = file.read(columns=names)
-            return [_encoded(_nth(table, schema.names, at)) for at in positions]
+            return [encoded(_nth(table, schema.names, at)) for at in positions]
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{source.name}: {_first_line(error)}; export it as CSV") from None
+            raise InputError(f"{source.name}: {one_line(error)}; export it as CSV") from None
 
     sample = [list(row) for row in zip(*cells, strict=True)]
     table = Table(list(schema.names), sample, fetch, lambda row: row + 1)
@@ -123,7 +138,7 @@ def _matrix(source: Source) -> Document:
         matrix = np.load(io.BytesIO(memoryview(source.content)), allow_pickle=False)
     except Exception as error:  # a damaged header ends in errors of many kinds
         raise InputError(
-            f"{source.name}: not a whole NumPy array of numbers or text ({_first_line(error)}); "
+            f"{source.name}: not a whole NumPy array of numbers or text ({one_line(error)}); "
             "save it again"
         ) from None
     if matrix.ndim != 2 or not matrix.size:
@@ -166,18 +181,6 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, list):
         return [_spelled(inner) for inner in value]
     return value if value is None or isinstance(value, bool | str) else str(value)
-
-
-def _encoded(column: Any) -> Any:
-    """Text, dictionary-encoded; a missing value is an empty one."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return array.cast(pa.string()).fill_null("").dictionary_encode()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _json_lines(source: Source) -> Iterator[Record]:

@@ -68,8 +68,9 @@ def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
         sink = pa.BufferOutputStream()
         parquet.write_table(opened.read_all(), sink)
     except (pa.ArrowException, OSError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{name}: not a whole Arrow file ({reason}); write it again") from None
+        raise InputError(
+            f"{name}: not a whole Arrow file ({one_line(error)}); write it again"
+        ) from None
     return sink.getvalue()
 
 
@@ -129,6 +130,11 @@ def refuse_tar(name: str, content: Any) -> None:
         raise InputError(
             f"{name}: a tar archive; unpack it, `tar xf {quote(name)}`, and name the files in it"
         )
+
+
+def one_line(error: Exception) -> str:
+    """Return what a library says, short enough for a message."""
+    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
 
 
 Stamp = tuple[int, int, int, int]

@@ -16,7 +16,15 @@ import pyarrow.csv as arrow_csv
 from misc_cli.errors import InputError
 from misc_cli.readers.dialect import SPACE, Dialect, Row, check_quotes, delimiter_of, sniff
 from misc_cli.readers.document import Document, Table
-from misc_cli.readers.source import Buffer, Source, count, line_at, refuse_nul, refuse_undecodable
+from misc_cli.readers.source import (
+    Buffer,
+    Source,
+    count,
+    line_at,
+    one_line,
+    refuse_nul,
+    refuse_undecodable,
+)
 
 BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
@@ -125,8 +133,7 @@ class _DelimitedText:
         except pa.ArrowInvalid as error:
             refuse_undecodable(source)
             self._refuse_ragged()
-            told = _one_line(error)
-            raise InputError(f"{source.name}: {told}; check the file's layout") from None
+            raise InputError(f"{source.name}: {one_line(error)}; check the file's layout") from None
         texts = {name: table[name] for name in table.column_names}
         del table
         with ThreadPoolExecutor(len(texts)) as pool:
@@ -234,7 +241,3 @@ def _single_spaces(body: Buffer) -> Buffer:
     if b"  " in data or b"\n " in data or b" \n" in data or b" \r" in data or data[:1] == b" ":
         data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb" +", b" ", data))
     return pa.py_buffer(data.rstrip(b" "))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -10,6 +10,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+
+def names_in(text: str) -> set[str]:
+    return set(text.split())
+
+
 _WORKER_WORDS = """
 bearbeiter annotierer kodierer codierer bewerter gutachter nutzer benutzer teilnehmer mitarbeiter
 annotateur annotatrice évaluateur évaluatrice codeur utilisateur travailleur juge relecteur
@@ -35,27 +40,19 @@ etichetta risposta valutazione giudizio categorie antwoord beoordeling метк�
 оценка ラベル 回答 分類 カテゴリ カテゴリー 評価 判定 标签 类别 分类 答案 라벨 레이블 답변 범주
 """
 # The first column of a form's responses, and the one that says who answered.
-TIMES = {
-    *("timestamp", "zeitstempel", "horodateur", "marcatemporal", "informazionicronologiche"),
-    *(
-        "carimbodedata/hora",
-        "tijdstempel",
-        "отметкавремени",
-        "タイムスタンプ",
-        "时间戳记",
-        "时间戳",
-    ),
-    "타임스탬프",
-}
-EMAILS = {
-    *("email", "emailaddress", "emailadresse", "adresseemail", "direccióndecorreoelectrónico"),
-    *("correoelectrónico", "indirizzoemail", "endereçodeemail", "emailadres", "メールアドレス"),
-    *("电子邮件地址", "адресэлектроннойпочты", "이메일주소"),
-}
+TIMES = names_in("""
+timestamp zeitstempel horodateur marcatemporal informazionicronologiche carimbodedata/hora
+tijdstempel отметкавремени タイムスタンプ 时间戳记 时间戳 타임스탬프
+""")
+EMAILS = names_in("""
+email emailaddress emailadresse adresseemail direccióndecorreoelectrónico correoelectrónico
+indirizzoemail endereçodeemail emailadres メールアドレス 电子邮件地址 адресэлектроннойпочты
+이메일주소
+""")
 
 
 def _words(text: str) -> set[str]:
-    """Each word, also without its accents, as people without the right keyboard write it."""
+    """Return each word, also without its accents, as people without the right keyboard write it."""
     return {form for word in text.split() for form in (word, _bare(word))}
 
 
@@ -68,15 +65,6 @@ def _bare(word: str) -> str:
 
 def _ids(words: set[str]) -> set[str]:
     return {form for word in words for form in (f"{word}id", f"id{word}")}
-
-
-WORKERS = [_words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))]
-ITEMS = [
-    _ids(_words(_ITEM_WORDS) | _words(_TEXTS)),
-    _words(_ITEM_WORDS),
-    _words(_TEXTS),
-]
-LABELS = [_words(_LABEL_WORDS)]
 
 
 ROLES = ("worker", "item", "label")
@@ -120,18 +108,23 @@ prediction predictedlabel predictedclass modelanswer modeloutput output
 
 # A file of known labels speaks of truth, and its bare `id` can only be the item's.
 _TRUE_LABELS = (
-    "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer\n"
+    "truth gold groundtruth goldlabel truelabel goldanswer correct correctlabel correctanswer"
 )
 
 
 def _tiers(text: str) -> list[set[str]]:
-    return [set(line.split()) for line in text.strip().splitlines()]
+    return [names_in(line) for line in text.strip().splitlines()]
 
 
 SYNONYMS = {
-    "worker": [*_tiers(_WORKERS), *WORKERS],
-    "item": [*_tiers(_ITEMS), *ITEMS],
-    "label": [*_tiers(_LABELS), *LABELS],
+    "worker": [*_tiers(_WORKERS), _words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))],
+    "item": [
+        *_tiers(_ITEMS),
+        _ids(_words(_ITEM_WORDS) | _words(_TEXTS)),
+        _words(_ITEM_WORDS),
+        _words(_TEXTS),
+    ],
+    "label": [*_tiers(_LABELS), _words(_LABEL_WORDS)],
 }
 TRUE_LABELS = _tiers(_TRUE_LABELS)
 
@@ -155,11 +148,10 @@ NUMBERED_WORKER = re.compile(
 )
 
 # Who may have written what is judged, rather than judged it.
-WEAK_WORKERS = {
-    *("user", "userid", "username", "createdby", "sessionid", "name", *EMAILS),
-    *("model", "modelname", "modelid", "observer", "assignee", "submittedby", "submitter"),
-    *("submittername", "submitterid", "subject", "subjectid", "author", "authorid", "llm"),
-}
+WEAK_WORKERS = EMAILS | names_in("""
+user userid username createdby sessionid name model modelname modelid observer assignee submittedby
+submitter submittername submitterid subject subjectid author authorid llm
+""")
 # Language models that answer as workers do, with whoever serves them before the name.
 MODEL = re.compile(
     r"(?:[\w.\-]+[/:])*(?:(?:meta|google|openai|anthropic|us|eu)[.\-_])*(?:"
@@ -185,36 +177,19 @@ WORKER_NAME = re.compile(
 )
 
 # Columns about the answer, the worker or the tool, by a word of their name; never the answer.
-ABOUT = {
-    *(
-        "time",
-        "date",
-        "timestamp",
-        "ts",
-        "duration",
-        "seconds",
-        "created",
-        "updated",
-        "submitted",
-        "at",
-    ),
-    *("comment", "comments", "note", "notes", "remark", "reason", "explanation", "rationale"),
-    *("confidence", "certainty", "trust", "status", "email", "browser", "device", "country"),
-    *("city", "region", "gender", "batch", "version", "reward", "html", "meta", "weight", "age"),
-    *("agreement", "session", "channel", "id", "ids", "ip", "index", "unnamed", "split", "fold"),
-    *("hit", "assignment", "worker", "workerid", "hitid", "assignmentid", "submit", "active"),
-    *("start", "end", "elapsed", "latency", "rt", "feedback", "useragent", "link", "trusted"),
-    *("source", "name", "title", "url", "path", "gold", "truth", "majority", "consensus", "os"),
-    *("consent", "row", "uuid", "hash", "position", "order", "accuracy", "count", "n"),
-}
-_TOOLS_OWN = {
-    *TIMES,
-    *EMAILS,
-    *("id", "createdat", "updatedat", "leadtime", "status"),
-    *("comment", "comments", "gold", "text", "confidence", "responseid", "startdate", "enddate"),
-    *("collectorid", "datecreated", "datemodified", "ipaddress", "recordeddate", "finished"),
-    *("submittime", "yourname", "consent", "age", "gender", "date", "time", "country"),
-}
+ABOUT = names_in("""
+time date timestamp ts duration seconds created updated submitted at comment comments note notes
+remark reason explanation rationale confidence certainty trust status email browser device country
+city region gender batch version reward html meta weight age agreement session channel id ids ip
+index unnamed split fold hit assignment worker workerid hitid assignmentid submit active start end
+elapsed latency rt feedback useragent link trusted source name title url path gold truth majority
+consensus os consent row uuid hash position order accuracy count n
+""")
+_TOOLS_OWN = (TIMES | EMAILS) | names_in("""
+id createdat updatedat leadtime status comment comments gold text confidence responseid startdate
+enddate collectorid datecreated datemodified ipaddress recordeddate finished submittime yourname
+consent age gender date time country
+""")
 
 
 # A field for remarks is no question, however short the remarks are.
@@ -234,14 +209,14 @@ def is_position(given: str) -> bool:
 
 
 def normalise(name: str) -> str:
-    """Without case and punctuation; an accent is one whether it is a letter's part or its own."""
+    """Return a name without case and punctuation, accents in one spelling."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
     return re.sub(r"[\s_\-.:]+", "", name).lower()
 
 
 def words_of(name: str) -> set[str]:
-    """The words of a name: created_at, createdAt and "Created at" are created and at."""
+    """Return the words of a name: created_at, createdAt and "Created at" are created and at."""
     parts = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     return {word.lower() for word in re.split(r"[\W_\d]+", parts) if word}
 
@@ -259,7 +234,7 @@ def singular(name: str) -> str:
 
 
 def names_of_tools(cells: Sequence[str]) -> int:
-    """How many cells are names that only a header has: those of tools, and columns of workers."""
+    """Return how many cells are names that only a header has: of tools, and columns of workers."""
     own = sum(normalise(cell) in _TOOLS_OWN for cell in cells)
     people = [cell for cell in cells if NUMBERED_WORKER.fullmatch(cell.strip())]
     words = [cell for cell in people if re.match(r"\W*[^\W\d_]{3}", cell)]  # w1 may be data
@@ -269,20 +244,17 @@ def names_of_tools(cells: Sequence[str]) -> int:
 def find_roles(
     names: Sequence[str], synonyms: dict[str, list[set[str]]] = SYNONYMS
 ) -> dict[str, list[int]]:
-    """Candidates for each role: the positions that the first matching tier names."""
+    """Return candidates for each role: the positions that the first matching tier names."""
     known = [normalise(name) for name in names]
     found = {}
     for role, tiers in synonyms.items():
         matches = ([at for at, name in enumerate(known) if name in tier] for tier in tiers)
         found[role] = next(filter(None, matches), [])
         pattern = _PREFIXED.get(role)
-        if pattern and not _is_exact(role, found[role], known):
+        exact = any(known[at] in (role, f"{role}id", "hitid") for at in found[role])
+        if pattern and not exact:
             prefixed = [at for at, name in enumerate(names) if pattern.match(name)]
             # Several inputs describe one task, so its id serves; several answers are a choice.
             if len(prefixed) == 1 or (prefixed and not found[role]):
                 found[role] = prefixed
     return found
-
-
-def _is_exact(role: str, positions: list[int], known: list[str]) -> bool:
-    return any(known[at] in (role, role + "id", "hitid") for at in positions)

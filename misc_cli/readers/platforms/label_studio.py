@@ -70,7 +70,7 @@ def read_table(document: Document, options: ReadOptions) -> Reading:
     )
     found = [_parsed(question) for question in reading.questions]
     if is_json:
-        found = [_filled(document, question) for question in found]
+        found = [one for question in found if len(one := _filled(document, question))]
     return Reading(found, reading.aside, reading.notes, reading.has_workers)
 
 
