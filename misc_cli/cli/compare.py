@@ -11,19 +11,15 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import SEED, duration, names
+from misc_cli.cli.parameters import COUNT, SEED, duration, names
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from misc_cli.cli.console import Table
     from misc_cli.data.types import Iteration, Labels
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Standing
 
-_WHAT = "What is compared"
-_what = partial(options.option, section=_WHAT)
 _output = partial(options.option, section="Output")
 
 EXAMPLES = """
@@ -36,46 +32,32 @@ misc compare answers.csv --json --time-budget 60s
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument
-@_what(
-    "--completers",
-    type=names,
-    default="none,tucker",
-    show_default=True,
-    metavar="A,B",
-    help=f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
+@options.table(
+    "What is compared",
+    {
+        "--completers A,B": f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
+        "--aggregators A,B": f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes "
+        "have an order.",
+        "--preset": "Of every method's parameters.",
+        "--seed": "Of folds.",
+        **options.THREADS,
+        "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out.",
+        "--truth FILE": "True labels, to report each method's error.",
+    },
+    completers={"type": names, "default": "none,tucker", "show_default": True},
+    aggregators={"type": names, "default": "all", "show_default": True},
+    preset={
+        "type": click.Choice(list(registry.PRESETS)),
+        "default": Settings.preset,
+        "show_default": True,
+    },
+    seed={"type": SEED, "default": 0, "show_default": True},
+    threads={"type": COUNT},
+    time_budget={"type": duration},
 )
-@_what(
-    "--aggregators",
-    type=names,
-    default="all",
-    show_default=True,
-    metavar="A,B",
-    help=f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes have an order.",
-)
-@_what(
-    "--preset",
-    type=click.Choice(list(registry.PRESETS)),
-    default=Settings.preset,
-    show_default=True,
-    help="Of every method's parameters.",
-)
-@_what("--seed", type=SEED, default=0, show_default=True, help="Of folds.")
-@options.threads(_WHAT)
-@_what(
-    "--time-budget",
-    type=duration,
-    metavar="TIME",
-    help="60s, 5m, 1h: methods that are not done by then are left out.",
-)
-@_what("--truth", metavar="FILE", help="True labels, to report each method's error.")
 @options.reading
 @_output("--json", "as_json", is_flag=True, help="One JSON object.")
-@_output(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="The table as CSV, TSV, Parquet or JSON.",
-)
+@_output("-o", "--output", metavar="FILE", help="The table as CSV, TSV, Parquet or JSON.")
 @options.talking
 def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """Rank completers × aggregators by how well they forecast answers that were hidden from them.
@@ -86,6 +68,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.data.encode import encode_truth
+    from misc_cli.data.holdout import fold_plan
     from misc_cli.data.resources import thread_limit
     from misc_cli.readers.known_labels import read_known
     from misc_cli.readers.read import read_answer_columns
@@ -111,7 +94,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         if known:
             truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)
         methods = _methods(labels, parameters)
-        with console.bar(_steps(methods, labels.votes.n_votes)) as tell:
+        with console.bar(len(methods) * (fold_plan(labels.votes.n_votes)[0] + 1)) as tell:
 
             def advance(iteration: Iteration) -> None:
                 if iteration.stage in ("search", "fitted"):
@@ -143,12 +126,6 @@ def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
         parameters["preset"],
         parameters["seed"],
     )
-
-
-def _steps(methods: Sequence[Method], n_answers: int) -> int:
-    from misc_cli.data.holdout import fold_plan
-
-    return len(methods) * (fold_plan(n_answers)[0] + 1)
 
 
 def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None:

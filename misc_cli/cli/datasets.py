@@ -38,15 +38,9 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
     counts = ("workers", "items", "classes", "answers", "items_with_truth")
     found = {name: _found(name, folder) for name in datasets.registry()}
     if as_json:
+        shown = ("name", "about", *counts, "repository", "commit")
         entries = [
-            {
-                "name": known.name,
-                "about": known.about,
-                **{count: getattr(known, count) for count in counts},
-                "repository": known.repository,
-                "commit": known.commit,
-                "path": None if found[name] is None else str(found[name]),
-            }
+            {key: getattr(known, key) for key in shown} | {"path": found[name] and str(found[name])}
             for name, known in datasets.registry().items()
         ]
         outputs.write_bytes(outputs.json_bytes(datasets=entries))

@@ -95,7 +95,7 @@ def command(
 
 
 def summary(found: Changes) -> list[Table]:
-    """Counts, and the first of the items that flipped and of the workers that fell."""
+    """Return counts, the first items that flipped and the first workers that fell."""
     from misc_cli.cli.console import Table
 
     items, workers = found.items, found.workers
@@ -115,16 +115,13 @@ def summary(found: Changes) -> list[Table]:
         ]
     tables = [Table("Changes", ("what", "count"), rows)]
     if n_flipped:
+        columns = [items.flipped.items[:SHOWN].to_pylist()]
         sides = (items.flipped, items.flipped_to)
-        names = items.flipped.items[:SHOWN].to_pylist()
-        labels = [side.labels[:SHOWN].to_pylist() for side in sides]
-        sure = [
-            ["–"] * len(names)
-            if side.confidence is None
-            else [f"{value:.3f}" for value in side.confidence[:SHOWN]]
-            for side in sides
-        ]
-        flips = list(zip(names, labels[0], labels[1], *sure, strict=True))
+        columns += [side.labels[:SHOWN].to_pylist() for side in sides]
+        for side in sides:
+            sure = [None] * n_flipped if side.confidence is None else side.confidence
+            columns.append(["–" if value is None else f"{value:.3f}" for value in sure[:SHOWN]])
+        flips = list(zip(*columns, strict=True))
         header = ("item", "was", "is", "confidence then", "now")
         tables.append(Table("Flipped", header, flips, left=3, notes=_more(n_flipped)))
     if workers is not None and workers.fell.any():
@@ -133,8 +130,8 @@ def summary(found: Changes) -> list[Table]:
             (workers.workers[int(at)].as_py(), f"{workers.old[at]:.3f}", f"{workers.new[at]:.3f}")
             for at in chosen[:SHOWN]
         ]
-        columns = ("worker", "accuracy then", "now")
-        tables.append(Table("Workers that fell", columns, fallen, notes=_more(len(chosen))))
+        titles = ("worker", "accuracy then", "now")
+        tables.append(Table("Workers that fell", titles, fallen, notes=_more(len(chosen))))
     return tables
 
 

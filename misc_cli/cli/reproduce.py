@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +84,6 @@ def columns_of_results(results: Sequence[CellResult]) -> dict[str, Any]:
     }
 
 
-_cells = partial(options.option, section="Which cells")
-_output = partial(options.option, section="Output")
-
 EXAMPLES = """
 misc datasets fetch && misc reproduce
 misc reproduce --datasets web,bluebirds --completers none,tucker --aggregators ds-em
@@ -97,28 +93,26 @@ misc reproduce --datasets bluebirds --markdown
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@_cells("--datasets", type=names, metavar="A,B", help="[default: all six]")
-@_cells(
-    "--completers",
-    type=names,
-    metavar="A,B",
-    help="none is the pure row [default: all].",
+@options.table(
+    "Which cells",
+    {
+        "--datasets A,B": "[default: all six]",
+        "--completers A,B": "none is the pure row [default: all].",
+        "--aggregators A,B": "[default: all]",
+        "--from DIR": "A folder that has the datasets [default: MISC_DATA_DIR, or what was "
+        "fetched].",
+        "--fresh": "Do cells again that are done already.",
+        "--auto": "Also run every mixed cell with what hidden answers choose, as a user without "
+        "truth must.",
+    },
+    datasets={"type": names},
+    completers={"type": names},
+    aggregators={"type": names},
 )
-@_cells("--aggregators", type=names, metavar="A,B", help="[default: all]")
-@_cells(
-    "--from",
-    "folder",
-    metavar="DIR",
-    help="A folder that has the datasets [default: MISC_DATA_DIR, or what was fetched].",
+@options.table(
+    "Output",
+    {"-o --output FILE": "Also as CSV, a row each.", "--markdown": "Tables for a page."},
 )
-@_cells("--fresh", is_flag=True, help="Do cells again that are done already.")
-@_cells(
-    "--auto",
-    is_flag=True,
-    help="Also run every mixed cell with what hidden answers choose, as a user without truth must.",
-)
-@_output("-o", "--output", metavar="FILE", help="Also as CSV, a row each.")
-@_output("--markdown", is_flag=True, help="Tables for a page.")
 @options.threads("Output")
 @options.talking
 def command(**parameters: Any) -> None:
@@ -135,30 +129,25 @@ def command(**parameters: Any) -> None:
     console = Console.of(parameters)
     parameters["output"] = output = outputs.output_file(parameters["output"])
     check_writable([] if output is None else [output], [])
-    parameters["folder"] = None if parameters["folder"] is None else Path(parameters["folder"])
+    folder = None if parameters["from"] is None else Path(parameters["from"])
     with console.watching(), thread_limit(parameters.pop("threads")), warnings.catch_warnings():
         # The paper's settings stop at a fixed number of iterations, converged or not.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        _run(parameters, console)
+        _run(parameters, folder, console)
 
 
-def _run(parameters: dict[str, Any], console: Console) -> None:
+def _run(parameters: dict[str, Any], folder: Path | None, console: Console) -> None:
     from misc_cli.cli.console import markdown
     from misc_cli.paper import datasets, reproduce, table
 
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
     for name in dict.fromkeys(cell.dataset for cell in cells):
-        datasets.locate(name, parameters["folder"])  # before an hour's work, not after
+        datasets.locate(name, folder)  # before an hour's work, not after
     cache = reproduce.CellCache(reproduce.default_cache(), fresh=parameters["fresh"])
     results = []
     with console.bar(len(cells)) as step:
-        found = reproduce.reproduce(
-            cells,
-            folder=parameters["folder"],
-            cell_cache=cache,
-            auto=parameters["auto"],
-        )
-        for result in found:
+        auto = parameters["auto"]
+        for result in reproduce.reproduce(cells, folder=folder, cell_cache=cache, auto=auto):
             results.append(result)
             step(" ".join(vars(result.cell).values()))
     tables = tables_of(results)

@@ -11,9 +11,6 @@ from misc_cli.cli import options, outputs
 from misc_cli.cli.parameters import COUNT, SEED, names
 from misc_cli.errors import ConfigError
 
-_crowd = partial(options.option, section="Crowd")
-_output = partial(options.option, section="Output")
-
 EXAMPLES = """
 misc simulate -o answers.csv --truth truth.csv
 misc simulate --workers 2000 --items 200000 --classes 5 -o answers.csv.gz
@@ -23,7 +20,7 @@ misc simulate --mix honest=0.8,constants=0.1,copiers=0.1 -o answers.csv
 
 
 def _mix(text: str | None) -> dict[str, float] | None:
-    """`honest=0.7,spammers=0.3` → shares by kind."""
+    """Return the shares by kind that `honest=0.7,spammers=0.3` says."""
     if text is None:
         return None
     pairs = [part.partition("=") for part in text.split(",")]
@@ -34,56 +31,41 @@ def _mix(text: str | None) -> dict[str, float] | None:
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@_crowd("--workers", type=COUNT, metavar="N", help="[default: 100]")
-@_crowd("--items", type=COUNT, metavar="N", help="[default: 1000]")
-@_crowd("--classes", type=COUNT, metavar="N", help="[default: 4]")
-@_crowd(
-    "--class-names",
-    type=names,
-    metavar="A,B,…",
-    help="Their names, instead of a number of them.",
+@options.table(
+    "Crowd",
+    {
+        "--workers N": "[default: 100]",
+        "--items N": "[default: 1000]",
+        "--classes N": "[default: 4]",
+        "--class-names A,B,…": "Their names, instead of a number of them.",
+        "--answers-per-item X": "On average, each by another worker.",
+        "--accuracy X": "Of honest workers.",
+        "--mix KIND=SHARE,…": "Kinds of workers: experts, honest, biased, spammers, adversaries "
+        "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05]; also constants, who always say the "
+        "same, beginners, two thirds as far above chance as the honest, and copiers of honest "
+        "workers.",
+        "--activity-skew X": "How unevenly workers share the work; 0 is evenly.",
+        "--groups N": "Workers of N groups, each with one confusion matrix for all its members: "
+        "the structure that completion exists for [default: each worker has its own].",
+        "--seed N": "[default: 0]",
+    },
+    workers={"type": COUNT},
+    items={"type": COUNT},
+    classes={"type": COUNT},
+    groups={"type": COUNT},
+    class_names={"type": names},
+    answers_per_item={"default": 5.0, "show_default": True},
+    accuracy={"default": 0.7, "show_default": True},
+    activity_skew={"default": 1.0, "show_default": True},
+    seed={"type": SEED},
 )
-@_crowd(
-    "--answers-per-item",
-    type=float,
-    default=5.0,
-    show_default=True,
-    metavar="X",
-    help="On average, each by another worker.",
+@options.table(
+    "Output",
+    {
+        "-o --output FILE": "Answers [default: stdout].",
+        "--truth FILE": "The true label of every item.",
+    },
 )
-@_crowd(
-    "--accuracy",
-    type=float,
-    default=0.7,
-    show_default=True,
-    metavar="X",
-    help="Of honest workers.",
-)
-@_crowd(
-    "--mix",
-    metavar="KIND=SHARE,…",
-    help="Kinds of workers: experts, honest, biased, spammers, adversaries "
-    "[default: in this order 0.1, 0.6, 0.15, 0.1, 0.05]; also constants, who always say the same, "
-    "beginners, two thirds as far above chance as the honest, and copiers of honest workers.",
-)
-@_crowd(
-    "--activity-skew",
-    type=float,
-    default=1.0,
-    show_default=True,
-    metavar="X",
-    help="How unevenly workers share the work; 0 is evenly.",
-)
-@_crowd(
-    "--groups",
-    type=COUNT,
-    metavar="N",
-    help="Workers of N groups, each with one confusion matrix for all its members: the structure "
-    "that completion exists for [default: each worker has its own].",
-)
-@_crowd("--seed", type=SEED, metavar="N", help="[default: 0]")
-@_output("-o", "--output", metavar="FILE", help="Answers [default: stdout].")
-@_output("--truth", metavar="FILE", help="The true label of every item.")
 def command(**parameters: Any) -> None:
     """Make up a crowd and its answers, with the truth, to try things on.
 
