@@ -16,6 +16,8 @@ from typing import Any
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.remote import Access, needs_extra, too_large
 
+MOST_CELLS = 50_000_000
+
 
 def is_workbook(data: bytes) -> bool:
     """Whether the bytes, a zip archive, hold an Excel workbook."""
@@ -37,7 +39,9 @@ def sheet_as_csv(name: str, data: bytes, access: Access) -> bytes:
         warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
         try:
             book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-            sheets = {title: text for title in book.sheetnames if (text := _csv(book[title]))}
+            sheets = {title: text for title in book.sheetnames if (text := _csv(name, book[title]))}
+        except InputError:
+            raise
         except Exception as error:  # openpyxl lets those of zip, XML and its own checks through
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(
@@ -67,9 +71,18 @@ def _chosen(name: str, sheets: dict[str, bytes], asked: str | None) -> bytes:
     return sheets[asked or listed]
 
 
-def _csv(sheet: Any) -> bytes:
-    """The sheet's rows, without the empty rows and columns around them."""
-    rows = [[_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+def _csv(name: str, sheet: Any) -> bytes:
+    """Return the sheet's rows, without the empty rows and columns around them."""
+    rows, n_cells = [], 0
+    for row in sheet.iter_rows(values_only=True):
+        n_cells += len(row)
+        if n_cells > MOST_CELLS:  # one cell in the last row and column makes all others
+            raise InputError(
+                f"{name}: more than {MOST_CELLS:,} cells, most of them empty? Delete what lies "
+                "beside the table, or save it as CSV"
+            )
+        if any(value is not None for value in row):
+            rows.append([_text(value) for value in row])
     rows = [row for row in rows if any(row)]
     if not rows:
         return b""

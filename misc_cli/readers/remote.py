@@ -1,8 +1,9 @@
 """Inputs behind an address: http and https with the standard library, s3 and gs with fsspec.
 
 A download is tried again after passing faults (no connection, 429, 5xx, a body cut short), may
-stall for `timeout` seconds and bring `max_bytes`. Credentials come from the usual places: the
-address itself, ~/.netrc (or $NETRC) for http; what boto and gcloud read for s3 and gs.
+stall for `timeout` seconds, take 60 times that and bring `max_bytes`. Credentials come from the
+usual places: the address itself, ~/.netrc (or $NETRC) for http; what boto and gcloud read for s3
+and gs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ import io
 import netrc
 import os
 import re
+import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import Message
 from itertools import pairwise
-from typing import IO, Any
+from queue import Empty, Queue
+from typing import IO, Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from misc_cli.errors import ConfigError, InputError
@@ -29,6 +33,9 @@ WEB = ("http", "https")
 STORES = ("s3", "gs", "gcs")
 DATABASES = ("sqlite", "postgresql", "postgres", "duckdb")
 GIBIBYTE = 1 << 30
+T = TypeVar("T")
+Cancel = list[Callable[[], Any]]  # how to end a call that is under way
+_CANCEL_SECONDS = 0.8  # that a database may take to give up a query
 
 _SCHEME = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 # Names of parameters that carry a secret: tokens, keys, signatures of signed links, passwords.
@@ -198,11 +205,54 @@ class _PassingFault(Exception):
         self.pause = pause
 
 
+def in_thread(read: Callable[[Cancel], Iterator[T]], access: Access) -> Generator[T, None, None]:
+    """Yield what a thread reads; cancel its call at a signal, an error or the deadline."""
+    found: Queue[T | Exception | None] = Queue(2)
+    cancel: Cancel = []
+    over = threading.Event()
+
+    def work() -> None:
+        last = None
+        try:
+            for piece in read(cancel):
+                found.put(piece)
+                if over.is_set():
+                    break
+        except Exception as error:
+            last = error
+        cancel.clear()
+        found.put(last)
+
+    thread = threading.Thread(target=work, name="misc-reader", daemon=True)
+    thread.start()
+    give_up = time.monotonic() + access.deadline
+    try:
+        while (one := found.get(timeout=max(0.0, give_up - time.monotonic()))) is not None:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+    except Empty:
+        raise TimeoutError(f"not done after {access.deadline:.0f} s (see --net-timeout)") from None
+    finally:
+        over.set()
+        give_up = time.monotonic() + _CANCEL_SECONDS
+        while thread.is_alive() and time.monotonic() < give_up:
+            for stop in cancel.copy():
+                with suppress(Exception):
+                    stop()
+            with suppress(Empty):
+                found.get(timeout=0.02)
+
+
 def fetch(address: str, access: Access) -> bytes:
     """All bytes behind a web or store address."""
     scheme = scheme_of(address)
     if scheme in WEB:
-        return _with_retries(address, access)
+        with closing(in_thread(lambda _: iter([_with_retries(address, access)]), access)) as whole:
+            try:
+                return next(whole)
+            except TimeoutError as error:
+                raise InputError(f"{redact(address)}: too slow, {error}; try later") from None
     if scheme in STORES:
         return _from_store(address, access)
     known = ", ".join(f"{name}://" for name in (*WEB, *STORES, *DATABASES))
@@ -242,7 +292,13 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
             raise InputError(
                 f"{redact(req.full_url)}: redirected to {redact(newurl)}, not to https"
             )
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        if scheme_of(newurl) not in WEB:
+            raise InputError(f"{redact(req.full_url)}: redirected to {redact(newurl)}, not to http")
+        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        login = req.get_header("Authorization")
+        if new is not None and login and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
+            new.add_unredirected_header("Authorization", login)
+        return new
 
 
 def _get(address: str, access: Access) -> bytes:
@@ -311,18 +367,10 @@ def _body(response: Any, shown: str, access: Access) -> bytes:
     expected = int(length) if length.isascii() and length.isdigit() else None
     if expected is not None and expected > access.max_bytes:
         raise too_large(shown, expected, access.max_bytes)
-    deadline = time.monotonic() + 60 * access.timeout
-    data = _collect(_chunks(response, deadline), shown, access.max_bytes)
+    data = _collect(iter(lambda: response.read1(CHUNK), b""), shown, access.max_bytes)
     if expected is not None and len(data) != expected:
         raise _PassingFault(f"only {len(data):,} of {expected:,} bytes came")
     return data
-
-
-def _chunks(response: Any, deadline: float) -> Iterator[bytes]:
-    while chunk := response.read1(CHUNK):
-        if time.monotonic() > deadline:
-            raise _PassingFault("too slow: not done after 60 timeouts")
-        yield chunk
 
 
 def _collect(chunks: Iterator[bytes], shown: str, max_bytes: int) -> bytes:

@@ -273,6 +273,9 @@ Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 STDIN = "-"
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 
+LONGEST_LINE = 64 << 20
+MOST_COLUMNS = 100_000
+
 ARROW = b"ARROW1"
 ARROW_STARTS = (ARROW, b"\xff\xff\xff\xff")  # a file, and a stream
 # What is no text and nothing that is read here, by its first bytes.
@@ -381,6 +384,25 @@ def count(buffer: Buffer, byte: bytes) -> int:
 def line_at(buffer: Buffer, offset: int) -> int:
     """The line number, from 1, of a byte."""
     return 1 + sum(chunk.count(b"\n") for chunk in chunks(buffer.slice(0, offset)))
+
+
+def refuse_endless(source: Source) -> None:
+    """Raise if a table has a line or a number of columns that no export has."""
+    since = 0  # bytes since the last end of a line
+    for at, chunk in enumerate(chunks(source.content)):
+        last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        since = since + len(chunk) if last < 0 else len(chunk) - last - 1
+        if since > LONGEST_LINE:
+            raise InputError(
+                f"{source.name}, line {line_at(source.content, at * CHUNK)}: longer than "
+                f"{LONGEST_LINE >> 20} MiB, so this is no table; export it anew, or say --format"
+            )
+    first = re.match(rb"[^\n]*", memoryview(source.content))
+    n_columns = max(first[0].count(mark) for mark in (b",", b"\t", b";", b"|")) if first else 0
+    if n_columns > MOST_COLUMNS:
+        raise InputError(
+            f"{source.name}, line 1: more than {MOST_COLUMNS:,} columns; give a row per answer"
+        )
 
 
 def refuse_nul(source: Source) -> None:

@@ -19,13 +19,10 @@ import io
 import json
 import re
 import sqlite3
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from queue import Empty, Queue
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -36,7 +33,9 @@ import pyarrow.parquet as parquet
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.remote import (
     Access,
+    Cancel,
     database_kind,
+    in_thread,
     needs_extra,
     redact,
     too_large,
@@ -44,12 +43,10 @@ from misc_cli.readers.remote import (
 )
 
 BATCH_ROWS = 50_000
-_CANCEL_SECONDS = 0.8  # that a database may take to give up a query
 NO_SELECT = ConfigError("--query: databases are read-only here; give one select statement")
 # Actions that SQLite asks about and a select needs: to select, read, call a function, recur.
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}
 Batches = Iterator[pa.RecordBatch]
-Cancel = list[Callable[[], Any]]  # how to end the call that is under way
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def run_query(address: str, access: Access) -> QueryResult:
     if access.query is not None:
         _refuse_other_statements(access.query)
     try:
-        with closing(_in_thread(lambda cancel: read(address, access, cancel), access)) as batches:
+        with closing(in_thread(lambda cancel: read(address, access, cancel), access)) as batches:
             return _collect(batches, redact(address), access)
     except (InputError, ConfigError):
         raise
@@ -82,47 +79,6 @@ def _refuse_other_statements(query: str) -> None:
     statements = [part for part in plain.split(";") if part.strip()]
     if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values|from)\b", plain, re.I):
         raise NO_SELECT
-
-
-def _in_thread(
-    read: Callable[[Cancel], Batches], access: Access
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield batches that a thread reads; cancel its call at a signal, an error or the deadline."""
-    found: Queue[pa.RecordBatch | Exception | None] = Queue(2)
-    cancel: Cancel = []
-    over = threading.Event()
-
-    def work() -> None:
-        last = None
-        try:
-            for batch in read(cancel):
-                found.put(batch)
-                if over.is_set():
-                    break
-        except Exception as error:
-            last = error
-        cancel.clear()
-        found.put(last)
-
-    thread = threading.Thread(target=work, name="misc-query", daemon=True)
-    thread.start()
-    give_up = time.monotonic() + access.deadline
-    try:
-        while (one := found.get(timeout=max(0.0, give_up - time.monotonic()))) is not None:
-            if isinstance(one, Exception):
-                raise one
-            yield one
-    except Empty:
-        raise TimeoutError(f"not done after {access.deadline:.0f} s (see --net-timeout)") from None
-    finally:
-        over.set()
-        give_up = time.monotonic() + _CANCEL_SECONDS
-        while thread.is_alive() and time.monotonic() < give_up:
-            for stop in cancel.copy():
-                with suppress(Exception):
-                    stop()
-            with suppress(Empty):
-                found.get(timeout=0.02)
 
 
 def _file_of(address: str) -> str:

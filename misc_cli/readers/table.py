@@ -22,6 +22,7 @@ from misc_cli.readers.source import (
     count,
     line_at,
     one_line,
+    refuse_endless,
     refuse_nul,
     refuse_undecodable,
 )
@@ -44,6 +45,7 @@ def open_table(
 
     Rows of another width than the first are set aside as far as `bad_rows` allows it.
     """
+    refuse_endless(source)
     refuse_nul(source)
     dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
     names = [name.strip() for name in dialect.first_row]

@@ -305,3 +305,13 @@ def test_a_workbook(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError):
         triplets(str(path))
+
+
+def test_a_workbook_with_one_cell_far_out(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl", reason="misc-cli[excel] is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["worker", "item", "label"])
+    book.active["XFD1048576"] = "x"
+    book.save(tmp_path / "far.xlsx")
+    with pytest.raises(InputError, match=r"more than 50,000,000 cells"):
+        triplets(str(tmp_path / "far.xlsx"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -193,3 +195,44 @@ def test_secrets_are_hidden(address: str, shown: str) -> None:
 
 def test_secrets_stay_out_of_options() -> None:
     assert ReadOptions(max_download=5).access == Access(max_bytes=5)
+
+
+def test_a_redirect_on_the_same_host_keeps_the_login(serve: Callable[[Answer], str]) -> None:
+    seen = []
+
+    def answer(handler: BaseHTTPRequestHandler, at: int) -> None:
+        seen.append(handler.headers.get("Authorization"))
+        if at > 1:
+            send(handler, 200, ROWS)
+        else:
+            send(handler, 302, Location="/there")
+
+    remote.fetch(serve(answer).replace("//", "//ann:pass@"), Access())
+    assert seen[0] == seen[1] is not None
+
+
+def test_headers_that_never_end_have_a_deadline(serve: Callable[[Answer], str]) -> None:
+    ended = threading.Event()
+
+    def drip(handler: BaseHTTPRequestHandler, _: int) -> None:
+        with suppress(OSError):
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            while not ended.wait(0.02):
+                handler.wfile.write(b"x")
+
+    began = time.monotonic()
+    with pytest.raises(InputError, match="too slow, not done after 6 s"):
+        remote.fetch(serve(drip), Access(timeout=0.1))
+    assert time.monotonic() - began < 8
+    ended.set()
+
+
+def test_lines_and_columns_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("worker,item,label\n" + ",".join(f"c{at}" for at in range(200_000)))
+    monkeypatch.setattr("misc_cli.readers.source.LONGEST_LINE", 1 << 20)
+    with pytest.raises(InputError, match=r"a.csv, line 2: longer than 1 MiB"):
+        read_answer_columns([str(path)])
+    path.write_text(",".join(f"c{at}" for at in range(100_002)) + "\n")
+    with pytest.raises(InputError, match="more than 100,000 columns"):
+        read_answer_columns([str(path)])
