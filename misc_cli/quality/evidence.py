@@ -12,6 +12,9 @@ then agree on an item by chance alone. Notation, over items i and their answers 
     a = A / M, e = √V / M               the estimate and its standard error
 
 All are sums over an item's answers, never over pairs: Σ_wv d_w·d_v = |Σ d_w|² − Σ |d_w|².
+Where that leaves doubt it is asked once more with each d_w times u_w, how far w agrees with the
+others: spammers then count little, and who always contradicts agrees. u_w of half of the items
+weighs the answers to the other half, so that under the null A is still 0. The surer one counts.
 Where answers do not depend on items the true agreement is 0; where they do it has the density
 6a(1 − a), which is low near 0: no crowd of people we know is below 0.16. Bayes' rule weighs the two
 by how well they explain the estimate. What is written is the mean of both: the posteriors where
@@ -26,13 +29,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from misc_cli.data.holdout import item_keys
 from misc_cli.data.posteriors import clamp, tied_classes
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
@@ -56,6 +60,8 @@ GUESSES = 0.5
 # From this probability on nothing is doubted.
 CERTAIN = 0.99
 GUESSES_SAID = "these answers agree no more than chance: the labels are guesses"
+# Pairs of answers that a worker needs before its agreement with others counts half.
+FEW_PAIRS = 10.0
 # The least lead of a label that was ahead: `decide` takes less than half of it for a tie.
 LEAST_LEAD = 2e-9
 
@@ -90,9 +96,15 @@ class Evidence:
 
 
 def evidence_of(engine: Engine) -> Evidence:
-    """Return the evidence in an engine's votes, in two sweeps."""
+    """Return the evidence in an engine's votes: two sweeps, one more where there is doubt."""
     said = engine.sweep(CountAnswers()).reshape(engine.n_workers, engine.n_classes)
-    return weighed(engine.sweep(AgreementBeyondChance.of(said)), said)
+    kernel = AgreementBeyondChance.of(said)
+    sums = engine.sweep(kernel)
+    found = weighed(sums, said)
+    if found.one_label or found.probability is None or found.weight == 1.0:
+        return found
+    closer = weighed(engine.sweep(replace(kernel, weights=sums.worker_agreement)), said)
+    return max(found, closer, key=lambda one: one.weight)
 
 
 def weigh(engine: Engine, evidence: Evidence) -> None:
@@ -195,12 +207,23 @@ class AgreementSums(Summed):
     """Sums over items: A, V and M of the notation above.
 
     one_label  (3,) of the answers by one-label workers: B, Σ B_i², pairs of answers
+    by_worker  (2, 2, n_workers) A and M of the pairs of each worker, on two halves of the items
     """
 
     agreed: float
     variance: float
     most: float
     one_label: Floats
+    by_worker: Floats
+
+    @property
+    def worker_agreement(self) -> Floats:
+        """How far each worker agrees with the others, (2, n_workers), on two halves of the items.
+
+        Drawn towards 0 for who has few pairs.
+        """
+        agreed, most = self.by_worker[:, 0], self.by_worker[:, 1]
+        return np.asarray(agreed / (most + FEW_PAIRS))
 
 
 @dataclass(frozen=True)
@@ -211,6 +234,7 @@ class AgreementBeyondChance:
     scales      (n_workers,) f_w
     one_label   (n_workers,) who only ever says one label
     same_label  q
+    weights     (2, n_workers) u_w, of two halves of the items; None: all workers count the same
     """
 
     n_classes: int
@@ -218,6 +242,7 @@ class AgreementBeyondChance:
     scales: Floats
     one_label: npt.NDArray[np.bool_]
     same_label: float
+    weights: Floats | None = None
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
@@ -243,24 +268,46 @@ class AgreementBeyondChance:
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, AgreementSums]:
         matrix, n_groups = block.matrix, self.shares.shape[1]
         workers, classes = np.divmod(matrix.indices, self.n_classes)
-        n_items = matrix.shape[0]
-        who = sp.csr_array((matrix.data, workers, matrix.indptr), (n_items, len(self.scales)))
         groups = classes % n_groups
-        weights = matrix.data / self.scales[workers]
-        said = sp.csr_array((weights, groups, matrix.indptr), (n_items, n_groups)).toarray()
+        items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        half = ((item_keys(block.items) >> np.uint64(32)) & np.uint64(1)).astype(np.int64)[items]
+        u = np.ones(len(items)) if self.weights is None else self.weights[1 - half, workers]
+
+        def by_item(values: Floats, columns: Counts, n_columns: int) -> sp.csr_array:
+            shape = (matrix.shape[0], n_columns)
+            return sp.csr_array((matrix.data * values, columns, matrix.indptr), shape)
+
+        n_workers = len(self.scales)
         squares = (self.shares**2).sum(axis=1)
-        own = 1.0 - 2.0 * self.shares[workers, groups] + squares[workers]
-        own *= matrix.data / self.scales[workers] ** 2
-        beyond = said - who @ (self.shares / self.scales[:, None])
+        scaled = self.shares / self.scales[:, None]
         spread = 1.0 - squares
         covariances = _covariances(self.shares)
-        together = who @ covariances
-        of_workers = who @ np.column_stack([(covariances**2).sum(axis=1), np.sqrt(spread), spread])
+        said = by_item(u / self.scales[workers], groups, n_groups).toarray()
+        beyond = said - by_item(u, workers, n_workers) @ scaled
+        own = 1.0 - 2.0 * self.shares[workers, groups] + squares[workers]
+        own *= matrix.data * (u / self.scales[workers]) ** 2
+        together = by_item(u**2, workers, n_workers) @ covariances
+        alone = (covariances**2).sum(axis=1)[workers]
+        most = by_item(np.abs(u), workers, n_workers) @ np.sqrt(spread)
+        # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
+        with_others = u * (
+            beyond[items, groups] / self.scales[workers]
+            - np.einsum("pk,pk->p", beyond[items], scaled[workers])
+        )
+        root = np.abs(u) * np.sqrt(spread)[workers]
+        by_worker = [
+            np.bincount(half * n_workers + workers, values, minlength=2 * n_workers)
+            for values in (with_others - own, root * (most[items] - root))
+        ]
         return {}, AgreementSums(
             agreed=float((beyond**2).sum() - own.sum()),
-            variance=2.0 * float((together**2).sum() - of_workers[:, 0].sum()),
-            most=float((of_workers[:, 1] ** 2).sum() - of_workers[:, 2].sum()),
+            variance=2.0 * float((together**2).sum() - (matrix.data * u**4 * alone).sum()),
+            most=float((most**2).sum() - (matrix.data * root**2).sum()),
             one_label=self._one_label(matrix, workers, classes),
+            by_worker=np.stack(by_worker)
+            .astype(np.float64)
+            .reshape(2, 2, n_workers)
+            .transpose(1, 0, 2),
         )
 
     def _one_label(self, matrix: sp.csr_array, workers: Counts, classes: Counts) -> Floats:

@@ -202,3 +202,28 @@ def test_gold_stays_certain() -> None:
     assert written is not None
     assert written[0].tolist() == [1.0, 0.0]
     assert np.allclose(written[1], [0.3, 0.7])
+
+
+@pytest.mark.parametrize("seed", [38, 41])
+def test_good_workers_among_spammers_and_adversaries_are_heard(seed: int) -> None:
+    # alpha is below 0.06, yet ds-em errs on a fifth of the items at most: some workers look
+    crowd = simulate(Simulation(workers=30, items=260, classes=2, answers_per_item=4, seed=seed))
+    assert evidence_in(labels_of(crowd)).weight == 1.0
+
+
+def test_what_workers_agree_on_adds_up() -> None:
+    labels = coin_flips(50, 3, 3, 1)
+    engine = LocalEngine.of(labels)
+    said = (
+        np.stack(
+            [
+                np.bincount(labels.votes.block(rows).indices, minlength=90)
+                for rows in labels.votes.blocks
+            ]
+        )
+        .sum(axis=0)
+        .reshape(30, 3)
+    )
+    sums = engine.sweep(AgreementBeyondChance.of(said))
+    assert sums.by_worker[:, 0].sum() == pytest.approx(sums.agreed)
+    assert sums.by_worker[:, 1].sum() == pytest.approx(sums.most)
