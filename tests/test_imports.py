@@ -184,11 +184,10 @@ def test_every_commands_help_loads_nothing_numeric() -> None:
 
 
 def test_the_list_of_commands_loads_none_of_them() -> None:
-    from misc_cli.cli import COMMANDS, SUMMARIES
+    from misc_cli.cli import COMMANDS
 
-    assert list(COMMANDS) == list(SUMMARIES)
     assert loaded_by("--help", whole_names=True).isdisjoint(
-        target.partition(":")[0] for target in COMMANDS.values()
+        f"misc_cli.cli.{target.partition(':')[0]}" for target, _ in COMMANDS.values()
     )
 
 

@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
 
 
-def threads(section: str) -> Callable[[F], F]:
-    return table(section, THREADS, threads={"type": COUNT})
-
-
 answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from misc_cli.cli import options, outputs, report, startup
+from misc_cli.cli.parameters import COUNT
 
 if TYPE_CHECKING:
     from misc_cli.run.request import AggregateRequest, FitterOf
 
-_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc queue answers.csv --budget 200 -o ask_again.csv
@@ -23,14 +22,15 @@ misc queue labels.run.json --budget 50
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @report.sources_argument
-@_output(
-    "--budget",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many items at most [default: every item that an answer could help].",
+@options.table(
+    "Output",
+    {
+        "--budget N": "How many items at most [default: every item that an answer could help].",
+        "-o --output FILE": "[default: stdout]",
+        "--gold FILE": "Items whose label is known: never asked again.",
+    },
+    budget={"type": COUNT},
 )
-@_output("-o", "--output", metavar="FILE", help="[default: stdout]")
-@_output("--gold", metavar="FILE", help="Items whose label is known: never asked again.")
 @options.methods()
 @options.reading
 @options.talking

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import names
+from misc_cli.cli.parameters import COUNT, names
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.run.settings import NO_COMPLETER
 
@@ -111,9 +111,13 @@ misc reproduce --datasets bluebirds --markdown
 )
 @options.table(
     "Output",
-    {"-o --output FILE": "Also as CSV, a row each.", "--markdown": "Tables for a page."},
+    {
+        "-o --output FILE": "Also as CSV, a row each.",
+        "--markdown": "Tables for a page.",
+        **options.THREADS,
+    },
+    threads={"type": COUNT},
 )
-@options.threads("Output")
 @options.talking
 def command(**parameters: Any) -> None:
     """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.

@@ -34,14 +34,13 @@ misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
     help="Aggregate these answers by the methods, weights and calibration that the run chose, "
     "without choosing again; -o writes a set as misc aggregate does.",
 )
-@options.option(
-    "-o", "--output", section="Output", metavar="FILE", help="Labels [default: stdout]."
-)
-@options.option(
-    "--yes",
-    section="Method",
-    is_flag=True,
-    help="Trust the record: it may have a query, addresses, an engine's scheduler or folder.",
+@options.table("Output", {"-o --output FILE": "Labels [default: stdout]."})
+@options.table(
+    "Method",
+    {
+        "--yes": "Trust the record: it may have a query, addresses, an engine's scheduler or "
+        "folder.",
+    },
 )
 @options.talking
 def command(
