@@ -189,23 +189,6 @@ talking = table(
 )
 
 
-def settings_from(parameters: Mapping[str, Any]) -> Settings:
-    """Return the settings of methods that a command's parameters hold."""
-    own = {field.name for field in fields(Settings)} - {"options"}
-    chosen = {name: parameters[name] for name in own if name in parameters}
-    if parameters.get("fast", False):
-        if chosen.get("aggregator", AUTO) not in (AUTO, BASELINE):
-            raise ConfigError(
-                f"--fast is {BASELINE}: leave out --aggregator {chosen['aggregator']}"
-            )
-        chosen["aggregator"] = BASELINE
-    names = [
-        str(known.name) for known in click.get_current_context().command.params if of_method(known)
-    ]
-    options = {name: parameters[name] for name in names if parameters.get(name) is not None}
-    return Settings(**chosen, options=options)
-
-
 def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
     """Return the reading options that a command's parameters hold."""
     from misc_cli.readers.options import ReadOptions
@@ -233,13 +216,23 @@ def request_from(
     """
     from misc_cli.run.request import AggregateRequest
 
+    own = {field.name for field in fields(Settings)} - {"options"}
+    chosen = {name: parameters[name] for name in own if name in parameters}
+    if parameters.get("fast", False):
+        named = chosen.get("aggregator", AUTO)
+        if named not in (AUTO, BASELINE):
+            raise ConfigError(f"--fast is {BASELINE}: leave out --aggregator {named}")
+        chosen["aggregator"] = BASELINE
+    known = click.get_current_context().command.params
+    given = {str(one.name): parameters.get(str(one.name)) for one in known if of_method(one)}
+    settings = Settings(**chosen, options={k: v for k, v in given.items() if v is not None})
     made = {"sources", "settings", "reading"}
-    own = names or {field.name for field in fields(AggregateRequest)} - made
+    others = names or {field.name for field in fields(AggregateRequest)} - made
     return AggregateRequest(
         sources,
-        settings_from(parameters),
+        settings,
         read_options_from(parameters),
-        **{name: parameters[name] for name in own if name in parameters},
+        **{name: parameters[name] for name in others if name in parameters},
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import platform
 import re
 import resource
@@ -31,10 +30,8 @@ from misc_cli.selection.candidates import Candidate, Method, fits
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
-    from misc_cli.engines.protocol import AnswerEngine
     from misc_cli.quality.figures import Figure
     from misc_cli.run.result import Record, RunResult
-    from misc_cli.run.settings import Settings
 
 
 def described(member: Candidate) -> dict[str, Any]:
@@ -133,14 +130,24 @@ def manifest(
 
     `question` names the one that the record is about, where a run is of several.
     """
-    softened = outcome.fit.calibration
+    softened, settings, holder = outcome.fit.calibration, outcome.methods.settings, outcome.engine
     return {
         "schema": SCHEMA,
         "misc": __version__,
         "command": list(command),
         "request": request.to_json(),
         **({} if question is None else {"question": question}),
-        "options": _options(outcome.methods.settings),
+        "options": {  # with what was left open filled in
+            "preset": settings.preset,
+            "completer": settings.completer_name,
+            "aggregator": settings.aggregator,
+            "duplicates": settings.duplicates_rule,
+            "class_order": settings.class_order,
+            "seed": settings.seed,
+            "calibrate": settings.calibrate,
+            "time_budget": settings.time_budget,
+            "threads": settings.threads or threads(),
+        },
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
         "members": [described(member) for member in outcome.fit.members],
@@ -148,8 +155,17 @@ def manifest(
         "known": {name: asdict(source) for name, source in known.items()},
         "engine": {"name": request.engine, **(engine or {})},
         "state": state,
-        "counts": _counts(outcome.engine),
-        "classes": outcome.engine.vocabulary.classes.to_pylist(),
+        "counts": {
+            "rows": holder.counts.n_rows,
+            "empty": holder.counts.n_empty,
+            "repeats": holder.counts.n_repeats,
+            "conflicts": holder.counts.n_conflicts,
+            "answers": holder.n_votes,
+            "workers": holder.n_workers,
+            "items": holder.n_items,
+            "classes": holder.n_classes,
+        },
+        "classes": holder.vocabulary.classes.to_pylist(),
         "class_prior": outcome.fit.class_prior,
         "selection": outcome.fit.selection or None,
         "calibration": None if softened is None else asdict(softened),
@@ -251,55 +267,6 @@ def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:
         raise InputError(
             f"{path}: its request is not one that this misc knows; run its command again"
         ) from None
-
-
-def _options(settings: Settings) -> dict[str, Any]:
-    """Return the settings with what was left open filled in."""
-    return {
-        "preset": settings.preset,
-        "completer": settings.completer_name,
-        "aggregator": settings.aggregator,
-        "duplicates": settings.duplicates_rule,
-        "class_order": settings.class_order,
-        "seed": settings.seed,
-        "calibrate": settings.calibrate,
-        "time_budget": settings.time_budget,
-        "threads": settings.threads or threads(),
-    }
-
-
-def _counts(engine: AnswerEngine) -> dict[str, int]:
-    counts = engine.counts
-    return {
-        "rows": counts.n_rows,
-        "empty": counts.n_empty,
-        "repeats": counts.n_repeats,
-        "conflicts": counts.n_conflicts,
-        "answers": engine.n_votes,
-        "workers": engine.n_workers,
-        "items": engine.n_items,
-        "classes": engine.n_classes,
-    }
-
-
-def write_manifest(content: Mapping[str, Any], stream: BinaryIO) -> None:
-    text = json.dumps(strict(dict(content)), indent=2, ensure_ascii=False, allow_nan=False)
-    stream.write(f"{text}\n".encode(errors=ESCAPED))
-
-
-def members(
-    run_file: Path, names: Mapping[Path, str], digests: Mapping[Path, str]
-) -> list[dict[str, str]]:
-    """Return the other files of a set, by paths from run.json's folder: a set can be moved."""
-    folder = os.path.realpath(run_file.parent)
-    return [
-        {
-            "name": names[path],
-            "file": os.path.relpath(os.path.realpath(path), folder),
-            "sha256": digest,
-        }
-        for path, digest in digests.items()
-    ]
 
 
 def write_records(records: Iterable[Record], stream: BinaryIO) -> None:

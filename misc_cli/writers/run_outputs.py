@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from misc_cli.engines.protocol import Columns
-from misc_cli.run.run_record import members, write_manifest
+from misc_cli.run.run_record import ESCAPED, strict
 from misc_cli.writers.output_set import Output, Staged, Write, flush_and_sync, sha256_of, write_all
 from misc_cli.writers.render import write_pieces
 
@@ -74,14 +76,22 @@ def write_set(
     files = list(outputs.values())
     if run_file is not None:
 
+        base = os.path.realpath(run_file.parent)  # paths from there: a set can be moved
+
         def write_run(stream: BinaryIO) -> None:
             content = record()
-            of_set = {
-                path: digest
+            listed = [
+                {
+                    "name": names[path],
+                    "file": os.path.relpath(os.path.realpath(path), base),
+                    "sha256": digest,
+                }
                 for path, digest in digests.items()
                 if names[path].partition(".")[0] != METRICS
-            }
-            write_manifest({**content, "files": members(run_file, names, of_set)}, stream)
+            ]
+            whole = strict({**content, "files": listed})
+            text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
+            stream.write(f"{text}\n".encode(errors=ESCAPED))
 
         files.append(Output(run_file, write_run))
     others = []
