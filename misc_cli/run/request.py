@@ -145,12 +145,10 @@ class AggregateRequest:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> AggregateRequest:
         """Return the request that `to_json` described."""
-        whole = {name: _frozen(value) for name, value in content.items()}
-        settings = {name: _frozen(value) for name, value in content["settings"].items()}
-        reading = {name: _frozen(value) for name, value in content["reading"].items()}
-        settings["options"] = {name: _frozen(v) for name, v in settings["options"].items()}
-        whole |= {"settings": Settings(**settings), "reading": ReadOptions(**reading)}
-        return cls(**whole)
+        whole: dict[str, Any] = _frozen(dict(content))
+        chosen, reading = whole["settings"], ReadOptions(**whole["reading"])
+        settings = Settings(**{**chosen, "options": dict(chosen["options"])})
+        return cls(**{**whole, "settings": settings, "reading": reading})
 
     def comparable(self) -> dict[str, Any]:
         """Return what decides the bytes of the outputs, as JSON has it."""
@@ -164,6 +162,8 @@ def _given(record: AggregateRequest | ReadOptions) -> list[str]:
 
 
 def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _frozen(entry) for name, entry in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
