@@ -75,7 +75,6 @@ def write_set(
     names.update({output.path: name for name, output in outputs.items()})
     files = list(outputs.values())
     if run_file is not None:
-
         base = os.path.realpath(run_file.parent)  # paths from there: a set can be moved
 
         def write_run(stream: BinaryIO) -> None:
