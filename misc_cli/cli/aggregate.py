@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from misc_cli.cli import options, startup
+from misc_cli.errors import MiscError
 from misc_cli.run.fail_if import METRICS
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.job.perform import Finished
+    from misc_cli.run.request import AggregateRequest
 
 ENGINES = ("local", "disk", "dask")
 
@@ -95,12 +99,29 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     request = options.request_from(answers, parameters)
     console = Console.of(parameters)
     words = options.command_line()
-    with (
-        console.watching(),
-        performed(request, console, command=words, began=startup.since()) as finished,
-    ):
-        show(finished, console)
+    try:
+        with (
+            console.watching(),
+            performed(request, console, command=words, began=startup.since()) as finished,
+        ):
+            show(finished, console)
+    except MiscError as error:
+        _count_failure(request, error.exit_code)
+        raise
     finished.refuse()
+
+
+def _count_failure(request: AggregateRequest, code: int) -> None:
+    """Write the metrics of a run that failed: its exit code and time, no figures."""
+    from misc_cli.run.run_record import gauges
+    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.output_set import Output, content, write_all
+
+    if request.metrics is not None:
+        with suppress(MiscError, OSError):  # the first error is the one that counts
+            place = Path(request.metrics)
+            check_writable([place], request.files, stdout=False)
+            write_all([Output(place, content(gauges({}, "", {}, exit_code=code).encode()))])
 
 
 def show(finished: Finished, console: Console) -> None:

@@ -148,6 +148,7 @@ class Command(click.Command):
             ]
 
     def invoke(self, ctx: click.Context) -> Any:
+        startup.ask_for_memory()
         """Run with the log that was asked for; no output may replace the file of settings."""
         startup.load_arrow(ctx.params.get("threads"))
         style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))

@@ -84,6 +84,8 @@ def command(**parameters: Any) -> None:
     truth = parameters.pop("truth")
     truth = None if truth is None else outputs.output_file(truth)
     names = parameters.pop("class_names")
+    if names is not None and not ",".join(names).isprintable():
+        raise ConfigError("--class-names: a name has characters that are no text; spell it anew")
     parameters["classes"] = _n_classes(parameters["classes"], names)
     parameters["mix"] = _mix(parameters["mix"])
     given = {name: value for name, value in parameters.items() if value is not None}

@@ -9,6 +9,9 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from misc_cli.errors import ConfigError
+
+LEAST_ADDRESSES = 1200 << 20  # what numpy, scipy and arrow map on two cores
 MOST_THREADS = 1024  # that arrow is told of; it would try to start them all
 
 own_process = False  # set where `misc` starts; a library must not touch its host's imports
@@ -80,6 +83,18 @@ def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextI
     again = kind(binary, stream.encoding, stream.errors, line_buffering=stream.line_buffering)
     again.mode = stream.mode  # type: ignore[misc]
     return again
+
+
+def ask_for_memory() -> None:
+    """Raise if `ulimit -v` leaves too little: OpenBLAS would ask for it for ever."""
+    import resource
+
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if own_process and most != resource.RLIM_INFINITY and most < LEAST_ADDRESSES:
+        raise ConfigError(
+            f"ulimit -v allows {most >> 20} MiB of addresses, which libraries need more of; allow "
+            f"{LEAST_ADDRESSES >> 20} MiB"
+        )
 
 
 def load_arrow(threads: int | None) -> None:

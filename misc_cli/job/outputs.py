@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -316,7 +317,10 @@ class Writing:
         if self.request.each_question:
             outputs = {name: str(output.path) for name, output in files.items()}
             record = several_questions(records, self.request, command=self.command, outputs=outputs)
+        handlers = logging.getLogger("misc_cli").handlers
+        run_id = next((one.run for one in handlers if hasattr(one, "run")), None)  # of the log
         verdict = {"published": not self.target.is_rejected, "tripped": list(self.tripped)}
+        verdict["run"] = run_id
         return {**record, **verdict}
 
     def _facts(self, run: QuestionRun, outputs: Mapping[str, Any]) -> dict[str, Any]:

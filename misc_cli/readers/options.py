@@ -137,7 +137,7 @@ def is_name(given: str) -> bool:
     if given.lower() in (NOBODY, ROW) or any(mark in given for mark in "*?["):
         return False
     parts = given.split(",")
-    return not all(re.fullmatch(r"\s*\d+(\s*-\s*\d+)?\s*", part) for part in parts)
+    return not all(re.fullmatch(r"\s*\d{1,18}(\s*-\s*\d{1,18})?\s*", part) for part in parts)
 
 
 def flags_of(options: dict[str, object]) -> str:

@@ -205,7 +205,7 @@ def is_remark(name: str) -> bool:
 
 
 def is_position(given: str) -> bool:
-    return given.isascii() and given.isdigit() and int(given) > 0
+    return given.isascii() and given.isdigit() and len(given) < 19 and int(given) > 0
 
 
 def normalise(name: str) -> str:

@@ -23,7 +23,7 @@ from misc_cli import registry
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.resources import threads
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
-from misc_cli.errors import InputError
+from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
 from misc_cli.selection.candidates import Candidate, Method, fits
@@ -312,15 +312,19 @@ def gauges(
     seconds: Mapping[str, float],
     *,
     did_nothing: bool = False,
+    exit_code: int | None = None,
 ) -> str:
     """Return every figure, as --fail-if names it, and the cost in Prometheus' text format.
 
-    `did_nothing` is for a run that found nothing changed: its figures are the last run's.
+    `did_nothing` is for a run that found nothing changed: its figures are the last run's. The
+    exit code is that of the figures unless it is given.
     """
+    gated = EXIT_GATE if figures.get("gates-tripped") else EXIT_DONE
     about = f"{_label('version', __version__)},{_label('method', method)}"
     values: dict[str, dict[str, float]] = {
         **{name: {"": float(one)} for name, one in sorted(figures.items()) if one is not None},
         "run_timestamp_seconds": {"": round(time.time(), 3)},
+        "run_exit_code": {"": gated if exit_code is None else exit_code},
         "run_did_nothing": {"": int(did_nothing)},
         "run_seconds": {_label("stage", stage): spent for stage, spent in seconds.items()},
         "run_peak_memory_bytes": {"": peak_memory()},

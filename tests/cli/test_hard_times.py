@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -163,3 +164,37 @@ def test_a_very_uneven_crowd_ends() -> None:
     assert len(pairs) == len(rows), "every item is answered by different workers"
     with pytest.raises(ConfigError):
         resources.require(1 << 60, "this", "do less")
+
+
+@pytest.mark.parametrize("mebibytes", [300, 700])
+def test_too_few_addresses_are_told_at_once(mebibytes: int) -> None:
+    command = f"ulimit -v {mebibytes * 1024}; exec {sys.executable} -m misc_cli datasets list"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2
+    assert f"ulimit -v allows {mebibytes} MiB" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_defect_by_absurd_names(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["aggregate", "answers.csv", "--worker-col", "9" * 4400]) == 2
+    assert run(["simulate", "--class-names", "a,\udcff"]) == 2
+    assert "defect" not in capfd.readouterr().err
+
+
+def test_a_failed_run_is_in_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["--aggregator", "mv", "-o", "l.csv", "--metrics", "m.prom", "--log-file", "misc.log"]
+    assert run(["aggregate", "answers.csv", *words]) == 0
+    assert "misc_run_exit_code 0\n" in Path("m.prom").read_text()
+    recorded = json.loads(Path("l.run.json").read_text())["run"]
+    assert f"run={recorded}" in Path("misc.log").read_text()
+    assert run(["aggregate", "absent.csv", *words]) == 2
+    told = Path("m.prom").read_text()
+    assert "misc_run_exit_code 2\n" in told
+    assert "misc_run_timestamp_seconds" in told
+    assert "misc_items" not in told
+    assert run(["aggregate", "answers.csv", *words, "--fail-if", "items>1"]) == 3
+    assert "misc_run_exit_code 3\n" in Path("m.prom").read_text()
+    Path("in.csv").write_text("worker")
+    assert run(["aggregate", "in.csv", *words, "--metrics", "in.csv"]) == 2
+    assert Path("in.csv").read_text() == "worker"
