@@ -7,7 +7,7 @@ for them; JSON is `records`, and its columns are made by flattening when somebod
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -51,7 +51,7 @@ class Table:
     bad_lines: list[int] = field(default_factory=list)
 
     def lines_of(self, rows: Sequence[int]) -> list[int]:
-        """The lines of many rows, found in one pass where a line costs one."""
+        """Return the lines of many rows, found in one pass where a line costs one."""
         return self.lines(rows) if self.lines is not None else [self.line(row) for row in rows]
 
 
@@ -76,25 +76,25 @@ class Document:
         return self.table.names
 
     def position(self, name: str) -> int:
-        """Where the column of this name is; an error if there are two."""
+        """Return where the column of this name is; an error if there are two."""
         if self.names.count(name) != 1:
             found = f"{self.names.count(name)} columns" if name in self.names else "no column"
             raise InputError(f"{self.name}: {found} called {name!r}; rename the columns")
         return self.names.index(name)
 
     def columns(self, names: Sequence[str]) -> list[Any]:
-        """Columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
+        """Return columns by name, parsed together: arrow arrays of text, dictionary-encoded."""
         return self.table.fetch([self.position(name) for name in names])
 
     def sampled(self, name: str) -> Cells:
-        """The first cells of a column, those that are not empty."""
+        """Return the first cells of a column, those that are not empty."""
         at = self.names.index(name)
         cells = (row[at].strip() for row in self.table.sample if at < len(row))
         return [cell for cell in cells if cell]
 
 
 def json_document(name: str, format_name: str, records: list[Record]) -> Document:
-    """JSON objects; they are flattened when somebody asks for columns."""
+    """Return a document of JSON objects, flattened when somebody asks for columns."""
     return Document(
         name, format_name, lambda: table_of([flat(record) for record in records]), records
     )
@@ -117,7 +117,7 @@ def table_of(rows: Sequence[dict[str, str]]) -> Table:
 
 
 def text_array(values: Iterable[str]) -> Any:
-    """Python texts as a dictionary column; a file's name that is not UTF-8 is spelt out."""
+    """Return texts as a dictionary column; a file's name that is not UTF-8 is spelt out."""
     texts = list(values)
     try:
         return pa.array(texts, pa.string()).dictionary_encode()
@@ -126,21 +126,19 @@ def text_array(values: Iterable[str]) -> Any:
         return pa.array(spelt, pa.string()).dictionary_encode()
 
 
-def flat(record: Record) -> dict[str, str]:
-    """Nested objects as dotted names: {"annotator": {"id": 3}} → annotator.id."""
-    return dict(_flat_pairs(record, ""))
-
-
-def _flat_pairs(record: Record, prefix: str) -> Iterator[tuple[str, str]]:
+def flat(record: Record, prefix: str = "") -> dict[str, str]:
+    """Return nested objects under dotted names: {"annotator": {"id": 3}} → annotator.id."""
+    found: dict[str, str] = {}
     for name, value in record.items():
         if isinstance(value, dict):
-            yield from _flat_pairs(value, f"{prefix}{name}.")
+            found.update(flat(value, f"{prefix}{name}."))
         else:
-            yield prefix + name, text(value)
+            found[prefix + name] = text(value)
+    return found
 
 
 def text(value: Any) -> str:
-    """A JSON value as the text of a cell; a list stays JSON, so that nobody takes it for a name."""
+    """Return a JSON value as the text of a cell; a list stays JSON: nobody takes it for a name."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -159,12 +157,12 @@ def mapping(value: Any) -> Record:
 
 
 def plain_words(column: Any) -> Any:
-    """What a column holds, each once, without case and spaces around it."""
+    """Return what a column holds, each once, without case and spaces around it."""
     return pc.utf8_lower(pc.utf8_trim_whitespace(column.dictionary))
 
 
 def is_one_of(column: Any, *values: str) -> Any:
-    """Rows whose text, without case and spaces around it, is one of these; a boolean array."""
+    """Return a mask of the rows whose text, without case and spaces around, is one of these."""
     hit = pc.is_in(plain_words(column), pa.array([value.lower() for value in values]))
     if not pc.any(hit).as_py():  # no row need be looked at
         return pa.array(np.zeros(len(column), dtype=bool))
@@ -180,7 +178,7 @@ def encoded(column: Any) -> Any:
 
 
 def compact(column: Any) -> Any:
-    """A dictionary column without the words that no row uses any more."""
+    """Return a dictionary column without the words that no row uses any more."""
     if not pa.types.is_dictionary(column.type):
         return column
     return column.dictionary_decode().dictionary_encode()

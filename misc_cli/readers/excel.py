@@ -13,6 +13,8 @@ import warnings
 import zipfile
 from typing import Any
 
+import pyarrow as pa
+
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.remote import Access, needs_extra, too_large
 
@@ -20,7 +22,7 @@ MOST_CELLS = 50_000_000
 
 
 def is_workbook(data: bytes) -> bool:
-    """Whether the bytes, a zip archive, hold an Excel workbook."""
+    """Return whether the bytes, a zip archive, hold an Excel workbook."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return "xl/workbook.xml" in archive.namelist()
@@ -28,8 +30,8 @@ def is_workbook(data: bytes) -> bool:
         return False
 
 
-def sheet_as_csv(name: str, data: bytes, access: Access) -> bytes:
-    """The only sheet with anything in it, or the one that `access.sheet` names."""
+def sheet_as_csv(name: str, data: bytes, access: Access) -> pa.Buffer:
+    """Return the only sheet with anything in it, or the one that `access.sheet` names."""
     try:
         import openpyxl
     except ImportError:
@@ -47,7 +49,7 @@ def sheet_as_csv(name: str, data: bytes, access: Access) -> bytes:
             raise InputError(
                 f"{name}: not a whole Excel workbook ({reason}); save it again, or as CSV"
             ) from None
-    return _chosen(name, sheets, access.sheet)
+    return pa.py_buffer(_chosen(name, sheets, access.sheet))
 
 
 def _refuse_bomb(name: str, data: bytes, access: Access) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from misc_cli.errors import InputError
@@ -20,37 +20,31 @@ _OURS = (".run.json", ".diagnostics.jsonl")
 
 
 def expand(sources: Sequence[str]) -> list[str]:
-    """Every file that is meant; a plain path is taken as it is, whether it exists or not."""
+    """Return every file that is meant; a plain path as it is, whether it exists or not."""
     found: list[str] = []
     for source in sources:
         if source == STDIN or "://" in source or os.path.isfile(source):
             found.append(source)
         elif os.path.isdir(source):
-            found.extend(_files_in(source))
+            files = without_ours(_files_in(source))
+            if not files:
+                raise InputError(f"{source}: a folder without files of answers; name the files")
+            found.extend(files)
         elif glob.has_magic(source) and not os.path.exists(source):
-            found.extend(_matches(source))
+            files = without_ours(filter(os.path.isfile, sorted(glob.glob(source, recursive=True))))
+            if not files:
+                raise InputError(f"{source}: no file matches; check the pattern")
+            found.extend(files)
         else:
             found.append(source)
     return list(dict.fromkeys(found))
 
 
 def _files_in(folder: str) -> list[str]:
-    """What looks like answers below a folder."""
+    """Return what looks like answers below a folder."""
     paths = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
     shown = [path for path in paths if not _is_hidden(path.relative_to(folder))]
-    files = [str(path) for path in shown if _suffix(path.name) in SUFFIXES]
-    files = without_ours(files)
-    if not files:
-        raise InputError(f"{folder}: a folder without files of answers; name the files")
-    return files
-
-
-def _matches(pattern: str) -> list[str]:
-    files = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
-    files = without_ours(files)
-    if not files:
-        raise InputError(f"{pattern}: no file matches; check the pattern")
-    return files
+    return [str(path) for path in shown if _suffix(path.name) in SUFFIXES]
 
 
 def _is_hidden(path: Path) -> bool:
@@ -64,8 +58,9 @@ def _suffix(name: str) -> str:
     return os.path.splitext(lowered)[1]
 
 
-def without_ours(files: Sequence[str]) -> list[str]:
-    """Files but for manifests, diagnostics and the outputs that a manifest beside them names."""
+def without_ours(paths: Iterable[str]) -> list[str]:
+    """Return files but for run records, diagnostics and the outputs that a record beside names."""
+    files = list(paths)
     ours: set[str] = set()
     for folder in {Path(file).parent for file in files}:
         for manifest in folder.glob(f"*{_OURS[0]}"):
@@ -76,7 +71,7 @@ def without_ours(files: Sequence[str]) -> list[str]:
 
 
 def _outputs(manifest: Path) -> list[str]:
-    """What a run wrote: its paths as given, and beside its manifest."""
+    """Return what a run wrote: its paths as given, and beside its record."""
     try:
         outputs = json.loads(manifest.read_bytes()).get("outputs", {})
         named = [str(path) for path in outputs.values()]

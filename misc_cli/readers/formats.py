@@ -51,7 +51,7 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def detect(source: Source) -> str:
-    """The format by its first bytes where they tell, else by the extension, else CSV."""
+    """Return the format by the first bytes where they tell, else by the extension, else CSV."""
     if source.is_parquet:
         return "parquet"
     if starts_with(source.content, b"\x93NUMPY"):
@@ -169,13 +169,13 @@ def _matrix_column(column: Any) -> Any:
 
 
 def _nth(table: Any, names: Sequence[str], at: int) -> Any:
-    """The column of a position; where two have one name arrow reads both, in the file's order."""
+    """Return the column of a position; of two with one name arrow reads both, in their order."""
     same = [place for place, name in enumerate(table.column_names) if name == names[at]]
     return table.column(same[names[:at].count(names[at])])
 
 
 def _spelled(value: Any) -> Any:
-    """Values of Parquet as JSON gives them: numbers and dates as text."""
+    """Return values of Parquet as JSON gives them: numbers and dates as text."""
     if isinstance(value, dict):
         return {name: _spelled(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -205,7 +205,7 @@ def _json_array(source: Source) -> Iterator[Record]:
 
 
 def _is_lines(content: bytes) -> bool:
-    """Whether the first line is an object by itself and others follow: JSON lines called .json."""
+    """Return whether the first line is an object and others follow: JSON lines called .json."""
     first, _, rest = content.lstrip().partition(b"\n")
     if not first.rstrip().endswith(b"}") or not rest.lstrip().startswith(b"{"):
         return False
@@ -216,15 +216,14 @@ def _is_lines(content: bytes) -> bool:
 
 
 def _with_header(whole: Any) -> Any:
-    """A list of lists, the first of them names, as objects; anything else as it is."""
+    """Return a list of lists, the first of them names, as objects; anything else as it is."""
     if not isinstance(whole, list) or len(whole) < 2 or not isinstance(whole[0], list):
         return whole
     names, *rows = whole
-    if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+    square = all(isinstance(row, list) and len(row) == len(names) for row in rows)
+    if not square or not all(isinstance(name, str) for name in names):
         return whole
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return whole
-    if sum(map(bool, find_roles(names).values())) < 2:
+    if len(set(names)) < len(names) or sum(map(bool, find_roles(names).values())) < 2:
         return whole
     return [dict(zip(names, row, strict=True)) for row in rows]
 

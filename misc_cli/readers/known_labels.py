@@ -29,9 +29,9 @@ from misc_cli.readers.vocabulary import find_roles, normalise
 
 
 def carried_gold(pieces: Sequence[Piece]) -> Known:
-    """Each item once, where some row has the right answer beside it: one more pass over the files.
+    """Return each item once, where some row has the right answer beside it.
 
-    What is held is as long as the gold, never as the answers.
+    One more pass over the files; what is held is as long as the gold, never as the answers.
     """
     found: list[Any] = []
     for piece in pieces:
@@ -64,7 +64,7 @@ class Known:
 
 
 def read_known(source: str, answers: ReadOptions | None = None) -> Known:
-    """Known labels (--truth, --gold), read on their own terms.
+    """Return known labels (--truth, --gold), read on their own terms.
 
     Of the options for the answers beside them the encoding counts here too, and the delimiter and
     the names of columns if the first row has them.
@@ -80,15 +80,8 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
         parsed = read_columns(opened, dict.fromkeys(synonyms), synonyms, own)
         if not parsed.n_rows:
             raise InputError(f"{opened.name}: a header and no rows; give a file with labels in it")
-        info = FileInfo(
-            name=opened.name,
-            sha256=digest.result(),
-            n_rows=parsed.n_rows,
-            format=parsed.format,
-            delimiter=parsed.delimiter,
-            header=parsed.header,
-            columns=parsed.chosen,
-        )
+        layout = (parsed.format, parsed.delimiter, parsed.header, parsed.chosen)
+        info = FileInfo(opened.name, digest.result(), parsed.n_rows, *layout)
     labels = KnownLabels(parsed.columns["item"], parsed.columns["label"], opened.name)
     return Known(labels, info)
 
@@ -99,7 +92,7 @@ _QUESTION = {"question", "questionname", "questionid", "attribute", "aspect", "v
 def read_known_each(
     path: str, questions: Sequence[str], answers: ReadOptions | None = None
 ) -> dict[str, Known]:
-    """The known labels of each question that the file knows; an error if it knows none."""
+    """Return the known labels of each question that the file knows; an error if it knows none."""
     answers = answers or ReadOptions()
     source = open_source(path, answers.encoding, answers.access)
     document = open_document(source, header=True)
@@ -110,19 +103,12 @@ def read_known_each(
             f"{listing(document.names, 30)}; give one for each question (item,{questions[0]},…), "
             "or item,question,label"
         )
-    digest = source.sha256()
+    digest, table = source.sha256(), document.table
     found = {}
     for question, (items, labels, name) in columns.items():
-        info = FileInfo(
-            document.name,
-            digest,
-            len(labels),
-            document.format,
-            document.table.delimiter,
-            document.table.header,
-            {"item": _item(document, [name]), "label": name},
-            question=question,
-        )
+        roles = {"item": _item(document, [name]), "label": name}
+        layout = (document.format, table.delimiter, table.header, roles)
+        info = FileInfo(document.name, digest, len(labels), *layout, question=question)
         found[question] = Known(KnownLabels(items, labels, document.name), info)
     return found
 
@@ -171,7 +157,7 @@ OF_FRAMES = ("worker_col", "item_col", "label_col", "duplicates")
 
 
 def frame_answers(frame: pd.DataFrame, options: ReadOptions) -> Answers:
-    """The three columns of a DataFrame."""
+    """Return the three columns of a DataFrame."""
     given = [
         field.name
         for field in fields(options)
@@ -181,25 +167,20 @@ def frame_answers(frame: pd.DataFrame, options: ReadOptions) -> Answers:
         raise ConfigError(
             f"{given[0]} says how to read a file; a DataFrame takes {', '.join(OF_FRAMES)}"
         )
-    chosen = choose("the DataFrame", _names(frame), options.columns)
+    chosen = choose("the DataFrame", list(map(str, frame.columns)), options.columns)
     if len(frame) == 0:
         raise InputError("the DataFrame has no rows: give at least one answer")
     return Answers(*(_text(frame.iloc[:, chosen[role]]) for role in options.columns))
 
 
 def frame_known(frame: pd.DataFrame) -> KnownLabels:
-    """Items and their labels."""
-    chosen = choose("the DataFrame", _names(frame), {}, truth_synonyms())
-    columns = (_text(frame.iloc[:, chosen[role]]) for role in ("item", "label"))
-    return KnownLabels(*columns)
-
-
-def _names(frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.columns]
+    """Return the items of a DataFrame and their labels."""
+    chosen = choose("the DataFrame", list(map(str, frame.columns)), {}, truth_synonyms())
+    return KnownLabels(*(_text(frame.iloc[:, chosen[role]]) for role in ("item", "label")))
 
 
 def _text(column: pd.Series[Any]) -> Any:
-    """As text, missing values missing; whole numbers that pandas made floats are whole again."""
+    """Return text, missing values missing; whole numbers that pandas made floats whole again."""
     import pandas as pd
 
     if pd.api.types.is_float_dtype(column.dtype):

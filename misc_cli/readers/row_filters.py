@@ -91,7 +91,7 @@ def _unquoted(text: str) -> str:
 
 
 def compare(cell: str, symbol: str, value: str) -> bool:
-    """Whether a number or a date stands so to another; what is neither does not."""
+    """Return whether a number or a date stands so to another; what is neither does not."""
     left, right = as_ordered(cell), as_ordered(value)
     if left is None or right is None or isinstance(left, float) != isinstance(right, float):
         return False
@@ -117,7 +117,7 @@ _FORMATS = (
 
 
 def as_time(text: str) -> datetime | None:
-    """ISO 8601, what Mechanical Turk and Appen write, or seconds since 1970."""
+    """Return a time in ISO 8601 or as Mechanical Turk and Appen write it; else None."""
     stripped = re.sub(r" (P[DS]T|GMT|UTC)\b", "", text.strip())
     stripped = re.sub(r" ([AP]M) .*$", r" \1", stripped)
     try:
@@ -135,7 +135,7 @@ def as_time(text: str) -> datetime | None:
 
 
 def filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
-    """Reason → boolean mask of those among these rows that a filter takes out."""
+    """Return reason → boolean mask of those among these rows that a filter takes out."""
     aside: dict[str, Any] = {}
     for text in options.where or ():
         condition = parse_condition(text)
@@ -153,32 +153,22 @@ def filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[st
     return aside
 
 
-def _times(document: Document, options: ReadOptions) -> Any:
-    """When each row was answered, seconds since 1970 (NaN: not told); None without such a column.
-
-    Nothing that is merely shown is worth an error: a column that holds no times is none.
-    """
+def answer_times(view: Document, question: Question, options: ReadOptions) -> Any:
+    """Return when each answer was given, seconds since 1970; NaN where no column says so."""
     try:
-        at = _time_column(document, options)
-    except InputError:
-        return None
-    (column,) = document.table.fetch([at])
+        at = _time_column(view, options)
+    except InputError:  # nothing that is merely shown is worth an error
+        return np.full(len(question), np.nan)
+    (column,) = view.table.fetch([at])
     told = [time_of(cell) for cell in column.dictionary.to_pylist()]
     seconds = np.array([np.nan if one is None else one.timestamp() for one in told])
-    if not np.isfinite(seconds).any():
-        return None
-    # a missing cell has code -1: the NaN behind the others
-    return np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
-
-
-def answer_times(view: Document, question: Question, options: ReadOptions) -> Any:
-    """Return when each answer was given; NaN throughout where no column says so."""
-    told = _times(view, options)
-    return np.full(len(question), np.nan) if told is None else told[rows_of(question)]
+    # a missing cell has the NaN behind the others
+    by_row = np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
+    return by_row[rows_of(question)]
 
 
 def time_of(cell: str) -> datetime | None:
-    """A cell as a time; numbers are seconds, or thousandths, since 1970."""
+    """Return a cell as a time; numbers are seconds, or thousandths, since 1970."""
     told = as_time(cell)
     if told is None and cell.strip().replace(".", "", 1).isdigit():
         seconds = float(cell)
@@ -199,7 +189,7 @@ def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> boo
 
 
 def _mask(document: Document, at: int, test: Callable[[str], bool], rows: Any) -> Any:
-    """The test is made once for each distinct value of these rows."""
+    """Return the rows that pass a test, which is made once for each distinct value."""
     (column,) = document.table.fetch([at])
     codes = np.asarray(column.indices)[rows]
     used = np.unique(codes)

@@ -12,23 +12,21 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, is_one_of, plain_words
-from misc_cli.readers.vocabulary import normalise
+from misc_cli.readers.vocabulary import names_in, normalise
 
 _BAD_STATUSES = (
     *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
     *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
     *("spam", "failed", "timed-out", "timed out"),
 )
-_BAD_FLAGS = (
-    *("rejected", "cancelled", "canceled", "wascancelled", "skipped", "tainted", "deleted"),
-    *("isdeleted", "discarded", "isspam", "ignored", "isskipped", "isrejected", "iscancelled"),
-    *("istraining", "ispractice", "isdraft", "superseded", "exclude", "excluded", "isexcluded"),
-    *("isinvalid", "invalid"),
-)
-_GOOD_FLAGS = (
-    *("isvalid", "valid", "islatest", "latest", "iscurrent", "approved", "isapproved"),
-    *("accepted", "isaccepted"),
-)
+_BAD_FLAGS = names_in("""
+rejected cancelled canceled wascancelled skipped tainted deleted isdeleted discarded isspam ignored
+isskipped isrejected iscancelled istraining ispractice isdraft superseded exclude excluded
+isexcluded isinvalid invalid
+""")
+_GOOD_FLAGS = names_in("""
+isvalid valid islatest latest iscurrent approved isapproved accepted isaccepted
+""")
 _YES, _NO = ("true", "1", "yes", "t", "y", "1.0"), ("false", "0", "no", "f", "n", "0.0")
 _BAD_TIMES = ("deletedat", "rejectedat", "cancelledat", "canceledat", "skippedat", "discardedat")
 # What kind of row it is: such words count only where other rows have other ones.
@@ -48,14 +46,14 @@ _GOLD = {"gold", "goldlabel", "truth", "groundtruth", "truelabel", "goldanswer",
 
 
 def is_standing(name: str) -> bool:
-    """Whether a column says if an answer counts, by its name: a status, a flag, a time."""
+    """Return whether a column says if an answer counts, by its name: a status, a flag, a time."""
     plain = normalise(name)
     is_status = plain.endswith("status") or plain in ("state", "reviewstate")
     return is_status or plain in (*_BAD_FLAGS, *_GOOD_FLAGS, *_BAD_TIMES)
 
 
 def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
-    """Rows that a status or a flag takes out, by reason; what is `taken` says something else."""
+    """Return the rows that a status or a flag takes out, by reason, but for columns `taken`."""
     found: dict[str, list[Callable[[Any], Any]]] = {}
     for name in document.names:
         if document.names.count(name) > 1 or name in taken:
@@ -66,7 +64,7 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[An
 
 
 def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
-    """The rows that one column takes out, by reason."""
+    """Return the rows that one column takes out, by reason."""
     plain, said = normalise(name), name.strip().lower()
     if plain in _BAD_FLAGS:
         return {said: _is(name, *_YES)}
@@ -82,7 +80,7 @@ def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
 
 
 def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    """Rows that one of these takes out: several columns may give the same reason."""
+    """Return the rows that one of these takes out: columns may share a reason."""
 
     def condition(column: Any) -> Any:
         hits = [hit for one in conditions if (hit := one(column)) is not None]
@@ -92,7 +90,7 @@ def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 
 
 def _is_not(name: str) -> Callable[[Any], Any]:
-    """Cells that say no, if others say yes: where none does, nobody has looked yet."""
+    """Return the cells that say no, if others say yes: else nobody has looked yet."""
 
     def condition(column: Any) -> Any:
         is_used = pc.any(pc.is_in(plain_words(column(name)), pa.array(_YES))).as_py()
@@ -110,10 +108,7 @@ def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
 
 
 def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any], Any]]:
-    """Rows whose worker is nobody: a consensus or known labels among the workers' answers.
-
-    All names are looked at, not only the first rows': such rows stand at the end.
-    """
+    """Return the rows whose worker is nobody: a consensus or known labels, often at the end."""
 
     def condition(column: Any) -> Any:
         names = column(worker)
@@ -125,7 +120,7 @@ def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any],
 
 
 def header_again(document: Document, names: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
-    """Rows that are the header once more, as files have that were put together from several."""
+    """Return the rows that are the header once more, in files put together from several."""
     if not document.table.header or not names:
         return {}
 
@@ -140,7 +135,7 @@ def header_again(document: Document, names: Sequence[str]) -> dict[str, Callable
 
 
 def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -> None:
-    """A header in the middle of the file whose columns come in another order than the first's."""
+    """Refuse a second header whose columns come in another order than the first's."""
     if len(names) == 2:
         first, second = names
         if all(
@@ -158,7 +153,7 @@ def _is(name: str, *values: str) -> Callable[[Any], Any]:
 
 
 def _is_filled(name: str) -> Callable[[Any], Any]:
-    """Cells that hold something; programs write a missing time as nothing, NULL or NaN."""
+    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
     return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 

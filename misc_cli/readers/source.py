@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
 from urllib.parse import quote as quote_url
@@ -27,12 +27,12 @@ import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError
-from misc_cli.readers.excel import is_workbook
-from misc_cli.readers.remote import Access, is_address, is_database, redact
+from misc_cli.readers.excel import is_workbook, sheet_as_csv
+from misc_cli.readers.remote import Access, fetch, is_address, is_database, redact
 
 
 def open_query(address: str, access: Access) -> Source:
-    """The rows of a database, as a Parquet file in memory."""
+    """Return the rows of a database, as a Parquet file in memory."""
     from misc_cli.readers.sql import run_query
 
     result = run_query(address, access)
@@ -40,13 +40,13 @@ def open_query(address: str, access: Access) -> Source:
 
 
 def open_binary(path: str, source: Source, access: Access) -> Source:
-    """What the first bytes say it is; the hash stays that of the file, but for a database."""
+    """Return what the first bytes say it is; the hash is that of the file, but for a database."""
     name, data = source.name, source.content
     start = bytes(memoryview(data)[:16])
     if start.startswith(b"PK"):
-        return _with_content(source, _workbook(name, bytes(memoryview(data)), access))
+        return replace(source, content=sheet_as_csv(name, bytes(memoryview(data)), access))
     if start.startswith(ARROW_STARTS):
-        return _with_content(source, _arrow_as_parquet(name, data))
+        return replace(source, content=_arrow_as_parquet(name, data))
     if start.startswith(b"\x93NUMPY"):
         return source
     kind = "sqlite" if start.startswith(b"SQLite") else "duckdb"
@@ -55,12 +55,8 @@ def open_binary(path: str, source: Source, access: Access) -> Source:
     return open_query(f"{kind}:///{quote_url(path)}", access)
 
 
-def _with_content(source: Source, content: bytes | pa.Buffer) -> Source:
-    return Source(source.name, source.stored, source.raw, pa.py_buffer(content))
-
-
 def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
-    """A file or a stream of Arrow, as pandas' Feather and Hugging Face's datasets are."""
+    """Return a file or a stream of Arrow, as Feather and Hugging Face write it, as Parquet."""
     import pyarrow.parquet as parquet
 
     try:
@@ -74,18 +70,8 @@ def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _workbook(name: str, data: bytes, access: Access) -> bytes:
-    from misc_cli.readers.excel import sheet_as_csv
-
-    return sheet_as_csv(name, data, access)
-
-
-_TAR = b"ustar"  # at byte 257
-_TAR_AT = 257
-
-
 def only_member(name: str, content: Any, limit: int) -> tuple[str, Any]:
-    """The file in a zip, its name and its bytes; a workbook, which is a zip, stays as it is."""
+    """Return name and bytes of the file in a zip; a workbook, which is a zip, stays as it is."""
     data = bytes(memoryview(content))
     if is_workbook(data):
         return "", content
@@ -124,14 +110,6 @@ def _several(name: str, members: list[str]) -> InputError:
     )
 
 
-def refuse_tar(name: str, content: Any) -> None:
-    """Raise if the bytes are a tar archive."""
-    if bytes(memoryview(content)[_TAR_AT : _TAR_AT + len(_TAR)]) == _TAR:
-        raise InputError(
-            f"{name}: a tar archive; unpack it, `tar xf {quote(name)}`, and name the files in it"
-        )
-
-
 def one_line(error: Exception) -> str:
     """Return what a library says, short enough for a message."""
     return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
@@ -167,7 +145,7 @@ def read_stdin(limit: int) -> bytes | mmap.mmap:
 
 
 def read_file(path: str, limit: int) -> bytes | mmap.mmap:
-    """The bytes of a file; of a pipe or a device at most `limit` of them."""
+    """Return the bytes of a file; of a pipe or a device at most `limit` of them."""
     try:
         if os.path.isdir(path):
             raise InputError(f"{path}: this is a folder; name the files in it")
@@ -180,7 +158,7 @@ def read_file(path: str, limit: int) -> bytes | mmap.mmap:
 
 
 def unpack(name: str, raw: Any, limit: int) -> Any:
-    """The content of a packed file, at most `limit` bytes; any other as it is."""
+    """Return the content of a packed file, at most `limit` bytes; any other as it is."""
     start = bytes(memoryview(raw)[:16])
     for magic, kind, opened in _UNPACKERS:
         if re.match(magic, start):
@@ -217,7 +195,7 @@ def _read(name: str, file: io.FileIO, limit: int) -> bytes | mmap.mmap:
 
 
 def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
-    """How files on this machine are now; for `refuse_changed` when they have been read."""
+    """Return the state of local files, for `refuse_changed` when they have been read."""
     return {path: _stamp(path) for path in paths if os.path.isfile(path)}
 
 
@@ -236,7 +214,7 @@ def _changed(name: str) -> InputError:
 
 
 def _stamp(file: str | int) -> Stamp:
-    """What tells a file from itself after a change, when the clock has moved on from the last."""
+    """Return what tells a file from itself after a change, once the clock has moved on."""
     now = os.stat(file)
     young = STALE_SECONDS - (time.time() - now.st_mtime)
     if 0 < young <= STALE_SECONDS:
@@ -246,7 +224,6 @@ def _stamp(file: str | int) -> Stamp:
 
 
 def _stamp_of(found: os.stat_result) -> Stamp:
-    """Which file, its size, and the time of its last change."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
@@ -295,7 +272,7 @@ _PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 def check_stdin_once(sources: Iterable[str]) -> None:
-    """A second reader of standard input would find it empty."""
+    """Refuse a second reader of standard input, which would find it empty."""
     if list(sources).count(STDIN) > 1:
         raise ConfigError("standard input (-) can be read only once")
 
@@ -322,7 +299,7 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """The extension that tells the format, `.gz` and the like set aside."""
+        """Return the extension that tells the format, `.gz` and the like set aside."""
         name = (self.inner or self.name).lower()
         if is_address(name):
             name = re.split(r"[?#]", name)[0]
@@ -335,7 +312,7 @@ class Source:
         return starts_with(self.content, b"PAR1")
 
     def sha256(self) -> str:
-        """Of the bytes as stored, so that sha256sum on the file says the same."""
+        """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
         # hashing lets other threads run meanwhile
         return self.digest or hashlib.sha256(self.raw).hexdigest()
 
@@ -346,7 +323,10 @@ def open_source(path: str, encoding: str | None = None, access: Access | None = 
     if is_database(path):
         return open_query(path, access)
     name = "<stdin>" if path == STDIN else redact(path)
-    stored = read_stdin(access.max_input) if path == STDIN else _fetch(path, access)
+    if path == STDIN:
+        stored = read_stdin(access.max_input)
+    else:
+        stored = fetch(path, access) if is_address(path) else read_file(path, access.max_input)
     raw = pa.py_buffer(stored)
     content, inner = unpack(name, raw, access.max_input), ""
     if bytes(memoryview(content)[:4]) in (b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
@@ -382,7 +362,7 @@ def count(buffer: Buffer, byte: bytes) -> int:
 
 
 def line_at(buffer: Buffer, offset: int) -> int:
-    """The line number, from 1, of a byte."""
+    """Return the line number, from 1, of a byte."""
     return 1 + sum(chunk.count(b"\n") for chunk in chunks(buffer.slice(0, offset)))
 
 
@@ -421,8 +401,11 @@ def refuse_nul(source: Source) -> None:
 
 def _refuse_known(source: Source) -> None:
     """Raise with what the file is, where its first bytes say so and it is nothing to be read."""
-
-    refuse_tar(source.name, source.content)
+    if bytes(memoryview(source.content)[257:262]) == b"ustar":
+        raise InputError(
+            f"{source.name}: a tar archive; unpack it, `tar xf {quote(source.name)}`, and name the "
+            "files in it"
+        )
     for start, what in _KNOWN.items():
         if starts_with(source.content, start):
             raise InputError(f"{source.name}: {what}; write it as CSV or Parquet")
@@ -444,19 +427,10 @@ def refuse_undecodable(source: Source) -> None:
 
 
 def is_binary(content: Buffer) -> bool:
-    """Whether this is a workbook, a matrix, a database or Arrow's, by its first bytes."""
+    """Return whether this is a workbook, a matrix, a database or Arrow's, by its first bytes."""
     start = bytes(memoryview(content)[:16])
     known = (b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0", *ARROW_STARTS)
     return start.startswith(known) or (start[8:12] == b"DUCK")
-
-
-def _fetch(path: str, access: Access) -> bytes | mmap.mmap:
-    """A local file, or what is behind an address."""
-    if not is_address(path):
-        return read_file(path, access.max_input)
-    from misc_cli.readers.remote import fetch
-
-    return fetch(path, access)
 
 
 def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
@@ -482,7 +456,7 @@ def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
 
 
 def _text_encoding(name: str) -> str:
-    """The proper name of an encoding of text: base64 and the like are none."""
+    """Return the proper name of an encoding of text: base64 and the like are none."""
     try:
         found = codecs.lookup(name)
         "".encode(name)

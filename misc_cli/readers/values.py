@@ -72,7 +72,7 @@ class Kind:
 
 
 def kind_of(column: Any) -> Kind:
-    """The kind of a dictionary column of text, or of any values by their distinct texts."""
+    """Return the kind of a dictionary column of text, by its distinct values."""
     values = [value.strip() for value in column.dictionary[:LOOKED_AT].to_pylist() if value]
     return kind_of_values([value for value in values if value], len(column))
 
@@ -81,7 +81,7 @@ _VERDICT = re.compile(r"\[\[[\w ]+\]\]")  # [[A]], as language models that judge
 
 
 def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
-    """`values` are distinct; `n_answers` is how many there are with repeats."""
+    """Return the kind of distinct `values`; `n_answers` is how many there are with repeats."""
     if not values:
         return Kind(CHOICE)
     structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
@@ -136,7 +136,7 @@ def is_number(value: str) -> bool:
 
 
 def parsed(value: str) -> Any:
-    """A cell that holds JSON, or a list as Python prints it; None if it holds neither."""
+    """Return a cell's JSON, or its list as Python prints it; None if it holds neither."""
     try:
         return json.loads(value, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
@@ -160,7 +160,7 @@ def _numpy_list(value: str) -> Any:
 
 
 def _structured(values: list[str]) -> Kind | None:
-    """Lists and objects in cells; None if they only look like that."""
+    """Return the kind of lists and objects in cells; None if they only look like that."""
     found = [inner for inner in map(parsed, values[:200]) if isinstance(inner, list | dict)]
     if len(found) <= MOST * min(len(values), 200):
         return None
@@ -185,7 +185,7 @@ def kind_of_keys(names: Iterable[str]) -> str | None:
 
 
 def keys_within(value: Any, depth: int = 6) -> Iterable[str]:
-    """All keys of objects in a JSON value, a few levels deep."""
+    """Yield all keys of objects in a JSON value, a few levels deep."""
     if depth and isinstance(value, dict):
         yield from map(str, value)
         value = list(value.values())
@@ -195,7 +195,7 @@ def keys_within(value: Any, depth: int = 6) -> Iterable[str]:
 
 
 def choices_in(value: Any) -> list[str] | None:
-    """The options in a list of plain values or in {"choices": [...]}; None for anything else."""
+    """Return the options of a list of plain values or of {"choices": [...]}; else None."""
     if isinstance(value, dict) and set(value) <= {"choices", "type"} and "choices" in value:
         value = value["choices"]
     if isinstance(value, str):
@@ -208,7 +208,7 @@ def choices_in(value: Any) -> list[str] | None:
 
 
 def _separator(values: Sequence[str]) -> str | None:
-    """What separates options that come back in several values, {"cat", "dog", "cat|dog"}."""
+    """Return what separates options that come back in several values, as in cat|dog."""
     for separator in _SEPARATORS:
         compounds = [value for value in values if separator in value]
         if not compounds:
@@ -243,7 +243,7 @@ def _is_free_text(values: Sequence[str], n_answers: int) -> bool:
 
 
 def split_choices(column: Any, separator: str) -> Any:
-    """A dictionary column of several choices per cell as an arrow list<string> column."""
+    """Return a dictionary column of several choices per cell as a list<string> column."""
     lists = []
     for value in column.dictionary.to_pylist():
         if separator == "json":
@@ -256,7 +256,7 @@ def split_choices(column: Any, separator: str) -> Any:
 
 
 def as_single(column: Any) -> Any | None:
-    """A list column whose cells hold at most one option each, as text; None if some hold more."""
+    """Return a list column of at most one option per cell as text; None if some hold more."""
     lengths = pc.list_value_length(column)
     if (pc.max(lengths).as_py() or 0) > 1:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,47 +20,34 @@ from misc_cli.readers.columns import Layout, is_unique, listing, select
 from misc_cli.readers.document import Document, text_array
 from misc_cli.readers.layouts.melt import LABEL, Columns, melt, share_values
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, by_kind
-from misc_cli.readers.values import NUMBER, is_scale, kind_of_values
+from misc_cli.readers.reading import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    by_kind,
+    rows_of,
+    take,
+)
+from misc_cli.readers.values import CHOICE, NUMBER, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import (
     EMAILS,
     NUMBERED_WORKER,
     SYNONYMS,
     TIMES,
     find_roles,
+    names_in,
     normalise,
 )
 
 _BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
 _FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)
 # Words before a number that name a thing to be judged, never a person or a property.
-_THINGS = {
-    *("q", "question", "item", "image", "img", "picture", "photo", "text", "task", "tweet", "post"),
-    *(
-        "sentence",
-        "comment",
-        "doc",
-        "document",
-        "review",
-        "clip",
-        "video",
-        "audio",
-        "stimulus",
-        "i",
-    ),
-    *(
-        "example",
-        "sample",
-        "case",
-        "statement",
-        "trial",
-        "unit",
-        "object",
-        "article",
-        "frage",
-        "bild",
-    ),
-}
+_THINGS = names_in("""
+q question item image img picture photo text task tweet post sentence comment doc document review
+clip video audio stimulus i example sample case statement trial unit object article frage bild
+""")
 _WORKERS = {
     *EMAILS,
     *("name", "yourname", "fullname", "responseid", "respondentid"),
@@ -175,26 +163,39 @@ def read(document: Document, options: ReadOptions) -> Reading:
         )
     taken = [column for of_question in columns.values() for column in of_question.values()]
     worker = worker_column(document, options, taken)
-    n_rows = len(document.columns([taken[0]])[0])
-    workers = text_array(f"row {row + 1}" for row in range(n_rows))
-    if worker is not None:
-        (workers,) = document.columns([worker])
-    questions = []
-    for question, of_item in columns.items():
-        melted = melt(document, workers, of_item)
-        roles = {
-            "worker": worker or "the row's number",
-            "item": "a column for each",
-            "label": listing(list(of_item.values()), 4),
-        }
-        kind, labels = by_kind(melted.label)
-        what, rows = melted.by_column, melted.rows
-        refuse_nameless(document, melted.by_row, rows)
-        questions.append(Question(question, kind, melted.by_row, what, labels, rows, columns=roles))
-    notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
+    reading = cells_as_answers(document, columns, worker)
     people = () if worker is None else (worker,)
     layout = Layout("form", worker=people, item=tuple(taken)) if len(columns) == 1 else None
-    return Reading(questions, notes=notes, layout=layout)
+    return replace(reading, layout=layout)
+
+
+def cells_as_answers(
+    document: Document, columns: Columns, worker: str | None, out: Any = None
+) -> Reading:
+    """Return each filled cell of the questions' columns as an answer.
+
+    worker  the column that names whoever answered; None if nobody is named
+    out     a mask of the rows that are left out
+    """
+    first = next(column for own in columns.values() for column in own.values())
+    n_rows = len(document.columns([first])[0])
+    people = text_array(f"row {row + 1}" for row in range(n_rows))
+    if worker is not None:
+        (people,) = document.columns([worker])
+    questions = []
+    for question, of_item in columns.items():
+        cells = melt(document, people, of_item)
+        roles = {"worker": worker or "the row's number", "item": "a column for each"}
+        roles["label"] = listing(list(of_item.values()), 4)
+        who, what, rows = cells.by_row, cells.by_column, cells.rows
+        found = Question(question, CHOICE, who, what, cells.label, rows, columns=roles)
+        if out is not None:
+            found = take(found, np.flatnonzero(~out[rows]))
+        refuse_nameless(document, found.worker, rows_of(found))
+        kind, labels = by_kind(found.label)
+        questions.append(replace(found, kind=kind, label=labels))
+    notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
+    return Reading(questions, notes=notes)
 
 
 def refuse_nameless(document: Document, workers: Any, rows: Any) -> None:

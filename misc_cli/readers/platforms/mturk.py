@@ -155,12 +155,7 @@ def _read_columns(
     document: Document, questions: dict[str, str], options: ReadOptions, aside: dict[str, Any]
 ) -> Reading:
     return from_columns(
-        document,
-        worker="WorkerId",
-        item="HITId",
-        questions=questions,
-        options=options,
-        aside=aside,
+        document, worker="WorkerId", item="HITId", questions=questions, options=options, aside=aside
     )
 
 

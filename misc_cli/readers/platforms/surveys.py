@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import is_unique, listing
-from misc_cli.readers.document import Document, compact, is_one_of, text_array
+from misc_cli.readers.columns import is_unique
+from misc_cli.readers.document import Document, compact, is_one_of
 from misc_cli.readers.layouts import form
-from misc_cli.readers.layouts.melt import LABEL, melt
+from misc_cli.readers.layouts.melt import LABEL
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, by_kind
+from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, kind_of_values
 from misc_cli.readers.vocabulary import (
     EMAILS,
@@ -74,24 +74,9 @@ def _reading(
     worker = options.worker_col and form.worker_column(document, options, taken)
     free = [name for name in people if name not in taken]
     worker = worker or next((name for name in free if _names_all(document, name)), None)
-    n_rows = len(document.columns([document.names[0]])[0])
-    who = text_array(f"row {row + 1}" for row in range(n_rows))
-    if worker is not None:
-        (who,) = document.columns([worker])
-    questions = []
-    for group in found:
-        cells = melt(document, who, {name: name for name in group})
-        kept = np.arange(len(cells.rows)) if out is None else np.flatnonzero(~out[cells.rows])
-        workers, rows = cells.by_row.take(kept), cells.rows[kept]
-        form.refuse_nameless(document, workers, rows)
-        kind, labels = by_kind(compact(cells.label.take(kept)))
-        roles = {"worker": worker or "the row's number", "item": "a column for each"}
-        roles["label"] = listing(group, 4)
-        title = LABEL if len(found) == 1 else group[0]
-        items = cells.by_column.take(kept)
-        questions.append(Question(title, kind, workers, items, labels, rows, columns=roles))
-    notes = [] if worker else [f"{document.name}: nobody is named, so each row is a worker"]
-    return Reading(questions, notes=notes)
+    titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
+    columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
+    return form.cells_as_answers(document, columns, worker, out)
 
 
 def _names_all(document: Document, name: str) -> bool:
@@ -180,11 +165,7 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
     }
     people = [name for name in document.names if normalise(name) in _QUALTRICS_PEOPLE]
     return read_below(
-        document,
-        options,
-        n_headers=at + 1,
-        names=asked,
-        people=[*people, "ResponseId"],
+        document, options, n_headers=at + 1, names=asked, people=[*people, "ResponseId"]
     )
 
 
