@@ -301,7 +301,7 @@ def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
     first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     sample = pa.BufferOutputStream()
     parquet.write_table(pa.Table.from_batches([first]), sample)
-    positions, gold = _positions(Source(path, b"", sample.getvalue(), sample.getvalue()), options)
+    positions, gold = _positions(Source(path, sample.getvalue(), sample.getvalue()), options)
     pieces, groups, rows = [], [], 0
     for group in range(opened.metadata.num_row_groups):
         groups.append(group)
@@ -321,7 +321,7 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
         raise InputError(f"{path}: the file is empty; give a file with answers in it")
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
     content = pa.py_buffer(start[mark:])
-    source = Source(path, b"", content, content)
+    source = Source(path, content, content)
     document = opened_document(source, options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)

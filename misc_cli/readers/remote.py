@@ -198,7 +198,7 @@ _LONGEST_PAUSE = 20.0
 
 
 class _PassingFault(Exception):
-    """Worth another try; `pause` is what the server asked for, in seconds."""
+    """A fault worth another try; `pause` is what the server asked for, in seconds."""
 
     def __init__(self, reason: str, pause: float | None = None) -> None:
         super().__init__(reason)
@@ -245,7 +245,7 @@ def in_thread(read: Callable[[Cancel], Iterator[T]], access: Access) -> Generato
 
 
 def fetch(address: str, access: Access) -> bytes:
-    """All bytes behind a web or store address."""
+    """Return all bytes behind a web or store address."""
     scheme = scheme_of(address)
     if scheme in WEB:
         with closing(in_thread(lambda _: iter([_with_retries(address, access)]), access)) as whole:
@@ -318,12 +318,7 @@ def _get(address: str, access: Access) -> bytes:
                 404: "check the address",
             }.get(error.code, "check the address")
             raise InputError(f"{shown}: HTTP {error.code}; {hint}") from None
-    except (
-        urllib.error.URLError,
-        TimeoutError,
-        ConnectionError,
-        http.client.HTTPException,
-    ) as error:
+    except (OSError, http.client.HTTPException) as error:
         if isinstance(error, http.client.InvalidURL):
             raise InputError(f"{shown}: not a web address; check the spelling") from None
         reason = getattr(error, "reason", None) or error
@@ -390,8 +385,11 @@ def too_large(shown: str, n_bytes: int | None, max_bytes: int) -> InputError:
 
 
 def _from_store(address: str, access: Access) -> bytes:
-    """s3 and gs by fsspec: it finds the credentials where aws and gcloud keep them."""
+    """Return what is in s3 or gs; fsspec finds the credentials where aws and gcloud keep them."""
     shown = redact(address)
+    login = (
+        "aws configure" if scheme_of(address) == "s3" else "gcloud auth application-default login"
+    )
     try:
         import fsspec
     except ImportError:
@@ -409,21 +407,12 @@ def _from_store(address: str, access: Access) -> bytes:
     except FileNotFoundError:
         raise InputError(f"{shown}: no such object; check the address") from None
     except PermissionError:
-        raise InputError(
-            f"{shown}: access denied; check the credentials ({_credentials(address)})"
-        ) from None
+        raise InputError(f"{shown}: access denied; check the credentials ({login})") from None
     except Exception as error:  # every store's client has its own family of errors
         message = without_secrets(str(error) or type(error).__name__, address)
         raise InputError(
-            f"{shown}: cannot be read ({message}); check the address and the credentials "
-            f"({_credentials(address)})"
+            f"{shown}: cannot be read ({message}); check the address and the credentials ({login})"
         ) from None
-
-
-def _credentials(address: str) -> str:
-    return (
-        "aws configure" if scheme_of(address) == "s3" else "gcloud auth application-default login"
-    )
 
 
 def needs_extra(shown: str, extra: str) -> ConfigError:

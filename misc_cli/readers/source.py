@@ -36,7 +36,7 @@ def open_query(address: str, access: Access) -> Source:
     from misc_cli.readers.sql import run_query
 
     result = run_query(address, access)
-    return Source(redact(address), b"", result.content, result.content, result.digest)
+    return Source(redact(address), result.content, result.content, result.digest)
 
 
 def open_binary(path: str, source: Source, access: Access) -> Source:
@@ -281,8 +281,7 @@ def check_stdin_once(sources: Iterable[str]) -> None:
 class Source:
     """One input.
 
-    stored   what holds its bytes: memory, or a mapped file if it is larger than that
-    raw      those bytes as they are
+    raw      its bytes as they are, in memory or mapped
     content  unpacked, and UTF-8 without a mark, unless binary
     digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
     quotes_span_lines  the user knows of cells with many lines
@@ -290,7 +289,6 @@ class Source:
     """
 
     name: str
-    stored: bytes | mmap.mmap
     raw: Buffer
     content: Buffer
     digest: str | None = None
@@ -333,15 +331,14 @@ def open_source(path: str, encoding: str | None = None, access: Access | None = 
         inner, content = only_member(name, content, access.max_input)
         content = unpack(name, content, access.max_input)
     if is_binary(content):
-        return open_binary(path, Source(name, stored, raw, content), access)
-    source = Source(name, stored, raw, content, inner=inner)
+        return open_binary(path, Source(name, raw, content), access)
+    source = Source(name, raw, content, inner=inner)
     if source.is_parquet:
         return source
     content = _to_utf8(name, content, encoding)
     if not content.size or not any(chunk.strip() for chunk in chunks(content)):
         raise empty(name)
-    spanning = access.quotes_span_lines
-    return Source(name, stored, raw, content, quotes_span_lines=spanning, inner=inner)
+    return replace(source, content=content, quotes_span_lines=access.quotes_span_lines)
 
 
 def empty(name: str) -> EmptyFile:

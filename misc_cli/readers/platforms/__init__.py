@@ -1,7 +1,8 @@
-"""The table of readers: one line per format, one file each. The first that is surest reads.
+"""The table of readers: one line per format, one file each; the surest reads.
 
-A reader's module is imported only if one of its `marks` is in the file, so that a plain table of
-worker, item and label pays for none of them.
+docs/platforms.md links the documentation that each was written from. A reader's module is imported
+only if one of its `marks` is in the file, so that a plain table of worker, item and label pays for
+none of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LOOKED_AT = 50  # records whose keys are searched for marks
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a reader is, and how names begin in the files that are worth asking it about.
+    """The place of a reader, and how names begin in the files that are worth asking it about.
 
     module  in this package
     marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
@@ -78,7 +79,7 @@ def load(name: str) -> Reader:
 
 
 def recognise(document: Document) -> tuple[Reader, Match] | None:
-    """The platform whose file this is, and how that was told; None for everybody else's."""
+    """Return the platform whose file this is, and how that was told; None for other files."""
     found = []
     keys = _keys(document)
     for name, entry in READERS.items():
