@@ -151,7 +151,7 @@ Row = list[str]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is laid out.
+    """The layout of a delimited file.
 
     first_row  its first record
     start      where the rows of data begin, in bytes from the file's start

@@ -49,7 +49,7 @@ HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Access:
-    """How inputs that are no plain local file are read.
+    """Ways to read inputs that are no plain local file.
 
     query      for a database: what to select
     sheet      for a spreadsheet: which of its sheets
@@ -81,7 +81,7 @@ def scheme_of(path: str) -> str | None:
 
 
 def is_address(path: str) -> bool:
-    """Whether the input is somewhere else than in a local file, so that no path rule applies."""
+    """Return whether the input is no local file, so that no path rule applies."""
     return scheme_of(path) is not None
 
 

@@ -294,7 +294,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def unanswered(label: Any, options: ReadOptions) -> Any | None:
-    """A boolean mask of the labels that --no-answer names; None if it names none."""
+    """Return a mask of the labels that --no-answer names; None if it names none."""
     if options.no_answer is None:
         return None
     words = {word.strip().casefold() for word in options.no_answer.split(",")}
@@ -316,7 +316,7 @@ _OLDEST = 1e8  # seconds since 1970: less is how long it took
 
 
 def newest_last(question: Question, document: Document) -> Question:
-    """The same answers, a worker's later answers to an item behind the earlier ones."""
+    """Return the answers with a worker's later ones to an item behind the earlier ones."""
     names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
     taken = {*question.columns.values()}
     known = [names[n] for n in (*_VERSIONS, *_LAST_TIMES) if n in names and names[n] not in taken]
@@ -333,7 +333,7 @@ def newest_last(question: Question, document: Document) -> Question:
 
 
 def _values(document: Document, name: str) -> Any | None:
-    """A number for each row; None if the column holds something else, or nothing in some row."""
+    """Return a number for each row; None if the column holds something else or has gaps."""
     (column,) = document.columns([name])
     cells = [cell.strip() for cell in column.dictionary.to_pylist()]
     if normalise(name) in _VERSIONS:

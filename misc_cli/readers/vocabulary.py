@@ -116,16 +116,14 @@ def _tiers(text: str) -> list[set[str]]:
     return [names_in(line) for line in text.strip().splitlines()]
 
 
-SYNONYMS = {
-    "worker": [*_tiers(_WORKERS), _words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))],
-    "item": [
-        *_tiers(_ITEMS),
-        _ids(_words(_ITEM_WORDS) | _words(_TEXTS)),
-        _words(_ITEM_WORDS),
-        _words(_TEXTS),
-    ],
-    "label": [*_tiers(_LABELS), _words(_LABEL_WORDS)],
+# Names in other languages than English come last.
+FOREIGN = {
+    "worker": [_words(_WORKER_WORDS) | _ids(_words(_WORKER_WORDS))],
+    "item": [_ids(_words(_ITEM_WORDS + _TEXTS)), _words(_ITEM_WORDS), _words(_TEXTS)],
+    "label": [_words(_LABEL_WORDS)],
 }
+_ENGLISH = {"worker": _WORKERS, "item": _ITEMS, "label": _LABELS}
+SYNONYMS = {role: [*_tiers(_ENGLISH[role]), *FOREIGN[role]] for role in ROLES}
 TRUE_LABELS = _tiers(_TRUE_LABELS)
 
 # Crowd platforms prefix the requester's own fields; one such field alone is unmistakable.
