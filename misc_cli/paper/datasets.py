@@ -137,7 +137,6 @@ def fetch(
     *,
     folder: Path | None = None,
     base_url: str | None = None,
-    timeout: float = TIMEOUT_SECONDS,
     force: bool = False,
 ) -> Path:
     """Put a checked copy into the user's cache and return its folder.
@@ -151,10 +150,15 @@ def fetch(
         return target
     source = folder or _environment_folder()
     if source is not None:
-        contents = _copy(dataset, find(name, source) or source / name)
+        here = find(name, source) or source / name
+        if not is_intact(dataset, here):
+            raise InputError(
+                f"{here}: this is not {name} as published (SHA-256 differs); nothing was kept"
+            )
+        contents = {file: (here / file).read_bytes() for file in COLUMNS}
     else:
         base = base_url or os.environ.get("MISC_DATA_URL") or BASE_URL
-        contents = {file: _download(dataset, file, base, timeout) for file in COLUMNS}
+        contents = {file: _download(dataset, file, base) for file in COLUMNS}
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -179,20 +183,12 @@ def _environment_folder() -> Path | None:
     return Path(given) if given else None
 
 
-def _copy(dataset: Dataset, here: Path) -> dict[str, bytes]:
-    if not is_intact(dataset, here):
-        raise InputError(
-            f"{here}: this is not {dataset.name} as published (SHA-256 differs); nothing was kept"
-        )
-    return {file: (here / file).read_bytes() for file in COLUMNS}
-
-
-def _download(dataset: Dataset, file: str, base_url: str, timeout: float) -> bytes:
+def _download(dataset: Dataset, file: str, base_url: str) -> bytes:
     url = dataset.url(file, base_url)
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"{base_url}: an address must start with https:// or http://")
     try:
-        with urlopen(url, timeout=timeout) as response:
+        with urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             published: bytes = response.read()
     except HTTPError as error:
         with error:

@@ -15,13 +15,10 @@ from misc_cli.data.types import Floats, LabelTable, Names, WorkerTable
 from misc_cli.quality.evaluation import wilson
 
 # The columns of a file of changes; what does not apply to a row is empty.
+TEXTS = ("change", "item", "worker", "old_label", "new_label")
+NUMBERS = ("old_confidence", "new_confidence", "old_accuracy", "new_accuracy")
 SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("change", "item", "worker", "old_label", "new_label")]
-    + [
-        (f"{which}_{what}", pa.float64())
-        for what in ("confidence", "accuracy")
-        for which in ("old", "new")
-    ]
+    [*((name, pa.string()) for name in TEXTS), *((name, pa.float64()) for name in NUMBERS)]
 )
 
 
@@ -144,8 +141,8 @@ def compare_workers(old: WorkerTable, new: WorkerTable) -> WorkerChanges:
     both = pc.is_valid(where)
     at = where.filter(both).to_numpy(zero_copy_only=False).astype(np.intp)
     known = both.to_numpy(zero_copy_only=False)
-    low_then, high_then = (bound[at] for bound in interval(old))
-    low_now, high_now = (bound[known] for bound in interval(new))
+    low_then, high_then = (bound[at] for bound in _interval(old))
+    low_now, high_now = (bound[known] for bound in _interval(new))
     changed = (high_now < low_then) | (low_now > high_then)
     return WorkerChanges(
         n_both=int(known.sum()),
@@ -157,11 +154,8 @@ def compare_workers(old: WorkerTable, new: WorkerTable) -> WorkerChanges:
     )
 
 
-def interval(table: WorkerTable) -> tuple[Floats, Floats]:
-    """Return the 95 % interval of each worker's accuracy, (n_workers,) each.
-
-    It is the table's own if it has one, else Wilson's interval for the number of answers.
-    """
+def _interval(table: WorkerTable) -> tuple[Floats, Floats]:
+    """Return the table's 95 % interval of each accuracy; Wilson's if it has none."""
     if table.low is not None and table.high is not None:
         return table.low, table.high
     return wilson(table.accuracy, np.maximum(table.answers, 1.0))
@@ -186,10 +180,8 @@ def change_columns(changes: Changes) -> dict[str, Any]:
         tables.append(pa.table({"change": pa.repeat(kind, n_rows), **columns}))
     whole = pa.concat_tables(tables, promote_options="default").combine_chunks()
     return {
-        name: column.to_numpy()
-        if pa.types.is_floating(column.type)
-        else pa.array(column.combine_chunks())
-        for name, column in zip(whole.column_names, whole.columns, strict=True)
+        name: whole[name].to_numpy() if name in NUMBERS else pa.array(whole[name].combine_chunks())
+        for name in whole.column_names
     }
 
 

@@ -63,12 +63,10 @@ def figures(
     iterations: int,
     converged: bool,
 ) -> dict[str, Figure]:
-    """Return every figure of the posteriors that are on the engine, and of its votes.
+    """Return every figure of the posteriors and votes on the engine; warn of what looks wrong.
 
-    `evidence` is the probability that answers depend on items (`quality.evidence`).
-
-    None where there is nothing to judge. Warns of what looks wrong. One sweep, and one more where
-    workers err together.
+    A figure is None where there is nothing to judge. `evidence` is the probability that answers
+    depend on items (`quality.evidence`).
     """
     counts, n_items = engine.counts, engine.n_items
     n_votes, n_pairs = engine.n_votes, n_items * engine.n_workers
