@@ -43,6 +43,7 @@ from misc_cli.engines.protocol import (
     add_up,
 )
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.quality.evidence import Evidence, evidence_of, warn_of, weigh
 from misc_cli.quality.figures import Figure, figures
 from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.run import fitting
@@ -110,7 +111,11 @@ def fit(
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     answers = _answers(df, worker, item, label)
     engine = SparkEngine(answers, duplicates, class_order, partitions, known)
-    return Fit(engine, methods, fitting.fit(engine, methods, on_iteration))
+    found = fitting.fit(engine, methods, on_iteration)
+    evidence = evidence_of(engine)
+    if calibrate:
+        weigh(engine, evidence)
+    return Fit(engine, methods, found, evidence)
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,7 @@ class Fit:
     engine: SparkEngine
     methods: Methods
     found: FitResult
+    evidence: Evidence
 
     def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
         """A DataFrame of item, label, confidence; p_<class>, and what --item-details adds."""
@@ -146,8 +152,13 @@ class Fit:
     def _outcome(self) -> RunResult:
         pairs = compare_workers(self.engine)
         found = self.found
+        warn_of(self.evidence)
         numbers = figures(
-            self.engine, pairs, iterations=found.iterations, converged=found.converged
+            self.engine,
+            pairs,
+            self.evidence.probability,
+            iterations=found.iterations,
+            converged=found.converged,
         )
         return RunResult(found, self.methods, [], numbers, pairs)
 
