@@ -272,6 +272,9 @@ class AgreementBeyondChance:
         items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         half = ((item_keys(block.items) >> np.uint64(32)) & np.uint64(1)).astype(np.int64)[items]
         u = np.ones(len(items)) if self.weights is None else self.weights[1 - half, workers]
+        # who contradicts itself on an item (--duplicates all) neither agrees nor disagrees there
+        twice = (workers[1:] == workers[:-1]) & (items[1:] == items[:-1])
+        u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
 
         def by_item(values: Floats, columns: Counts, n_columns: int) -> sp.csr_array:
             shape = (matrix.shape[0], n_columns)

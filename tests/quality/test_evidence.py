@@ -227,3 +227,22 @@ def test_what_workers_agree_on_adds_up() -> None:
     sums = engine.sweep(AgreementBeyondChance.of(said))
     assert sums.by_worker[:, 0].sum() == pytest.approx(sums.agreed)
     assert sums.by_worker[:, 1].sum() == pytest.approx(sums.most)
+
+
+def test_who_contradicts_itself_on_an_item_does_not_disagree() -> None:
+    said = np.array([[0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 0, 1]])
+    once = crowd_of(said, 2)
+    worker, item = np.nonzero(said >= 0)
+    more = labels_from(
+        np.append(worker, [2, 2]).astype(np.int32),
+        np.append(item, [0, 1]).astype(np.int32),
+        np.append(said[worker, item], [1, 0]).astype(np.int32),
+        (4, 3, 2),
+    )
+    counts = np.full((3, 2), 2)
+    kernel = AgreementBeyondChance.of(counts)
+    whole = LocalEngine.of(once).sweep(kernel)
+    less = LocalEngine.of(more).sweep(kernel)
+    # items 0 and 1 keep one pair of three
+    assert less.agreed == pytest.approx(whole.agreed * (2 * 3 + 2 * 1) / (4 * 3))
+    assert less.most == pytest.approx(whole.most * (2 * 3 + 2 * 1) / (4 * 3))
