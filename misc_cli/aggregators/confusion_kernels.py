@@ -31,6 +31,7 @@ from misc_cli.engines.protocol import (
     Engine,
     Fitted,
     RowArrays,
+    SumOver,
     gathered,
 )
 
@@ -212,7 +213,7 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
         posteriors = engine.whole(POSTERIORS)
         return Step(judged, judged.change, judged.log_likelihood, posteriors=posteriors)
 
-    believed = engine.sweep(SliceCounts())
+    believed = engine.sweep(SumOver(_slice_sums))
     solution = iterate(
         step, believed, stage="answers", tol=0.0, max_iter=1, on_iteration=on_iteration, warn=False
     )
@@ -225,14 +226,9 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
     )
 
 
-@dataclass(frozen=True)
-class SliceCounts:
-    """Sum n_w[ck] with the item priors as posteriors (eq. 2.3)."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        return {}, sums_of(block, _item_prior(rows))
+def _slice_sums(block: Block, rows: RowArrays) -> Sums:
+    """Return n_w[ck] with the item priors as posteriors (eq. 2.3)."""
+    return sums_of(block, _item_prior(rows))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, OnIteration, Start
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.aggregators.dawid_skene import DawidSkene, MeanField, OneCoin
 
 # An extrapolation may cost this much log-likelihood: with shrinkage a plain step may, too.
 LOSS = 1.0
@@ -74,39 +77,21 @@ class State:
     squarem: Squarem | None = None
 
 
-def uniform_prior(class_sizes: Floats) -> Floats:
-    return np.full(len(class_sizes), 1.0 / len(class_sizes))
-
-
 def estimated_prior(class_sizes: Floats) -> Floats:
     # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
     prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
     return prior
 
 
-CLASS_PRIORS: dict[str, EstimatePrior] = {"uniform": uniform_prior, "estimated": estimated_prior}
-
-
 def prior_rule(name: str) -> EstimatePrior:
-    """Return the rule for `--class-prior`."""
-    if name not in CLASS_PRIORS:
-        raise ConfigError(f"--class-prior {name}: choose from {', '.join(CLASS_PRIORS)}")
-    return CLASS_PRIORS[name]
-
-
-class Limits(Protocol):
-    """Parameters of a method that the loop reads."""
-
-    @property
-    def class_prior(self) -> str: ...
-    @property
-    def tol(self) -> float: ...
-    @property
-    def max_iter(self) -> int: ...
+    """Return the rule for `--class-prior`: "uniform" or "estimated"."""
+    if name == "estimated":
+        return estimated_prior
+    return lambda class_sizes: np.full(len(class_sizes), 1.0 / len(class_sizes))
 
 
 def fit_confusions(
-    method: Limits,
+    method: OneCoin | DawidSkene | MeanField,
     stage: str,
     estimate: Estimate,
     engine: Engine,

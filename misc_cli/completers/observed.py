@@ -14,9 +14,6 @@ import scipy.sparse as sp
 
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import LabelTensor
-from misc_cli.errors import ConfigError
-
-OBSERVED = ("fibres", "ones")
 
 
 @dataclass(frozen=True)
@@ -55,9 +52,7 @@ class Observed:
 
 
 def observe(tensor: LabelTensor, which: str) -> Observed:
-    """Return the observed entries of a label tensor; `which` is one of `OBSERVED`."""
-    if which not in OBSERVED:
-        raise ConfigError(f"--observed is {' or '.join(OBSERVED)}, not {which!r}")
+    """Return the observed entries of a label tensor; `which` is "fibres" or "ones"."""
     votes = tensor.votes
     pattern = (
         tensor.once("labelled fibres", lambda: labelled_fibres(votes.matrix, votes.n_classes))

@@ -257,7 +257,10 @@ def _votes(
     n_items, n_workers, n_classes = shape
     if n_items * n_workers * n_classes >= 2**62 or n_workers * n_classes >= 2**31:
         raise InputError("workers × classes exceed 2^31: split the data or merge classes")
-    keys = _keys(worker, item, label, n_workers, n_classes)
+    keys = item.astype(np.int64)
+    for codes, count in ((worker, n_workers), (label, n_classes)):
+        keys *= count
+        keys += codes
     keys.sort()
     steps = np.diff(keys)
     n_repeats = int(len(steps) - np.count_nonzero(steps))
@@ -278,16 +281,6 @@ def _votes(
     chosen = pairs[winners] * n_classes + label[winners]
     uncontested = keys[~np.isin(keys // n_classes, contested)]
     return np.sort(np.concatenate([uncontested, chosen])), contested, n_repeats
-
-
-def _keys(
-    worker: Codes, item: Codes, label: Codes, n_workers: int, n_classes: int
-) -> npt.NDArray[np.int64]:
-    keys = item.astype(np.int64)
-    for codes, count in ((worker, n_workers), (label, n_classes)):
-        keys *= count
-        keys += codes
-    return keys
 
 
 def _matrix(keys: npt.NDArray[np.int64], shape: tuple[int, int, int]) -> sp.csr_array:

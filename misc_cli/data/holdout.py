@@ -18,7 +18,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Codes, Floats, Labels
+from misc_cli.data.types import Codes, Floats, Labels, with_prior
 from misc_cli.data.votes import SparseVotes
 
 Hashes = npt.NDArray[np.uint64]
@@ -169,7 +169,8 @@ def folds(
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     # a start that was fitted to these answers would leak the hidden ones
-    labels = replace(labels, start=None if labels.start is None else labels.start.prior_only)
+    pseudo_counts = None if labels.start is None else labels.start.pseudo_counts
+    labels = replace(labels, start=with_prior(None, pseudo_counts))
     answers = answers_of(votes)
     draw = _by_name if votes.n_votes >= DRAWN_BY_NAME else _by_order
     for chosen in draw(labels, answers, n_folds, max(1, round(fraction * len(answers))), seed):

@@ -41,13 +41,6 @@ class Start:
     shared: Mapping[str, Floats] = field(default_factory=dict)
     pseudo_counts: Floats | None = None
 
-    @property
-    def prior_only(self) -> Start | None:
-        """Return the start without what was fitted to the answers, for folds that hide some."""
-        if self.pseudo_counts is None:
-            return None
-        return Start(pseudo_counts=self.pseudo_counts)
-
 
 def with_prior(start: Start | None, pseudo_counts: Floats | None) -> Start | None:
     """Return the start with these pseudo-counts."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -21,10 +22,10 @@ from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
     Dirichlets,
     Expectation,
-    LargestDifference,
     Priors,
     Restart,
     dirichlets_of,
+    largest_difference,
     sweep,
 )
 from misc_cli.aggregators.em import estimated_prior, first_posteriors
@@ -40,7 +41,7 @@ from misc_cli.data.types import (
 )
 from misc_cli.data.votes import Votes
 from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, gathered
+from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, SumOver, gathered
 
 # A restart is given up only after this many sweeps, so that its subtypes have time to separate
 # (plateaus last about ten sweeps) ...
@@ -226,8 +227,11 @@ def _collapsed_alike(method: EnhancedBcc, engine: Engine, ends: Sequence[Restart
     first, *others = ends
     if any(len(end.classes) > engine.n_classes or not _has_converged(method, end) for end in ends):
         return False
-    rows = [LargestDifference(first.row_name, other.row_name) for other in others]
-    return all(engine.sweep(kernel).difference < AGREEMENT for kernel in rows)
+    kernels = (
+        SumOver(partial(largest_difference, first=first.row_name, second=other.row_name))
+        for other in others
+    )
+    return all(engine.sweep(kernel).difference < AGREEMENT for kernel in kernels)
 
 
 def _marked(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:

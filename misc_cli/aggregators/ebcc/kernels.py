@@ -152,10 +152,8 @@ class Expectation:
     needs: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(
-        cls, row_name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets
-    ) -> Expectation:
-        return cls(row_name, dirichlets.table, dirichlets.log_weights, classes)
+    def of(cls, name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets) -> Expectation:
+        return cls(name, dirichlets.table, dirichlets.log_weights, classes)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -199,18 +197,9 @@ class Difference(Summed):
     difference: float = field(metadata=LARGEST)
 
 
-@dataclass(frozen=True)
-class LargestDifference:
-    """Find max |first − second| of two named rows."""
-
-    first: str
-    second: str
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Difference]:
-        moved = rows[self.first] - rows[self.second]
-        return {}, Difference(float(np.abs(moved).max(initial=0.0)))
+def largest_difference(block: Block, rows: RowArrays, first: str, second: str) -> Difference:
+    """Return max |first − second| of two named rows."""
+    return Difference(float(np.abs(rows[first] - rows[second]).max(initial=0.0)))
 
 
 def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Restart]:
@@ -249,7 +238,8 @@ def _without_empty_subtypes(run: Restart) -> Restart:
     """Return the restart without empty subtypes; a class keeps its largest one."""
     live = run.subtype_sizes > EMPTY
     by_size = np.lexsort((-run.subtype_sizes, run.classes))
-    live[by_size[_first_columns(run.classes)]] = True
+    first_of_class = np.flatnonzero(np.append(True, run.classes[1:] != run.classes[:-1]))
+    live[by_size[first_of_class]] = True
     if live.all():
         return run
     return replace(
@@ -258,11 +248,6 @@ def _without_empty_subtypes(run: Restart) -> Restart:
         subtype_sizes=run.subtype_sizes[live],
         counts=run.counts[:, :, live],
     )
-
-
-def _first_columns(classes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Return the first column of each class, (n_classes,); every class has one."""
-    return np.flatnonzero(np.append(True, classes[1:] != classes[:-1]))
 
 
 def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:

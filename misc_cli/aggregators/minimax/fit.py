@@ -48,7 +48,7 @@ from misc_cli.data.types import (
     OnIteration,
     Start,
 )
-from misc_cli.data.votes import DenseVotes, SparseVotes, Votes
+from misc_cli.data.votes import DenseVotes, SparseVotes
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays, gathered
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
@@ -131,7 +131,7 @@ def best_by_held_out_answers(
     labels cannot be hidden (they are forecasts themselves), nor can too few answers: then the
     default is returned, with a warning.
     """
-    splits = list(folds(labels)) if _are_answers(labels) else []
+    splits = list(folds(labels)) if isinstance(labels.votes, SparseVotes) else []
     if not splits:
         warnings.warn(
             f"no answers could be held out to choose --{name}: {default:g} is used",
@@ -151,10 +151,6 @@ def best_by_held_out_answers(
         scores[value] = float(np.concatenate(logs).mean())
         on_iteration(Iteration(name, number, objective=scores[value], extra={name: value}))
     return max(scores, key=lambda value: scores[value])
-
-
-def _are_answers(labels: Labels) -> bool:
-    return isinstance(labels.votes, SparseVotes)
 
 
 # Multiples of both weights that `--regularization auto` tries.
@@ -177,8 +173,10 @@ def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration)
         "classes",
         "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
     )
-    engine = LocalEngine.of(labels)
-    solution = _rounds(method, engine, _copies(labels.votes), on_iteration, labels.start)
+    engine, votes = LocalEngine.of(labels), labels.votes
+    merged = votes.weights if isinstance(votes, DenseVotes) else None
+    copies = np.ones(n_workers) if merged is None else merged
+    solution = _rounds(method, engine, copies, on_iteration, labels.start)
     return _aggregation(method, structure, engine, solution)
 
 
@@ -312,13 +310,6 @@ def _aggregation(
         own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},
         own_shared={"crowd": end.crowd},
     )
-
-
-def _copies(votes: Votes) -> Floats:
-    """Return the number of workers behind each column of the votes, (n_workers,)."""
-    if isinstance(votes, DenseVotes) and votes.weights is not None:
-        return votes.weights
-    return np.ones(votes.n_workers)
 
 
 def _squares(parameters: Floats) -> Floats:

@@ -223,7 +223,7 @@ class AnswerDerivatives:
             if key not in self.made:
                 self.made[key] = list(self._parts(block, rows))
             parts = self.made[key]
-        return {}, add_up(self._derivatives(part) for part in parts)
+        return {}, add_up(map(self._derivatives, parts))
 
     def _derivatives(self, part: TeamPairs) -> Derivatives:
         logits = np.take(self.table, part.columns, axis=1)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +35,7 @@ from misc_cli.data.resources import map_in_order
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
 from misc_cli.data.votes import LabelTensor
+from misc_cli.engines.protocol import Summed, add_up
 
 # The power method: most steps, and the relative change of λ at which it has converged.
 POWER_STEPS = 30
@@ -145,8 +145,8 @@ class Factors:
     classes: Floats
 
 
-@dataclass(frozen=True)
-class Sums:
+@dataclass
+class Sums(Summed):
     """Sums over items, from which workers and classes are solved.
 
     grams         (n_workers * n_slots, R²)  Σ_i v_i v_iᵀ over a mark's items
@@ -159,14 +159,6 @@ class Sums:
     values: Floats
     slice_gram: Floats
     slice_values: Floats
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
-            self.grams + other.grams,
-            self.values + other.values,
-            self.slice_gram + other.slice_gram,
-            self.slice_values + other.slice_values,
-        )
 
 
 def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
@@ -210,7 +202,10 @@ def fit_factors(
     def step(state: tuple[Factors, float]) -> Step[tuple[Factors, float]]:
         factors, before = state
         factors, squared_residual = sweep(observed, blocks, factors, ridge)
-        objective = 0.5 * squared_residual + 0.5 * ridge * _penalty(factors)
+        crowd = crowd_row(factors.workers)
+        parts = (factors.workers - crowd, crowd, factors.items, factors.classes)
+        penalty = float(sum(np.square(part).sum() for part in parts))
+        objective = 0.5 * squared_residual + 0.5 * ridge * penalty
         residual = float(np.sqrt(squared_residual / scale))
         change = 1.0 if np.isinf(before) else (before - objective) / scale
         return Step((factors, objective), change, objective, extra={"residual": residual})
@@ -243,7 +238,7 @@ def sweep(
     rank = factors.classes.shape[1]
     items = np.empty((observed.n_items, rank))
     solve_block = _item_kernel(observed, factors, ridge, items)
-    sums = reduce(Sums.__add__, map_in_order(solve_block, blocks))
+    sums = add_up(map_in_order(solve_block, blocks))
 
     # a mark's class Gram: Σ_c z_c z_cᵀ if it covers the fibre, z_c z_cᵀ if one entry
     class_grams = _class_grams(factors.classes, observed.n_slots)
@@ -308,12 +303,6 @@ def crowd_row(workers: Floats) -> Floats:
     """Return m, (R,), the minimiser of Σ_w ‖u_w − m‖² + ‖m‖²."""
     row: Floats = workers.sum(axis=0) / (len(workers) + 1)
     return row
-
-
-def _penalty(factors: Factors) -> float:
-    crowd = crowd_row(factors.workers)
-    parts = (factors.workers - crowd, crowd, factors.items, factors.classes)
-    return float(sum(np.square(part).sum() for part in parts))
 
 
 def _solve(normals: Floats, targets: Floats, ridge: float, towards: Floats | float = 0.0) -> Floats:

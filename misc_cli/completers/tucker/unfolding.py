@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import LabelTensor
-from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed
+from misc_cli.engines.protocol import SLICE, Block, Engine, RowArrays, Summed, SumOver
 
 # Singular values below this share of the largest are zero up to rounding, which blurs those from
 # a Gram matrix to about 1e-8.
@@ -119,17 +120,10 @@ class Sums(Summed):
         return np.concatenate([self.of_votes, self.of_slice])
 
 
-@dataclass(frozen=True)
-class GramProduct:
-    """Sum T_(2)ᵀ T_(2) @ table; the table may be a vector."""
-
-    table: Floats
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        product = unfolded(block, rows, self.table)
-        return {}, Sums(block.matrix.T @ product, rows[SLICE].T @ product)
+def _gram_product(block: Block, rows: RowArrays, table: Floats) -> Sums:
+    """Return T_(2)ᵀ T_(2) @ table; the table may be a vector."""
+    product = unfolded(block, rows, table)
+    return Sums(block.matrix.T @ product, rows[SLICE].T @ product)
 
 
 @dataclass(frozen=True)
@@ -143,55 +137,33 @@ class TimesTable:
         return {self.name: unfolded(block, rows, self.table)}, 0
 
 
-@dataclass(frozen=True)
-class SliceProduct:
-    """Sum T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        of_slice = rows[SLICE]
-        return {}, Sums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
+def _slice_product(block: Block, rows: RowArrays) -> Sums:
+    """Return T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
+    of_slice = rows[SLICE]
+    return Sums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
 
 
-@dataclass(frozen=True)
-class SliceGram:
-    """Sum Sᵀ S, (n_classes, n_classes)."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
-        return {}, rows[SLICE].T @ rows[SLICE]
+def _slice_gram(block: Block, rows: RowArrays) -> Floats:
+    """Return Sᵀ S, (n_classes, n_classes)."""
+    gram: Floats = rows[SLICE].T @ rows[SLICE]
+    return gram
 
 
-@dataclass(frozen=True)
-class VotesGram:
-    """Sum A_(2)ᵀ A_(2), dense: the number of items that have both answers. For few columns."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
-        matrix = block.matrix
-        return {}, np.asarray((matrix.T @ matrix).toarray())
+def _votes_gram(block: Block, rows: RowArrays) -> Floats:
+    """Return A_(2)ᵀ A_(2), dense: the number of items that have both answers. For few columns."""
+    return np.asarray((block.matrix.T @ block.matrix).toarray())
 
 
-@dataclass(frozen=True)
-class ClassGram:
-    """Sum A_(3) A_(3)ᵀ; diagonal unless a worker may give an item several classes."""
-
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Floats]:
-        matrix = block.matrix
-        item = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        worker, code = np.divmod(matrix.indices, self.n_classes)
-        new_fibre = np.append(False, (np.diff(item) != 0) | (np.diff(worker) != 0))[: len(code)]
-        fibre = np.cumsum(new_fibre)
-        shape = (int(fibre[-1]) + 1 if len(fibre) else 0, self.n_classes)
-        fibres = sp.csr_array((matrix.data, (fibre, code)), shape=shape)
-        return {}, np.asarray((fibres.T @ fibres).toarray())
+def _class_gram(block: Block, rows: RowArrays, n_classes: int) -> Floats:
+    """Return A_(3) A_(3)ᵀ; diagonal unless a worker may give an item several classes."""
+    matrix = block.matrix
+    item = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    worker, code = np.divmod(matrix.indices, n_classes)
+    new_fibre = np.append(False, (np.diff(item) != 0) | (np.diff(worker) != 0))[: len(code)]
+    fibre = np.cumsum(new_fibre)
+    shape = (int(fibre[-1]) + 1 if len(fibre) else 0, n_classes)
+    fibres = sp.csr_array((matrix.data, (fibre, code)), shape=shape)
+    return np.asarray((fibres.T @ fibres).toarray())
 
 
 @dataclass(frozen=True)
@@ -215,7 +187,7 @@ class Unfolding:
         return self.shape[0] * self.shape[2]
 
     def slice_gram(self) -> Floats:
-        return self.engine.sweep(SliceGram())
+        return self.engine.sweep(SumOver(_slice_gram))
 
     def squared_norm(self, slice_gram: Floats) -> float:
         """Return ‖T‖², all entries squared and summed; every vote is a one."""
@@ -226,12 +198,13 @@ class Unfolding:
         n_classes = self.shape[2]
         if rank >= n_classes:
             return np.eye(n_classes)  # any basis of the whole space serves
-        of_votes = self._once("class gram", lambda: self.engine.sweep(ClassGram(n_classes)))
+        kernel = SumOver(partial(_class_gram, n_classes=n_classes))
+        of_votes = self._once("class gram", lambda: self.engine.sweep(kernel))
         return leading_eigenvectors(of_votes + slice_gram, rank)[1]
 
     def gram_times(self, table: Floats) -> Floats:
         """Return T_(2)ᵀ T_(2) @ table, (n_columns, r)."""
-        return self.engine.sweep(GramProduct(table)).columns
+        return self.engine.sweep(SumOver(partial(_gram_product, table=table))).columns
 
     def projected_basis(self, rank: int, seed: int) -> Floats:
         """Return T_(2)ᵀ U, (n_columns, rank), U the leading left singular vectors of T_(2).
@@ -266,8 +239,8 @@ class Unfolding:
 
     def _column_gram(self) -> Floats:
         """Return T_(2)ᵀ @ T_(2), (n_columns, n_columns)."""
-        of_votes = self._once("column gram", lambda: self.engine.sweep(VotesGram()))
-        with_slice = self.engine.sweep(SliceProduct()).columns
+        of_votes = self._once("column gram", lambda: self.engine.sweep(SumOver(_votes_gram)))
+        with_slice = self.engine.sweep(SumOver(_slice_product)).columns
         return np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
 
     def _lanczos(self, rank: int, seed: int) -> tuple[Floats, Floats]:
