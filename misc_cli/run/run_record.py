@@ -24,6 +24,7 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.resources import threads
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError
+from misc_cli.readers.remote import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
 from misc_cli.selection.candidates import Candidate, Method, fits
@@ -151,7 +152,7 @@ def manifest(
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
         "members": [described(member) for member in outcome.fit.members],
-        "inputs": [dict(source) for source in inputs],
+        "inputs": redact_all([dict(source) for source in inputs]),
         "known": {name: asdict(source) for name, source in known.items()},
         "engine": {"name": request.engine, **(engine or {})},
         "state": state,
