@@ -92,7 +92,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def complaint(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
-    """Run, insist on exit code 2 and on one line that is a complaint; return it.
+    """Run, insist on exit code 2 and on one line that is a complaint; return both lines.
 
     A command that settles it may stand on a second line.
     """
@@ -101,14 +101,13 @@ def complaint(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     out, err = capfd.readouterr()
     assert out == ""
     lines = err.splitlines(keepends=True)
-    if lines[-1].lstrip().startswith("try: misc "):
-        lines.pop()
+    proposed = lines.pop() if lines[-1].startswith("  try: misc ") else ""
     *warnings, error = lines
     assert all(line.startswith("misc: warning: ") for line in warnings)
     assert error.startswith("misc: error: ")
     assert error.endswith("\n")
     assert sorted(Path.cwd().rglob("*")) == before, "something was written"
-    return error
+    return error + proposed
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
