@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -110,12 +111,16 @@ def _on_engine(
     request: AggregateRequest, observer: Observer, watch: Stopwatch, stack: ExitStack
 ) -> Inputs:
     """Read the answers onto an engine, which `stack` closes."""
-    from misc_cli.readers.chunks import pieces_of
+    from misc_cli.readers.checks import suspicions
+    from misc_cli.readers.chunks import batches, pieces_of
 
     pieces = pieces_of(request.sources, request.reading)
     if not pieces:
         raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
     read = stamps(piece.path for piece in pieces)
+    for first in islice(batches(pieces[0]), 1):
+        for told in suspicions(first.answers):
+            warnings.warn(f"{first.answers.name}: {told}", MiscWarning, stacklevel=2)
     known = _known(request)
     if request.embedded_gold:
         from misc_cli.readers.known_labels import carried_gold

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.readers.answer_table import AnswerTable
+from misc_cli.data.types import Answers
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import tells_apart
@@ -361,10 +361,10 @@ def _unlike_items(question: Question) -> Iterable[Oddity]:
         )
 
 
-def suspicions(table: AnswerTable) -> list[str]:
+def suspicions(answers: Answers) -> list[str]:
     """Return what is odd about answers that were read, for a warning; the first rows tell."""
     worker, item, label = (
-        getattr(table.answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
+        getattr(answers, role)[:FIRST_ROWS] for role in ("worker", "item", "label")
     )
     if len(label) < 2 * FEW:
         return []

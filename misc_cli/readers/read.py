@@ -103,7 +103,10 @@ def read_questions(
     results = [joined_tables(name, files) for name, files in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
-        for told in (*checks.spelling_doubts(result.answers.label), *checks.suspicions(result)):
+        for told in (
+            *checks.spelling_doubts(result.answers.label),
+            *checks.suspicions(result.answers),
+        ):
             warnings.warn(f"{where}: {told}", MiscWarning, stacklevel=2)
     return results
 

@@ -214,6 +214,9 @@ def interrupt():
 os.setsid()
 os.register_at_fork(**{sys.argv[1]: interrupt})
 from misc_cli.__main__ import main
+from misc_cli.selection import cross_validation
+
+cross_validation.WORTH_A_PROCESS = 0  # else so few answers are judged in one process
 main(["compare", "answers.csv"])
 """
 
