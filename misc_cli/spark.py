@@ -285,7 +285,7 @@ class SparkEngine:
 
 
 def _plain(table: Any) -> Any:
-    """The same table, text as text."""
+    """Return a table with its dictionary columns as plain text."""
     columns = {
         name: table[name].cast(pa.string())
         if pa.types.is_dictionary(table[name].type)

@@ -70,7 +70,7 @@ SLICE_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Pass:
-    """Where the loop stands: `tensor` holds the slice that the next pass starts from.
+    """The state of the loop: `tensor` holds the slice that the next pass starts from.
 
     `completion` is None before the first pass. `change` is ‖ΔS‖ / ‖S‖, `flipped` the number of
     items whose top class in the slice changed.
@@ -90,7 +90,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class LoopResult:
-    """What the loop returns.
+    """The result of the loop.
 
     `aggregation` is the final one, its confusions those of the real workers on their own answers;
     `initial` the pure one that filled the first slice; `ranks` those the completer used, where it
@@ -288,7 +288,7 @@ def _finish(
 
 
 def _ask(completer: Completer, question: str, *about: Any) -> Any:
-    """What a completer can say about a tensor of some shape; None from one that has no answer."""
+    """Return what a completer says of a tensor's shape; None if it has no such method."""
     method = getattr(completer, question, None)
     return None if method is None else method(*about)
 

@@ -70,7 +70,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the answers show of their dependence on items.
+    """The evidence that answers depend on items.
 
     probability  that they depend on items; None where no two answers, or too few, could have told
     agreement    beyond chance: 0 none, 1 all there can be; NaN where there is nothing to compare
@@ -218,7 +218,7 @@ class AgreementSums(Summed):
 
     @property
     def worker_agreement(self) -> Floats:
-        """How far each worker agrees with the others, (2, n_workers), on two halves of the items.
+        """Return each worker's agreement with others, (2, n_workers), on two halves of the items.
 
         Drawn towards 0 for who has few pairs.
         """

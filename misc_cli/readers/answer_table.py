@@ -1,4 +1,4 @@
-"""What reading gives: the answers to one question from all files, and how each file was read."""
+"""AnswerTable: the answers to one question from all files, and how each file was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from misc_cli.data.types import Answers, KnownLabels
 
 @dataclass(frozen=True)
 class FileInfo:
-    """How one file was read: what run.json records.
+    """The reading of one file, as run.json records it.
 
     flags  the flags that declare the same reading, so that a nightly job can pin them
     """

@@ -1,4 +1,4 @@
-"""What is in files of answers, and what the sanity gate would say: the facts of misc inspect."""
+"""The facts of `misc inspect`: the contents of files of answers, and what the checks say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to read answers: the record behind the reading flags of every command."""
+"""ReadOptions: the record behind the reading flags of every command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = "row"  # --item-col row: each row is an item of its own
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read; None means: find out.
+    """The flags of reading; None means: find out.
 
     `worker_col`, `item_col` and `label_col` are names, positions (from 1) or patterns, separated
     by commas; `delimiter` is a character or one of the names comma, tab, semicolon, pipe, space;
@@ -85,7 +85,7 @@ class ReadOptions:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the user says which columns are whose: then no platform is looked for."""
+        """Tell whether the user declared the columns: then no platform is looked for."""
         return self.layout is not None
 
     @property
@@ -94,13 +94,13 @@ class ReadOptions:
 
     @property
     def has_filters(self) -> bool:
-        """Whether rows or labels are looked at one by one."""
+        """Tell whether rows or labels are looked at one by one."""
         cleaning = (self.where, self.since, self.until, self.no_answer, self.rename, self.fold_case)
         return any((*cleaning, self.labels, self.extract))
 
     @property
     def access(self) -> Access:
-        """How inputs that are no plain local file are read; what was not given is the default."""
+        """Return how inputs that are no plain local file are read, with defaults filled in."""
         given = {
             "query": self.query,
             "sheet": self.sheet,

@@ -1,4 +1,4 @@
-"""Which of a file's questions are read: --question, --each-question, --group-by and --multi."""
+"""Pick the questions of a file to read: --question, --each-question, --group-by and --multi."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def options_of(question: Question) -> list[str]:
 
 
 def _option(question: Question, option: str) -> Question:
-    """Whether each answer chose this option."""
+    """Tell for each answer whether it chose this option."""
     lists = question.label.to_pylist()
     said = ["" if one is None else YES if option in one else NO for one in lists]
     return replace(

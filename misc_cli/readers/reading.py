@@ -1,4 +1,4 @@
-"""What a layout or a platform gives: questions with three columns each; and how columns make them.
+"""Readings of layouts and platforms: questions with three columns each, made from columns.
 
 How to add a platform: docs/platforms.md.
 """
@@ -66,7 +66,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Reading:
-    """What was made of a file.
+    """The reading of a file.
 
     aside        reason → the source's rows (from 0) that were left out for it
     notes        what a user should know; they become warnings

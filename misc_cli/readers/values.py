@@ -1,4 +1,4 @@
-"""What the values of a column are, told from its vocabulary: classes, numbers, text, JSON, dates.
+"""Kinds of values of a column, told from its vocabulary: classes, numbers, text, JSON, dates.
 
 Only distinct values are looked at, at most some thousands, so a long column costs no more than a
 short one.

@@ -1,4 +1,4 @@
-"""What columns are called: names of worker, item and label, and names that are none of these.
+"""Names of columns: of worker, item and label, and those that are none of these.
 
 Names are compared without case, spaces, underscores, hyphens, dots and colons. Synonyms come in
 tiers, the plainest first: the first tier that matches decides (columns.py).

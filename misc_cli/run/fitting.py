@@ -208,7 +208,7 @@ def _rank_of_named(methods: Methods) -> str | None:
 
 
 def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
-    """What hidden answers can choose of a completer that was asked for: its rank, its last step."""
+    """Return the variants of a named completer that hidden answers choose from: rank, last step."""
     from misc_cli.selection import roster
     from misc_cli.selection.search import MIN_ANSWERS
 
@@ -226,7 +226,7 @@ def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
 
 
 def _builds_on(methods: Methods) -> Aggregator:
-    """What fills the first slice: the aggregator, or the baseline where that is to be chosen."""
+    """Return the method of the first slice: the aggregator, or the baseline if none is named."""
     if methods.aggregator is not None:
         named: Aggregator = methods.aggregator
         return named
@@ -283,7 +283,7 @@ def mean_of_members(
 
 
 def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
-    """How to fit what an earlier run chose, as its run.json (`where`) has it."""
+    """Return a fitter of the methods that an earlier run chose; `where` is its run.json."""
     from misc_cli.run.run_record import fit_members, rebuilt
     from misc_cli.selection.calibration import Calibration
 
@@ -342,7 +342,7 @@ def loop_record(
     completed_workers: int = 0,
     columns: int = 0,
 ) -> dict[str, Any]:
-    """How the complete ⇄ slice loop ended, for the manifest."""
+    """Return the end of the complete ⇄ slice loop, for run.json."""
     return {
         # whose result started the loop stands among the methods, by name
         "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
@@ -376,7 +376,7 @@ def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
 
 
 def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -> Fit:
-    """The same with its posteriors softened."""
+    """Return the fit with its posteriors softened."""
     if calibration is None:
         return found
     posteriors = calibration(found.in_memory.posteriors, labels)

@@ -1,4 +1,4 @@
-"""What an automatic choice tries: a roster of pure methods, and ranks sized to the data."""
+"""The candidates of an automatic choice: pure methods, and ranks sized to the data."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def roster(engine: Engine, preset: str, options: Mapping[str, Any], seed: int) -
 
 
 def fallback(preset: str, seed: int) -> Method:
-    """What is weighed with the votes where no method forecasts better than the null."""
+    """Return the method that joins the votes where no method forecasts better than the null."""
     return _made(FALLBACK.aggregator, FALLBACK, preset, {}, seed)[0]
 
 
@@ -98,7 +98,7 @@ def _made(
 
 
 def _worth_trying(name: str, engine: Engine) -> bool:
-    """Whether it is cheap enough here, and its model can be told from the answers at all."""
+    """Tell whether a method is cheap enough here and its model can be told from the answers."""
     n_answers, n_workers, n_classes = engine.n_votes, engine.n_workers, engine.n_classes
     if name == "mmce-c":
         # a Newton step solves for K² numbers of every worker and item

@@ -55,7 +55,7 @@ def null_score(kept: Labels, hidden: Triplets) -> Floats:
 
 
 def said_by_workers(labels: Labels) -> npt.NDArray[np.int64]:
-    """How often each worker said each class, (n_workers, n_classes)."""
+    """Return how often each worker said each class, (n_workers, n_classes)."""
     assert isinstance(labels.votes, SparseVotes)
     counts = np.bincount(labels.votes.matrix.indices, minlength=labels.n_workers * labels.n_classes)
     return counts.reshape(labels.n_workers, labels.n_classes)
@@ -77,14 +77,14 @@ def crowd_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
 
 
 def null_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
-    """The same, given how often each worker said each class, (n_workers, n_classes)."""
+    """Return the null's scores, given each worker's label counts, (n_workers, n_classes)."""
     said = counts[hidden.workers].astype(np.float64)
     said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
     return log_score(said / said.sum(axis=1, keepdims=True), hidden)
 
 
 def holdout_uninformative(mean_lead: float, errors: float, one_label: float) -> bool:
-    """Whether hidden answers say nothing of items, so that the votes decide.
+    """Tell whether hidden answers say nothing of items, so that the votes decide.
 
     Given the best mean lead over what forecasts best without the item (a worker's label shares, or
     the crowd's), that over the null in standard errors, and the share of answers by workers who
@@ -96,7 +96,7 @@ def holdout_uninformative(mean_lead: float, errors: float, one_label: float) -> 
 
 
 def weights(leads: Sequence[float]) -> list[float]:
-    """Of the methods' mean leads over the null, the best of which is above 0; they sum to 1."""
+    """Return weights, which sum to 1, from mean leads over the null; the best is above 0."""
     shares = np.asarray(leads) / max(leads)
     counted = np.clip((shares - NO_SHARE) / (FULL_SHARE - NO_SHARE), 0.0, 1.0)
     return [float(weight) for weight in counted / counted.sum()]

@@ -59,7 +59,7 @@ from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline
 
 @dataclass(frozen=True)
 class RetainedChoice:
-    """What stays of an earlier choice, each with its weight, and how far the new one is ahead."""
+    """The kept part of an earlier choice, with weights, and the lead of the new one."""
 
     scores: list[Score]
     shares: list[float]
@@ -153,7 +153,7 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | 
 
 
 def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
-    """What gold items ask for where the votes decide: hidden answers say nothing of it."""
+    """Return the calibration by gold items where the votes decide."""
     if not calibrate or not work.has_gold:
         return None
     return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
@@ -179,7 +179,7 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> Fit:
 
 @dataclass(frozen=True)
 class Completed:
-    """What came of judging completed candidates.
+    """The judged completed candidates.
 
     voters     those that write the labels together; none: the pure result stands
     ahead      by how many standard errors the best voter is ahead of the pure result
@@ -308,7 +308,7 @@ class _Pure:
 
 @dataclass
 class _Result:
-    """What is written: fits on all answers, their shares, and the calibration of their mean."""
+    """The fits on all answers, their shares, and the calibration of their mean."""
 
     fitted: Sequence[Trial]
     shares: Sequence[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How a file lays out its answers: long, wide, form, pairs, counts, matrix, nested objects."""
+"""The layouts of answers in a file: long, wide, form, pairs, counts, matrix, nested objects."""
 
 from __future__ import annotations
 

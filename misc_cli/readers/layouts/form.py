@@ -116,7 +116,7 @@ def _are_alike(document: Document, columns: Mapping[str, str]) -> bool:
 
 
 def worker_column(document: Document, options: ReadOptions, items: Sequence[str]) -> str | None:
-    """Which column says who answered; None if nobody says, so that rows are counted instead."""
+    """Return the column of workers; None if there is none, and rows are counted instead."""
     if options.worker_col is not None:
         return next(iter(select(document, "worker", options.worker_col)), None)
     rest = [name for name in document.names if name not in items]

@@ -152,7 +152,7 @@ def _votes_in_cells(document: Document, lists: Mapping[str, str | None]) -> Expl
 
 
 def _separator(cells: Sequence[str]) -> str | None:
-    """What parts the names in the cells of a column: "json" for lists, else a character."""
+    """Return the separator of names in the cells of a column: "json" for lists, or a character."""
     if not cells:
         return None
     if all(cell.startswith("[") and isinstance(parsed(cell), list) for cell in cells):
@@ -356,7 +356,7 @@ def _anonymous(records: Sequence[Record], field: str) -> Found:
 
 
 def has_lists(records: Sequence[Record]) -> bool:
-    """Whether objects hold objects in lists: somebody's own format."""
+    """Tell whether objects hold lists of objects: a format of the user's own."""
     first = list(records[:LOOKED_AT])
     return any(is_objects(value) and set(keys_within(value)) for r in first for value in r.values())
 
@@ -537,7 +537,7 @@ def _by_two_keys(outer: Record) -> list[Record] | None:
 
 
 def _told_apart(outer: Record, inner: Mapping[str, int]) -> tuple[str, str]:
-    """What the outer and the inner keys are; inner keys of things may be workers or questions."""
+    """Return the roles of the outer and the inner keys; inner keys may be workers or questions."""
     if looks_like_workers(list(inner)) != looks_like_workers(list(outer)):
         return ("item", "worker") if looks_like_workers(list(inner)) else ("worker", "item")
     labels = {text(label) for value in outer.values() for label in value.values()}
