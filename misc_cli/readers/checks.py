@@ -372,9 +372,7 @@ def suspicions(answers: Answers) -> list[str]:
     counts = np.bincount(np.asarray(label.indices))
     counts = counts[counts > 0]
     told = []
-    if len(counts) == 1:
-        told.append("there is one class only")
-    elif n_pairs and agree == 0:
+    if len(counts) > 1 and n_pairs and agree == 0:
         told.append("no two answers to an item agree, so all are tied; is this the label's column?")
     elif len(counts) > MANY_CLASSES and agree < 2 * chance:
         told.append(f"{len(counts):,} classes, and answers agree no more than by chance")
@@ -386,8 +384,6 @@ def suspicions(answers: Answers) -> list[str]:
     said_once = len(counts) > 1 and (own > 0).sum() > 2 and own[own > 0].min() > 4
     if said_once and n_pairs_said == (own > 0).sum():
         told.append("each worker gives one label only")
-    if n_pairs == 0:
-        told.append("each item has one answer, so labels are the answers")
     return told
 
 

@@ -114,7 +114,7 @@ def test_what_a_killed_run_left_of_a_folder_goes_with_the_next(tmp_path: Path) -
     spill = tmp_path / "spill"
     spill.mkdir()
     words = [*FOLDER, "--spill", str(spill)]
-    assert ran(words, 'send("misc_cli.run.run_record:members", signal.SIGKILL)')[0] == -9
+    assert ran(words, 'send("misc_cli.run.run_record:peak_memory", signal.SIGKILL)')[0] == -9
     assert [name for name in here() if name.startswith(".parts.") and name.endswith(".part")]
     assert list(spill.iterdir())
     assert ran(words, "") == (0, "")
