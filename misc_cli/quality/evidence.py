@@ -96,14 +96,14 @@ class Evidence:
 
 
 def evidence_of(engine: Engine) -> Evidence:
-    """Return the evidence in an engine's votes: two sweeps, one more where there is doubt."""
+    """Return the evidence in an engine's votes: two sweeps, two more where there is doubt."""
     said = engine.sweep(CountAnswers()).reshape(engine.n_workers, engine.n_classes)
     kernel = AgreementBeyondChance.of(said)
-    sums = engine.sweep(kernel)
-    found = weighed(sums, said)
+    found = weighed(engine.sweep(kernel), said)
     if found.one_label or found.probability is None or found.weight == 1.0:
         return found
-    closer = weighed(engine.sweep(replace(kernel, weights=sums.worker_agreement)), said)
+    agreement = engine.sweep(replace(kernel, of_workers=True)).worker_agreement
+    closer = weighed(engine.sweep(replace(kernel, weights=agreement)), said)
     return max(found, closer, key=lambda one: one.weight)
 
 
@@ -235,6 +235,7 @@ class AgreementBeyondChance:
     one_label   (n_workers,) who only ever says one label
     same_label  q
     weights     (2, n_workers) u_w, of two halves of the items; None: all workers count the same
+    of_workers  sums by worker are wanted; else they stay 0, as most runs need none of them
     """
 
     n_classes: int
@@ -243,6 +244,7 @@ class AgreementBeyondChance:
     one_label: npt.NDArray[np.bool_]
     same_label: float
     weights: Floats | None = None
+    of_workers: bool = False
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ()
@@ -270,8 +272,9 @@ class AgreementBeyondChance:
         workers, classes = np.divmod(matrix.indices, self.n_classes)
         groups = classes % n_groups
         items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        half = ((item_keys(block.items) >> np.uint64(32)) & np.uint64(1)).astype(np.int64)[items]
-        u = np.ones(len(items)) if self.weights is None else self.weights[1 - half, workers]
+        u = np.ones(len(items))
+        if self.weights is not None:
+            u = self.weights[1 - _halves(block)[items], workers]
         # who contradicts itself on an item (--duplicates all) neither agrees nor disagrees there
         twice = (workers[1:] == workers[:-1]) & (items[1:] == items[:-1])
         u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
@@ -292,25 +295,24 @@ class AgreementBeyondChance:
         together = by_item(u**2, workers, n_workers) @ covariances
         alone = (covariances**2).sum(axis=1)[workers]
         most = by_item(np.abs(u), workers, n_workers) @ np.sqrt(spread)
-        # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
-        with_others = u * (
-            beyond[items, groups] / self.scales[workers]
-            - np.einsum("pk,pk->p", beyond[items], scaled[workers])
-        )
         root = np.abs(u) * np.sqrt(spread)[workers]
-        by_worker = [
-            np.bincount(half * n_workers + workers, values, minlength=2 * n_workers)
-            for values in (with_others - own, root * (most[items] - root))
-        ]
+        by_worker = np.zeros((2, 2, n_workers))
+        if self.of_workers:
+            # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
+            with_others = u * (
+                beyond[items, groups] / self.scales[workers]
+                - np.einsum("pk,pk->p", beyond[items], scaled[workers])
+            )
+            places = _halves(block)[items] * n_workers + workers
+            for at, values in enumerate((with_others - own, root * (most[items] - root))):
+                of_halves = np.bincount(places, values, minlength=2 * n_workers)
+                by_worker[:, at] = of_halves.reshape(2, n_workers)
         return {}, AgreementSums(
             agreed=float((beyond**2).sum() - own.sum()),
             variance=2.0 * float((together**2).sum() - (matrix.data * u**4 * alone).sum()),
             most=float((most**2).sum() - (matrix.data * root**2).sum()),
             one_label=self._one_label(matrix, workers, classes),
-            by_worker=np.stack(by_worker)
-            .astype(np.float64)
-            .reshape(2, 2, n_workers)
-            .transpose(1, 0, 2),
+            by_worker=by_worker,
         )
 
     def _one_label(self, matrix: sp.csr_array, workers: Counts, classes: Counts) -> Floats:
@@ -323,6 +325,12 @@ class AgreementBeyondChance:
         pairs = answers * (answers - 1.0)
         beyond = (totals**2).sum(axis=1) - answers - self.same_label * pairs
         return np.array([beyond.sum(), (beyond**2).sum(), pairs.sum()])
+
+
+def _halves(block: Block) -> Counts:
+    """Return the half, 0 or 1, that each item belongs to by its name, (n_block_items,)."""
+    half: Counts = ((item_keys(block.items) >> np.uint64(32)) & np.uint64(1)).astype(np.int64)
+    return half
 
 
 def _covariances(shares: Floats) -> Floats:

@@ -224,7 +224,7 @@ def test_what_workers_agree_on_adds_up() -> None:
         .sum(axis=0)
         .reshape(30, 3)
     )
-    sums = engine.sweep(AgreementBeyondChance.of(said))
+    sums = engine.sweep(replace(AgreementBeyondChance.of(said), of_workers=True))
     assert sums.by_worker[:, 0].sum() == pytest.approx(sums.agreed)
     assert sums.by_worker[:, 1].sum() == pytest.approx(sums.most)
 
