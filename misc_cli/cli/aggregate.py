@@ -45,6 +45,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
         "reason, whom it errs together with, confusion matrix.",
         "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
         "misc-cli[excel]).",
+        "--title TEXT": options.TITLE,
         "--anonymize-workers": options.ANONYMIZE,
         "--diagnostics FILE": "One JSON object per iteration [default: beside the output, if that "
         "is a file].",

@@ -166,6 +166,7 @@ state = table(
     settled={"type": numbers(float, count=2)},
     prior_weight={"type": click.FloatRange(min=0.0, min_open=True)},
 )
+TITLE = "Of the report [default: its figures and the names of the files]."
 ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, outputs, startup
+from misc_cli.cli import logs, options, outputs, startup
 from misc_cli.cli.parameters import COUNT
 from misc_cli.errors import ConfigError, InputError
 
@@ -22,7 +23,7 @@ TOP = 20
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "alike", "reason")
 # Flags that a finished run heeds, besides --question where it is of several.
 OF_A_FINISHED_RUN = (
-    *("output", "anonymize_workers", "sort", "top", "json", "budget"),
+    *("output", "title", "anonymize_workers", "sort", "top", "json", "budget"),
     *("quiet", "verbose", "log_format", "log_file", "config"),
 )
 RUN_SUFFIX = "run.json"
@@ -116,6 +117,7 @@ def reports_from(
     show_default=True,
     help="A page (.html), or a workbook (.xlsx, needs misc-cli[excel]); - is the page on stdout.",
 )
+@options.table("Output", {"--title TEXT": options.TITLE})
 @source_options()
 def report(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
@@ -133,15 +135,17 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     place = None if parameters["output"] == "-" else Path(parameters["output"])
     if place is not None:
         check_report_name(place)
-    reports = reports_from(sources, parameters, console, [place] if place else [])
+    found = reports_from(sources, parameters, console, [place] if place else [])
+    title = parameters["title"] or ""
+    reports = {question: replace(one, title=title) for question, one in found.items()}
     if place is None:
         if len(reports) > 1:
             raise ConfigError(
                 f"{sources[0]}: of several questions, and stdout is for one page; pick one with "
                 "--question, or name a file with -o"
             )
-        (found,) = reports.values()
-        outputs.write_bytes(report_bytes(found, Path(DEFAULT)))
+        (only,) = reports.values()
+        outputs.write_bytes(report_bytes(only, Path(DEFAULT)))
         return
     pages = {
         place if question is None else with_question(place, question): report_bytes(one, place)
@@ -149,8 +153,8 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     }
     write_all([Output(path, content(page)) for path, page in pages.items()])
     for path, page in pages.items():
-        facts = {"output": str(path), "bytes": len(page)}
-        console.summary([("written", f"{path}, {len(page) / 1e6:.1f} MB")], facts)
+        logs.event("done", output=str(path), bytes=len(page))
+        console.say(f"written: {path}, {len(page) / 1e6:.1f} MB")
 
 
 def table_options(first: str) -> Callable[[F], F]:

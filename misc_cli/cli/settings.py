@@ -30,7 +30,7 @@ NO_SETTING = ("config", "help", "version")
 # Placeholders of values that are text and name no file, place or statement.
 HARMLESS = (
     *("A,B", "A,B,C", "A,B,…", "C", "COL", "COND", "KIND=SHARE,…", "NAME", "N|P%", "OLD=NEW"),
-    *("REGEX", "TIME"),
+    *("REGEX", "TEXT", "TIME"),
 )
 # Variables that are no flags.
 OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")

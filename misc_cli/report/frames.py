@@ -345,6 +345,7 @@ class Report:
     missing: tuple[str, ...] = ()
     labels: Labels | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
 
     def answers_on(self, items: list[str]) -> pd.DataFrame:
         """Return item, worker, label of each answer to these items; empty without the answers."""
@@ -365,13 +366,18 @@ class Report:
 
 
 def build(
-    outcome: RunResult, facts: Mapping[str, Any], answers: Answers | None = None, times: Any = None
+    outcome: RunResult,
+    facts: Mapping[str, Any],
+    answers: Answers | None = None,
+    times: Any = None,
+    *,
+    title: str = "",
 ) -> Report:
     """Make the report of a run; `times` says when each of these answers was given, if known."""
     found = frames(outcome)
     if answers is not None and len(progress := progress_frame(answers, times, outcome)):
         found["progress"] = progress
-    return Report(found, facts, labels=outcome.labels)
+    return Report(found, facts, labels=outcome.labels, title=title)
 
 
 def anonymized(report: Report) -> Report:

@@ -213,12 +213,12 @@ def largest_classes(report: Report) -> list[str]:
     return [name for name in names if name in largest]
 
 
-def render(report: Report, title: str = "") -> str:
+def render(report: Report) -> str:
     """Return the page as HTML text."""
     template = _environment().get_template("page.html.j2")
     scripts = [_resource(name) for name in SCRIPTS]
     html: str = template.render(
-        title=title or _title(report),
+        title=report.title or _title(report),
         csp=_policy(scripts),
         # our own text is safe: it is not escaped
         style=Markup(_resource("templates/style.css")),

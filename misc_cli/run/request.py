@@ -66,6 +66,7 @@ class AggregateRequest:
     item_details: bool = False
     workers: str | None = None
     report: str | None = None
+    title: str | None = None
     anonymize_workers: bool = False
     diagnostics: str | None = None
     changes: str | None = None
@@ -104,8 +105,9 @@ class AggregateRequest:
             raise ConfigError("--settled says what --keep-settled means; give that, too")
         if self.prior_weight is not None and self.workers_prior is None:
             raise ConfigError("--prior-weight is for --workers-prior; name a file")
-        if self.anonymize_workers and self.report is None:
-            raise ConfigError("--anonymize-workers is for the report; name one with --report")
+        for name in ("anonymize_workers", "title"):
+            if getattr(self, name) and self.report is None:
+                raise ConfigError(f"{flag(name)} is for the report; name one with --report")
 
     @property
     def known_files(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -135,6 +136,7 @@ def manifest(
     return {
         "schema": SCHEMA,
         "misc": __version__,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": list(command),
         "request": request.to_json(),
         **({} if question is None else {"question": question}),

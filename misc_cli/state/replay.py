@@ -21,7 +21,7 @@ HIDDEN = "***"  # in the place of an address's secret
 LABELS_ONLY: dict[str, Any] = {
     **dict.fromkeys(("workers", "changes", "metrics", "report", "rejects", "diagnostics"), None),
     **{"fail_if": (), "keep_rejected": None, "publish_anyway": False},
-    **{"anonymize_workers": False},
+    **{"anonymize_workers": False, "title": None},
 }
 
 

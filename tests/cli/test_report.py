@@ -25,6 +25,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_report_on_answers_writes_one_page(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["report", "answers.csv", *EM]) == 0
     assert {path.name for path in Path().iterdir()} == {"answers.csv", "report.html"}
+    assert re.fullmatch(r"misc: written: report.html, \S+ MB\n", capfd.readouterr().err)
     assert "6 workers gave 720 answers on 120 items" in Path("report.html").read_text()
     assert run(["report", "answers.csv", *EM, "-o", "-"]) == 0
     assert capfd.readouterr().out.startswith("<!doctype html>")
@@ -100,6 +101,12 @@ def test_a_run_writes_its_report_with_its_labels(capfd: pytest.CaptureFixture[st
     assert 'id="worker-worker%206"' in page
     assert 'id="worker-w5"' not in page
     assert run([*words, "--anonymize-workers"]) == 2
+    assert run([*words, "--title", "Birds"]) == 2
+    assert "--title is for the report; name one with --report" in capfd.readouterr().err
+    assert run([*words, "--report", "page.html", "--title", "Birds & bees"]) == 0
+    assert run(["report", "labels.run.json", "-o", "later.html", "--title", "Birds & bees"]) == 0
+    for name in ("page.html", "later.html"):
+        assert '<h1 id="words-title">Birds &amp; bees</h1>' in Path(name).read_text()
     assert run([*words, "--report", "page.pdf"]) == 2
     assert "end the name in .html or .xlsx" in capfd.readouterr().err
 
