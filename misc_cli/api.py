@@ -171,6 +171,7 @@ def aggregate(
     calibrate: bool = Settings.calibrate,
     time_budget: float | str | None = None,
     state: Path | None = None,
+    accept: Sequence[str] = (),
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Result:
@@ -179,7 +180,8 @@ def aggregate(
     `options` are the flags of `misc aggregate` with underscores: the methods' parameters and how
     to read (`label_col="verdict"`). `processes` lets an automatic choice use processes of its own;
     `time_budget` is in seconds, or text such as "10s". `state` is the folder of --state: methods
-    are kept and fits start where the last run ended, of Python or of the command line.
+    are kept and fits start where the last run ended, of Python or of the command line; `accept`
+    names what may differ from then, as --accept does.
     """
     reading, parameters = _split(options, duplicates)
     _refuse_unknown(parameters)
@@ -202,6 +204,7 @@ def aggregate(
         gold=_file(gold),
         truth=_file(truth),
         state=None if state is None else fspath(state),
+        accept=tuple(accept),
     )
     methods = build(settings)
     watch = Stopwatch()
@@ -220,7 +223,7 @@ def aggregate(
         if state is None:
             outcome = run()
         else:  # start from what the last run saved
-            with python_session(FilePath(state)) as session:
+            with python_session(FilePath(state), accept) as session:
                 outcome = run(fitter=session.fit)
                 save_state(FilePath(state), session, outcome.posteriors)
     sources = {role: file for role, (_, file) in known.items() if file is not None}

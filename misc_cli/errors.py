@@ -74,5 +74,13 @@ class MiscWarning(UserWarning):
     """Something the user should know about the data or the result; the run goes on."""
 
 
+class DuplicateWorkersWarning(MiscWarning):
+    """Workers give the answers of another once more; `workers` are their names."""
+
+    def __init__(self, text: str, workers: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.workers = frozenset(workers)
+
+
 class ConvergenceWarning(MiscWarning):
     """An iteration stopped at its limit before it met its tolerance."""

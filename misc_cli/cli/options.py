@@ -152,6 +152,8 @@ state = table(
     {
         "--state DIR": "Start where the last run with this folder ended: methods and calibration "
         "are kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
+        "--accept A,B": "What may be new since the earlier nights: new-labels, columns, format, "
+        "else an error; duplicates: do not warn of these copying workers again.",
         "--rechoose TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
         "It is also made anew when the data has clearly moved.",
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
@@ -162,6 +164,7 @@ state = table(
         "--prior-weight N": "Answers per class that it counts for, at most those it rests on "
         "[default: 10].",
     },
+    accept={"type": names, "default": ()},
     rechoose={"type": _duration_or_never},
     settled={"type": numbers(float, count=2)},
     prior_weight={"type": click.FloatRange(min=0.0, min_open=True)},

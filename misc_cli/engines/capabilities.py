@@ -29,7 +29,7 @@ CAPABILITIES: dict[str, frozenset[str]] = {
 # Flags of a run that only the local engine heeds, by the field of their request.
 LOCAL_FLAGS = (
     *("rejects", "each_question", "chosen_by", "time_budget"),
-    *("state", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
+    *("state", "accept", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
 )
 # Flags of reading that every engine heeds; the others are the local one's.
 READING_FLAGS = (

@@ -95,6 +95,10 @@ def performed(
             session.nothing_done(figures, watch.seconds)
             yield Finished([], [], session, figures, tripped)
             return
+        if session is not None:
+            contract, files = session.night.contract, read[0].read.files if read[0].read else []
+            contract.see({file.roles for file in files}, {file.form for file in files})
+            stack.enter_context(contract.quiet())
         places = target.places_of(read)
         runs, told = [], []
         for inputs, where in zip(read, places, strict=True):

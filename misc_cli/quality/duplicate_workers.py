@@ -35,7 +35,7 @@ from misc_cli.engines.protocol import (
     Vocabulary,
 )
 from misc_cli.engines.views import KeptBlock, MaskedKernel, View
-from misc_cli.errors import MiscWarning
+from misc_cli.errors import DuplicateWorkersWarning
 from misc_cli.quality.worker_dependence import WorkerPairs
 
 NAMES_SHOWN = 3
@@ -161,9 +161,9 @@ def warn(names: Vocabulary, group: npt.NDArray[np.int64], answers: npt.NDArray[n
     ]
     more = f" and {len(originals) - NAMES_SHOWN:,} more" if len(originals) > NAMES_SHOWN else ""
     count = "1 worker gives" if len(originals) == 1 else f"{len(originals):,} workers give"
-    warnings.warn(
+    text = (
         f"{count} the answers of another once more ({', '.join(shown)}{more}): on an item they "
-        "count once; if they did not copy, name the method with --aggregator",
-        MiscWarning,
-        stacklevel=3,
+        "count once; if they did not copy, name the method with --aggregator"
     )
+    copies = names.workers.take(order[~first]).to_pylist()
+    warnings.warn(DuplicateWorkersWarning(text, copies), stacklevel=3)

@@ -33,6 +33,21 @@ class FileInfo:
     read_as: str | None = None
     flags: str | None = None
 
+    @property
+    def roles(self) -> str:
+        """Return which columns are taken for what, except those that come with a worker."""
+        own = dict(self.columns)
+        if "a column for each" in own.values():
+            own.pop("label", None)
+        return read_as(own, {})
+
+    @property
+    def form(self) -> str:
+        """Return the form of the file in words: csv, delimiter ',', long."""
+        delimiter = None if self.delimiter is None else f"delimiter {self.delimiter!r}"
+        header = "no header" if self.header is False else None
+        return ", ".join(filter(None, (self.format, delimiter, header, self.reader)))
+
 
 @dataclass(frozen=True)
 class Rejects:

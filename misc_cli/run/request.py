@@ -24,6 +24,8 @@ Fitter = Callable[[Engine, Methods, OnIteration, Lighten], FitResult]
 FitterOf = Callable[[str], Fitter | None]
 
 LOCAL = "local"
+# What --accept may name: kinds of news in a later night, and a warning.
+ACCEPTABLE = ("new-labels", "columns", "format", "duplicates")
 # Fields that carry one question's fit from one run to another.
 ONE_QUESTION = ("state", "workers_prior")
 # Fields without any effect on the bytes of an output.
@@ -73,6 +75,7 @@ class AggregateRequest:
     metrics: str | None = None
     rejects: str | None = None
     state: str | None = None
+    accept: tuple[str, ...] = ()
     rechoose: float | str | None = None
     keep_settled: bool = False
     settled: tuple[float, float] | None = None
@@ -93,11 +96,14 @@ class AggregateRequest:
                         "each"
                     )
         if self.state is None:
-            for name in ("rechoose", "keep_settled", "settled"):
+            for name in ("accept", "rechoose", "keep_settled", "settled"):
                 if getattr(self, name):
                     raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
         elif self.chosen_by is not None:
             raise ConfigError("--state keeps its own choice of methods; leave one of them out")
+        for kind in self.accept:
+            if kind not in ACCEPTABLE:
+                raise ConfigError(f"--accept {kind}: choose from {', '.join(ACCEPTABLE)}")
         for name in ("keep_rejected", "publish_anyway"):
             if getattr(self, name) and not self.fail_if:
                 raise ConfigError(f"{flag(name)} is for --fail-if; give a condition")
@@ -132,7 +138,7 @@ class AggregateRequest:
 
     def stateless(self) -> AggregateRequest:
         """Return the request of a run that starts from no state."""
-        return replace(self, state=None, rechoose=None, keep_settled=False, settled=None)
+        return replace(self, state=None, accept=(), rechoose=None, keep_settled=False, settled=None)
 
     def in_memory(self) -> AggregateRequest:
         """Return the request without its state, engine and file of labels."""

@@ -37,6 +37,7 @@ from misc_cli.run.run_record import described, fit_members, rebuilt, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.ensemble import Fit, FitResult
+from misc_cli.state.contract import Contract
 from misc_cli.state.saved_state import (
     JOINT,
     SavedState,
@@ -125,12 +126,14 @@ class IncrementalRun:
     saved     the state, None for the first night or if it cannot be used
     rechoose  seconds after which a choice is old; None: never
     settled   confidence and answers from which an item keeps its label until it has new ones
+    contract  what earlier nights had in common
     """
 
     saved: SavedState | None = None
     rechoose: float | None = None
     settled: tuple[float, float] | None = None
     now: float = field(default_factory=time.time)
+    contract: Contract = field(default_factory=Contract)
     why: str = ""
     n_kept_labels: int = 0
     of_other_data: bool = False
@@ -149,6 +152,7 @@ class IncrementalRun:
         """Fit as `fitting.fit` does, but with what the state knows."""
         engine = fitting.in_memory(answers)
         labels = self._labels = engine.labels
+        self.contract.check(labels.classes.to_pylist())
         if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
             warnings.warn(
                 f"the state is of other data ({other}): it is set aside, this run starts from "
@@ -190,6 +194,7 @@ class IncrementalRun:
             "written": self.now,
             "classes": labels.classes.to_pylist(),
             "answers": labels.votes.n_votes,
+            "contract": self.contract.to_json(),
             "choice": self._choice,
             "members": members,
         }

@@ -54,7 +54,9 @@ class SavedState:
         selection, calibration = self.choice["selection"] or {}, self.choice["calibration"]
         weights = dict(selection.get("weights", {}))
         run = {key: {} for key in RUN_KEYS} if self.run is None else self.run
+        contract = [text for texts in self.about["contract"].values() for text in texts]
         fits = [
+            all(isinstance(text, str) for text in contract),
             all(isinstance(name, str) for name in [*self.about["classes"], *weights]),
             all(type(number) in (int, float) and 0 <= number < 1e12 for number in numbers),
             np.array([*weights.values(), *self.choice["shares"]], dtype=float).ndim == 1,

@@ -22,6 +22,7 @@ from misc_cli.run.request import AggregateRequest, Fitter
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import gauges, method_of
 from misc_cli.state import store
+from misc_cli.state.contract import Contract
 from misc_cli.state.incremental import IncrementalRun
 from misc_cli.state.saved_state import SavedState
 from misc_cli.version import __version__
@@ -152,9 +153,15 @@ def open_session(
         saved=saved,
         rechoose=None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
         settled=(request.settled or SETTLED) if request.keep_settled else None,
+        contract=contract_of(saved, request.accept),
     )
     before = store.fingerprint(folder)
     return StateSession(folder, night, saved, request, before, places.get("metrics"))
+
+
+def contract_of(saved: SavedState | None, accept: Sequence[str]) -> Contract:
+    """Return the contract that a state has learnt; without a state it is still to be learnt."""
+    return Contract.from_json({} if saved is None else saved.about["contract"], accept)
 
 
 def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter | None:
@@ -188,11 +195,14 @@ def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter
 
 
 @contextmanager
-def python_session(folder: Path) -> Iterator[IncrementalRun]:
+def python_session(folder: Path, accept: Sequence[str] = ()) -> Iterator[IncrementalRun]:
     """Open and lock the state of a run from Python."""
     store.check_folder(folder)
     with locked([folder / store.POINTER]):
-        yield IncrementalRun(saved=store.open_state(folder), rechoose=RECHOOSE)
+        saved = store.open_state(folder)
+        night = IncrementalRun(saved, RECHOOSE, contract=contract_of(saved, accept))
+        with night.contract.quiet():
+            yield night
 
 
 def save(folder: Path, night: IncrementalRun, posteriors: Floats) -> None:

@@ -27,7 +27,7 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.state.saved_state import SavedState
 from misc_cli.writers.output_set import Output, content
 
-FORMAT = 3
+FORMAT = 4
 POINTER = "state.json"
 PREVIOUS = "previous.json"  # the state before this one
 ASIDE = "set-aside"  # a folder for a state that could not be used, the last of them
