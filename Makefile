@@ -52,8 +52,8 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 		--answers-per-item 6 --accuracy 0.4 --seed 2019 \
 		-o sample_data/groups.csv --truth sample_data/groups-truth.csv
 
-bench: $(BENCH)/ready ## beside the peers up to 10 million answers; ONLY="default budget": only these sections
-	$(BENCH)/bin/python benchmarks/run.py $(if $(ONLY),--only $(ONLY))
+bench: $(BENCH)/ready ## beside the peers up to 10 million answers; ONLY="default budget": only these; AGAINST=checkout: before and after
+	$(BENCH)/bin/python benchmarks/run.py $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))
 
 bench-quick: $(BENCH)/ready ## the same up to 100 thousand answers (the C kernel, reading: 1 million)
 	$(BENCH)/bin/python benchmarks/run.py --quick
@@ -119,3 +119,4 @@ $(ENVS)/%/bin/python:
 .PHONY: accuracy
 accuracy: $(DEV)/ready ## error, regret and calibration of the automatic choice on ../shared's 21 sets
 	OPENBLAS_NUM_THREADS=1 $(DEV)/bin/python benchmarks/accuracy.py --gold
+	OPENBLAS_NUM_THREADS=1 $(DEV)/bin/python benchmarks/completion.py

@@ -1,6 +1,6 @@
 """`make bench`: misc beside its peers, beside plain C, and beside itself at other sizes.
 
-usage: python run.py [--quick] [--largest N] [--repeats N] [--only SECTION ...]
+usage: python run.py [--quick] [--largest N] [--repeats N] [--only SECTION ...] [--against DIR]
 Nothing is larger than --largest, but for the limit and reading: these need 1 million answers.
 Prints markdown and writes it to benchmarks/out/. Run it with the Python of benchmarks/.venv.
 """
@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=10_000_000, help="no more answers than this")
     parser.add_argument("--repeats", type=int, default=3, help="of which the best counts")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, help="only these sections")
+    parser.add_argument("--against", type=Path, help="another checkout, for the default")
     chosen = parser.parse_args()
     out = Path(__file__).parent / "out"
     out.mkdir(exist_ok=True)
@@ -58,6 +59,7 @@ def main() -> None:
         peer_cap=60.0 if chosen.quick else 300.0,
         growth_cap=10.0 if chosen.quick else 150.0,
         patient=not chosen.quick,
+        against=chosen.against and chosen.against.resolve(),
     )
     began = time.perf_counter()
     report = [f"# Benchmarks\n\n{machine()}"]

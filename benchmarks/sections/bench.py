@@ -45,6 +45,7 @@ class Bench:
     peer_cap: float
     growth_cap: float
     patient: bool
+    against: Path | None = None  # another checkout of misc
     targets: list[Target] = field(default_factory=list)
 
     @property
@@ -82,6 +83,12 @@ class Bench:
         command += options
         figures = json_figures(self.out / "ours.run.json", "seconds")
         return Case(name, command, figures, cap, with_children=with_children)
+
+    def before(self, name: str, answers: Path, *options: str) -> Case:
+        """Return the case of `misc aggregate` of the other checkout, in this environment."""
+        command = ["env", f"PYTHONPATH={self.against}", sys.executable, "-m", "misc_cli"]
+        command += ["aggregate", str(answers), "-o", str(self.out / "before.csv"), "-q", *options]
+        return Case(name, command)
 
     def script(
         self,

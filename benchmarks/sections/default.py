@@ -16,65 +16,104 @@ CROWD_KIT = "crowd-kit's DawidSkene"
 
 
 @dataclass(frozen=True)
-class Row:
-    """Some answers and the limits of seconds and MiB for them."""
+class Size:
+    """A simulated crowd, and the most processor seconds and the most times `--fast` for it."""
 
     name: str
-    file: Path | None
-    most: float | None = None
-    most_mib: float | None = None
-    beside: bool = False  # crowd-kit
+    workers: int
+    items: int
+    classes: int
+    most: float | None
+    most_ratio: float | None
+
+
+SIZES = (
+    Size("2 k", 60, 400, 4, 1.2, 2.0),
+    Size("10 k", 200, 2_000, 4, 2.0, 3.5),
+    Size("20 k", 600, 4_000, 4, 2.5, 4.0),
+    Size("100 k", 2_000, 20_000, 4, 3.5, 4.0),
+    Size("10 k, 2,000 workers, 8 classes", 2_000, 2_000, 8, 8.0, None),
+    Size("1 M", 2_000, 200_000, 4, None, None),
+)
+MOST_OF_SETS = {"web": 10.0, "cf": 5.0}
+MOST_OF_ALL_SETS = 50.0
 
 
 def default(bench: Bench) -> str:
-    """Measure wall clock, processor time and peak memory of the automatic choice."""
+    """Measure the processor time of the default by size, beside `--fast` and another checkout."""
     rows = []
-    for row in (
-        Row("100 k simulated", simulated(bench, 600, 20_000), 10.0),
-        Row("200 k simulated", simulated(bench, 900, 40_000), 15.0),
-        Row("1 M simulated", simulated(bench, 2_000, 200_000), 25.0, beside=True),
-        Row("relevance, 97 k", shared("relevance"), 15.0),
-        Row("web, 16 k", shared("web")),
-        Row("200 k by 37,000 workers", many_workers(bench), 30.0, 600.0),
-    ):
-        if row.file is None:
-            rows.append([row.name, "misc", *["not measured: no ../shared"], *[""] * 5])
-            continue
-        rows += _measured(bench, row, row.file)
-    header = ["answers", "tool", "start to exit, s", "CPU, s", "peak, MiB", "at most, s"]
-    header += ["announced, s", "chosen"]
-    note = (
-        "\nCPU and memory with all child processes (memory: their proportional set sizes, added "
-        "up ten times a second). crowd-kit makes 20 iterations, reading and writing included.\n"
-    )
-    return table(header, rows) + note
+    for size in SIZES:
+        say(f"default, {size.name}")
+        file = simulated(bench, size.workers, size.items, size.classes)
+        cases = [bench.ours("misc", file), bench.ours("--fast", file, "--fast")]
+        if bench.against is not None:
+            cases.append(bench.before("before", file))
+        runs = in_turn(cases, bench.repeats)
+        ours, fast = runs["misc"], runs["--fast"]
+        ratio = ours.cpu / fast.cpu
+        before = runs["before"].cpu if bench.against is not None else None
+        cells = [seconds(ours.cpu), seconds(fast.cpu), f"{ratio:.2f}×"]
+        cells += ["" if before is None else seconds(before)]
+        limit = "" if size.most is None else f"{size.most:g}"
+        rows.append([size.name, *cells, limit, seconds(ours.wall), f"{ours.peak_mib:,.0f}"])
+        if size.most is not None:
+            promise = f"default, {size.name}: at most {size.most:g} processor seconds"
+            bench.promise(promise, seconds(ours.cpu), ours.cpu <= size.most)
+        if size.most_ratio is not None:
+            promise = f"default, {size.name}: at most {size.most_ratio:g} times --fast"
+            bench.promise(promise, f"{ratio:.2f}×", ratio <= size.most_ratio)
+    header = ["answers", "default, CPU s", "--fast, CPU s", "ratio", "before, CPU s"]
+    sizes = table([*header, "at most, CPU s", "start to exit, s", "peak, MiB"], rows)
+    return f"{sizes}\n{_on_shared_sets(bench)}\n{_beside_crowd_kit(bench)}"
 
 
-def _measured(bench: Bench, row: Row, file: Path) -> list[list[str]]:
-    say(f"default, {row.name}")
-    log = ("--log-format", "json", "--log-file", str(bench.out / "ours.log"))
-    cases = [bench.ours("misc", file, *log, with_children=True)]
-    if row.beside:
-        cases.append(bench.script(CROWD_KIT, "peers.py", "crowdkit-ds", file))
+def _on_shared_sets(bench: Bench) -> str:
+    """Measure the default on every public set beside this checkout."""
+    files = sorted(SHARED.glob("datasets*/*/answers.csv"))
+    if not files:
+        return "The public sets were not measured: there is no ../shared.\n"
+    rows, sums = [], [0.0, 0.0]
+    for file in files:
+        name = file.parent.name
+        say(f"default, {name}")
+        cases = [bench.ours("misc", file)]
+        if bench.against is not None:
+            cases.append(bench.before("before", file))
+        runs = in_turn(cases, min(bench.repeats, 2))
+        cpu = [run.cpu for run in runs.values()]
+        sums = [old + new for old, new in zip(sums, [*cpu, 0.0], strict=False)]
+        rows.append([name, *map(seconds, cpu), *[""] * (2 - len(cpu)), _chosen(bench)])
+        if name in MOST_OF_SETS:
+            promise = f"default, {name}: at most {MOST_OF_SETS[name]:g} processor seconds"
+            bench.promise(promise, seconds(cpu[0]), cpu[0] <= MOST_OF_SETS[name])
+    promise = f"default, {len(files)} public sets: at most {MOST_OF_ALL_SETS:g} processor seconds"
+    bench.promise(promise, seconds(sums[0]), sums[0] <= MOST_OF_ALL_SETS)
+    rows.append(["all", seconds(sums[0]), seconds(sums[1]) if sums[1] else "", ""])
+    return table(["set", "default, CPU s", "before, CPU s", "chosen"], rows)
+
+
+def _beside_crowd_kit(bench: Bench) -> str:
+    """Measure a million answers beside crowd-kit, and many workers with few answers each."""
+    rows = []
+    million = simulated(bench, 2_000, 200_000)
+    cases = [
+        bench.ours("misc", million, with_children=True),
+        bench.script(CROWD_KIT, "peers.py", "crowdkit-ds", million),
+    ]
     runs = in_turn(cases, min(bench.repeats, 2))
-    ours = runs["misc"]
-    kept = row.most is None or ours.wall <= row.most
-    if row.most is not None:
-        took = f"{seconds(ours.wall)} s"
-        bench.promise(f"default, {row.name}: at most {row.most:.0f} s", took, kept)
-    if row.most_mib is not None:
-        promise = f"default, {row.name}: at most {row.most_mib:.0f} MiB"
-        bench.promise(promise, f"{ours.peak_mib:,.0f} MiB", ours.peak_mib <= row.most_mib)
-    if row.beside:
-        ratio = ours.wall / runs[CROWD_KIT].wall
-        promise = f"default, {row.name}: at most 1.5 times {CROWD_KIT}"
-        bench.promise(promise, f"{ratio:.2f}×", ratio <= 1.5)
-    limit = "" if row.most is None else f"{row.most:.0f}"
-    told = f"{_announced(bench):.1f}"
-    lines = [[row.name, "misc", *_figures(ours), limit, told, _chosen(bench)]]
-    for tool, measured in list(runs.items())[1:]:
-        lines.append([row.name, tool, *_figures(measured), "", "", ""])
-    return lines
+    rows += [["1 M", tool, *_figures(measured)] for tool, measured in runs.items()]
+    ratio = runs["misc"].wall / runs[CROWD_KIT].wall
+    promise = f"default, 1 M: at most 1.5 times {CROWD_KIT}"
+    bench.promise(promise, f"{ratio:.2f}×", ratio <= 1.5)
+    many = run(bench.ours("misc", many_workers(bench), with_children=True))
+    rows.append(["200 k by 37,000 workers", "misc", *_figures(many)])
+    promise = "default, 200 k by 37,000 workers: at most 600 MiB"
+    bench.promise(promise, f"{many.peak_mib:,.0f} MiB", many.peak_mib <= 600.0)
+    note = (
+        "\nMemory with all child processes (proportional set sizes, added up ten times a second). "
+        "crowd-kit makes 20 iterations, reading and writing included.\n"
+    )
+    return table(["answers", "tool", "start to exit, s", "CPU, s", "peak, MiB"], rows) + note
 
 
 def budget(bench: Bench) -> str:
@@ -137,13 +176,6 @@ def shared(name: str) -> Path | None:
 
 def _figures(measured: Run) -> list[str]:
     return [seconds(measured.wall), seconds(measured.cpu), f"{measured.peak_mib:,.0f}"]
-
-
-def _announced(bench: Bench) -> float:
-    """What the last run said that it would take."""
-    events = [json.loads(line) for line in (bench.out / "ours.log").read_text().splitlines()]
-    costs = [float(event["seconds"]) for event in events if event.get("event") == "cost"]
-    return costs[-1]
 
 
 def _chosen(bench: Bench) -> str:

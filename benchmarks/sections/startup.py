@@ -8,6 +8,8 @@ from measure import Case, in_turn, seconds, table
 
 from sections.bench import Bench
 
+IMPORTS = "import numpy, scipy.sparse, pyarrow.csv, click"
+
 
 def start_up(bench: Bench) -> str:
     """Measure the time of a start with nothing to do."""
@@ -16,7 +18,7 @@ def start_up(bench: Bench) -> str:
     pairs = [
         (
             bench.ours("`misc aggregate`, 100 rows", small, "--completer", "none"),
-            Case("`import pandas, scipy.sparse`", [python, "-c", "import pandas, scipy.sparse"]),
+            Case(f"`{IMPORTS}`", [python, "-c", IMPORTS]),
         ),
         (
             Case("`misc --help`", [bench.misc, "--help"]),
@@ -28,12 +30,12 @@ def start_up(bench: Bench) -> str:
         runs = in_turn([ours, base], bench.repeats + 2)
         cost, floor = runs[ours.name], runs[base.name]
         cells = [seconds(value) for value in (cost.wall, floor.wall, cost.cpu, floor.cpu)]
-        rows.append([ours.name, base.name, *cells, f"{cost.wall / floor.wall:.2f}×"])
+        rows.append([ours.name, base.name, *cells, f"{cost.cpu / floor.cpu:.2f}×"])
         if ours is pairs[0][0]:
             bench.promise(
-                "100 rows, start to exit: at most 1.5 times `import pandas, scipy.sparse`",
-                f"{cost.wall / floor.wall:.2f}×",
-                cost.wall <= 1.5 * floor.wall,
+                f"100 rows, processor time: at most that of `{IMPORTS}`",
+                f"{cost.cpu / floor.cpu:.2f}×",
+                cost.cpu <= floor.cpu,
             )
     header = ["run", "yardstick", "ours, s", "yardstick, s", "ours CPU, s", "its CPU, s", "ratio"]
     return table(header, rows)
