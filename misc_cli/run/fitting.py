@@ -239,7 +239,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
 
     Of several ranks or passes that were given, the first counts.
     """
-    from misc_cli.selection.search import HALF, MIN_ANSWERS
+    from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
 
     few = labels.votes.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
@@ -258,7 +258,7 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
         names={"aggregator": BASELINE, **methods.names},
         aggregator=_builds_on(methods),
         completer=replace(completer, **own),
-        loop={"strength": HALF, **methods.loop, **loop},
+        loop={"strength": LEAST_STRENGTH, **methods.loop, **loop},
     )
 
 
@@ -446,8 +446,6 @@ def _searched(
 
 def completion_in_words(found: Fit, methods: Methods) -> str:
     """Return what was chosen of a completer that was asked for, and the flags that repeat it."""
-    from misc_cli.selection.scoring import SIGNIFICANT
-
     member, names = found.members[0], methods.names
     alone = names.get("aggregator", BASELINE)
     completer: Any = member.method.completer
@@ -460,8 +458,6 @@ def completion_in_words(found: Fit, methods: Methods) -> str:
     counts = f"it counts {100 * strength:.0f} %, {alone} alone the rest"
     if strength == 1.0:
         counts = "it counts alone"
-    elif ahead < SIGNIFICANT:
-        counts += f" ({SIGNIFICANT:.0f} are asked for)"
     again = [
         f"--completer {names['completer']} --aggregator {alone}",
         *([shown] if shown else []),

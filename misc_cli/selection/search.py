@@ -244,8 +244,15 @@ def _voters(work: CrossValidation, tried: Sequence[Score], rivals: Sequence[Floa
     return voters
 
 
-# A completer that was asked for has this weight where hidden answers do not clearly prefer it.
-HALF = 0.5
+# A completer that was asked for counts by its lead: alone where it is this many standard errors
+# ahead, in proportion below, and never less than a fifth.
+LEAD_TO_COUNT_ALONE = 6.0
+LEAST_STRENGTH = 0.2
+
+
+def strength_of(ahead: float) -> float:
+    """Return how much of the posteriors are completion's, for its lead in standard errors."""
+    return round(min(max(ahead / LEAD_TO_COUNT_ALONE, LEAST_STRENGTH), 1.0), 2)
 
 
 def asked_for(work: CrossValidation, methods: Sequence[Method], base: Score) -> Completed:
@@ -493,11 +500,9 @@ def _of_asked_for(
     strength: float | None,
     calibrate: bool,
 ) -> _Result:
-    """The completer that was asked for, as strongly as hidden answers allow: alone where it is
-    clearly ahead, else together with what it builds on.
-    """
+    """Return the completer that was asked for with what it builds on, weighed by its lead."""
     if strength is None:
-        strength = 1.0 if completion.ahead >= SIGNIFICANT else HALF
+        strength = strength_of(completion.ahead)
     first = work.fit([base.candidate])
     fitted = work.fit([completion.voters[0].candidate], first[0].posteriors) if first else []
     if not fitted:
@@ -508,7 +513,7 @@ def _of_asked_for(
         calibration = by_answers(work, base)
     if strength == 1.0:
         return _Result(fitted, [1.0], calibration)
-    return _Result([*fitted, *first], [strength, 1.0 - strength], calibration)
+    return _Result([*fitted, *first], [strength, round(1.0 - strength, 9)], calibration)
 
 
 def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> _Result:

@@ -102,13 +102,15 @@ def test_a_completer_that_is_named_is_used_whatever_is_said_of_it() -> None:
         by_rule = few(completer="tenals", passes=1)
     assert by_rule.fit.loop is not None
     assert by_rule.fit.loop["passes"] == 1
-    assert by_rule.fit.loop["settings"]["strength"] == 0.5
+    assert by_rule.fit.loop["settings"]["strength"] == 0.2
     outcome = fitted(completer="tucker", passes=1)
     assert outcome.fit.selection
     completed, alone = outcome.fit.selection["chosen"]
     assert completed.endswith(" × 1")
     assert alone == "ds-em"
-    assert outcome.fit.selection["weights"] == {completed: 0.5, alone: 0.5}
+    weights = outcome.fit.selection["weights"]
+    assert weights[completed] >= 0.2
+    assert weights[completed] + weights[alone] == pytest.approx(1.0)
 
 
 def test_a_chosen_completion_says_the_flags_that_repeat_its_labels() -> None:
