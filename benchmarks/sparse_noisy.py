@@ -36,7 +36,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from misc_cli import registry
-from misc_cli.cli.console import Table, markdown
+from misc_cli.cli.tables import Table, markdown
 from misc_cli.completers.completion_loop import aggregate_pass, start, trajectory
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data.holdout import Triplets, answers_of

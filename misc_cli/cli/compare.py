@@ -15,7 +15,7 @@ from misc_cli.cli.parameters import COUNT, SEED, duration, names
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
     from misc_cli.data.types import Iteration, Labels
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Standing
@@ -133,7 +133,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
     import numpy as np
     import pyarrow as pa
 
-    from misc_cli.cli.console import print_tables
+    from misc_cli.cli.tables import print_tables
 
     if as_json or (place is not None and place.suffix.lower() == ".json"):
         data = outputs.json_bytes(methods=[asdict(standing) for standing in standings])
@@ -153,7 +153,7 @@ def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None
 
 
 def _table(standings: list[Standing]) -> Table:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
 
     judged = any(standing.error is not None for standing in standings)
     header = ["method", "score", "±", "share %", "behind", "differs", "seconds"]

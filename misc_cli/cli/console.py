@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any
@@ -264,93 +263,6 @@ class Console:
         from rich.text import Text
 
         _rich().print(Text(line, style), soft_wrap=True, highlight=False)
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as text; the first `left` columns are names and go to the left, numbers to the right.
-
-    The columns of `texts` go to the left too. Lines of `notes` follow the table. A table without
-    rows is its title and notes, one without a header a list of facts: `left` covers its columns.
-    """
-
-    title: str
-    header: Cells = ()
-    rows: Sequence[Cells] = ()
-    left: int = 1
-    notes: Sequence[str] = ()
-    texts: Sequence[str] = ()
-
-    def is_left(self, at: int) -> bool:
-        return at < self.left or self.header[at] in self.texts
-
-
-def plain(tables: Sequence[Table]) -> str:
-    """Return tables as text, one below the other, columns padded to their widest cell."""
-    blocks = []
-    for table in tables:
-        lines = [printable(table.title)] if table.title else []
-        if table.rows:
-            rows = [[printable(cell) for cell in row] for row in (table.header, *table.rows) if row]
-            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-            for row in rows:
-                cells = [
-                    cell.ljust(width) if table.is_left(at) else cell.rjust(width)
-                    for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-                ]
-                lines.append("  ".join(cells).rstrip())
-        blocks.append("\n".join([*lines, *map(printable, table.notes)]))
-    return "\n\n".join(blocks) + "\n"
-
-
-def markdown(tables: Sequence[Table]) -> str:
-    """Return tables as Markdown; a bar inside a cell is escaped."""
-    blocks = []
-    for table in tables:
-        if table.title:
-            blocks.append(f"### {table.title}" if table.rows else table.title)
-        if table.rows:
-            header = table.header or [""] * len(table.rows[0])
-            rule = ["---" if table.is_left(at) else "---:" for at in range(len(header))]
-            rows = [header, rule, *table.rows]
-            blocks.append(
-                "\n".join(
-                    "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in row) + " |"
-                    for row in rows
-                )
-            )
-        blocks += table.notes
-    return "\n\n".join(blocks) + "\n"
-
-
-def print_tables(tables: Sequence[Table]) -> None:
-    """Print tables on stdout: styled on a terminal, plain text anywhere else."""
-    if sys.stdout is None:  # closed by the caller, who wants only the file
-        return
-    if not sys.stdout.isatty():
-        sys.stdout.write(plain(tables))
-        return
-    from rich.console import Console as RichConsole
-    from rich.table import Table as RichTable
-
-    screen = RichConsole(highlight=False, markup=False)
-    for table in tables:
-        if not table.rows:
-            screen.print(printable(table.title), style="bold", soft_wrap=True)
-        else:
-            grid = RichTable(
-                title=printable(table.title) or None,
-                title_justify="left",
-                title_style="bold",
-                show_header=bool(table.header),
-            )
-            for at, name in enumerate(table.header or [""] * len(table.rows[0])):
-                grid.add_column(printable(name), justify="left" if table.is_left(at) else "right")
-            for row in table.rows:
-                grid.add_row(*map(printable, row))
-            screen.print(grid)
-        for note in table.notes:
-            screen.print(printable(note), soft_wrap=True)
 
 
 _console: Any = None

@@ -32,7 +32,7 @@ def group() -> None:
 @options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
 def list_datasets(folder: str | None, as_json: bool) -> None:
     """Names, sizes and where the copies on this machine are."""
-    from misc_cli.cli.console import Table, print_tables
+    from misc_cli.cli.tables import Table, print_tables
     from misc_cli.paper import datasets
 
     counts = ("workers", "items", "classes", "answers", "items_with_truth")

@@ -12,7 +12,7 @@ from misc_cli.errors import ConfigError
 from misc_cli.run.fail_if import CHANGES, holding, parse_gate, refuse
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
     from misc_cli.quality.changes import Changes
 
 SHOWN = 10  # rows of each kind on a screen; --changes has them all
@@ -96,7 +96,7 @@ def command(
 
 def summary(found: Changes) -> list[Table]:
     """Return counts, the first items that flipped and the first workers that fell."""
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
 
     items, workers = found.items, found.workers
     n_flipped = len(items.flipped.items)

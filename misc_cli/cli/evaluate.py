@@ -10,7 +10,7 @@ import click
 from misc_cli.cli import options, outputs
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
     from misc_cli.quality.evaluation import Evaluation
 
 MOST_CLASSES = 12  # a wider confusion matrix fits no screen; --json has it whole
@@ -41,7 +41,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     there is a confidence, its calibration error. With the columns of --probabilities an item whose
     top classes tie counts as the expected error of a random pick among them.
     """
-    from misc_cli.cli.console import Console, plain, print_tables
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import plain, print_tables
     from misc_cli.quality.evaluation import evaluate
     from misc_cli.readers.known_labels import read_known
     from misc_cli.readers.source import check_stdin_once
@@ -65,7 +66,7 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
 
 def tables(found: Evaluation) -> list[Table]:
     """Return the figures, the classes and the confusions as tables."""
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
 
     figures = [("items", f"{found.n_items:,}"), ("error", _percent(found.error))]
     if found.n_ties:

@@ -12,7 +12,7 @@ import click
 from misc_cli.cli import options, outputs
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
     from misc_cli.readers.inspection import FileFacts, QuestionFacts
 
 EXAMPLES = """
@@ -36,7 +36,8 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     picks each; what is left out and why; the classes; how far the answers agree. What the other
     commands would refuse is reported here: the exit code is 0 unless a file cannot be opened.
     """
-    from misc_cli.cli.console import Console, Table, print_tables
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import Table, print_tables
     from misc_cli.readers.inspection import inspect_files
 
     console = Console.of(parameters)
@@ -111,7 +112,7 @@ def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> s
 
 
 def _file_table(file: FileFacts) -> Table:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
 
     rows = [("format", file.format + (f", {file.title}" if file.title else ""))]
     if file.how:
@@ -132,7 +133,7 @@ def _file_table(file: FileFacts) -> Table:
 
 
 def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str) -> Table:
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
 
     rows = [("kind", question.kind), ("answers", f"{question.n_answers:,}")]
     if flag:

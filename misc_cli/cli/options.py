@@ -11,7 +11,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import logs
-from misc_cli.cli.command import LAST, F, of_method, shown
+from misc_cli.cli.command import CONFIG, LAST, F, Option, of_method, shown
 from misc_cli.cli.command import Command as Command
 from misc_cli.cli.command import apply as apply
 from misc_cli.cli.command import option as option
@@ -34,26 +34,39 @@ if TYPE_CHECKING:
     from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
+# Sections of the flags that only a new run takes.
+RUN_SECTIONS = ("Method", "Reading", "Known labels")
 THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
 
 
 answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
 
 
-def methods() -> Callable[[F], F]:
-    """Return the flags of methods and of their parameters."""
+def method_names() -> Callable[[F], F]:
+    """Return the flags that name methods."""
     aggregators = ", ".join(registry.AGGREGATORS)
     completers = ", ".join([NO_COMPLETER, *registry.COMPLETERS])
+    return table(
+        "Method",
+        {
+            "--aggregator NAME": f"auto (hidden answers choose; {BASELINE} if a completer and "
+            f"its rank are given), {aggregators}.",
+            "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
+            "--completer NAME": f"auto ({AUTO_COMPLETER} where hidden answers approve), "
+            f"{completers} [default: auto with --aggregator auto, else none].",
+        },
+        aggregator={"default": Settings.aggregator, "show_default": True},
+    )
+
+
+def methods() -> Callable[[F], F]:
+    """Return the flags of methods and of their parameters."""
     shown_default = {"show_default": True}
     return apply(
+        method_names(),
         table(
             "Method",
             {
-                "--aggregator NAME": f"auto (hidden answers choose; {BASELINE} if a completer and "
-                f"its rank are given), {aggregators}.",
-                "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
-                "--completer NAME": f"auto ({AUTO_COMPLETER} where hidden answers approve), "
-                f"{completers} [default: auto with --aggregator auto, else none].",
                 "--preset": "Parameters for real data, or those of the paper's figures; flags "
                 "override both.",
                 "--seed N": "Of every random start.",
@@ -63,7 +76,6 @@ def methods() -> Callable[[F], F]:
                 "[default: none].",
                 **THREADS,
             },
-            aggregator={"default": Settings.aggregator, **shown_default},
             preset={
                 "type": click.Choice(registry.PRESETS),
                 "default": Settings.preset,
@@ -212,11 +224,15 @@ def with_workers(read: AnswerTable) -> AnswerTable:
 
 
 def request_from(
-    sources: tuple[str, ...], parameters: Mapping[str, Any], *names: str
+    sources: tuple[str, ...],
+    parameters: Mapping[str, Any],
+    *names: str,
+    command: click.Command | None = None,
 ) -> AggregateRequest:
     """Return the request that a command's parameters make.
 
-    `names` are the fields besides settings and reading that are the command's, all unless given.
+    `names` are the fields besides settings and reading that are the command's, all unless given;
+    `command` is whose parameters they are, the present one unless given.
     """
     from misc_cli.run.request import AggregateRequest
 
@@ -227,7 +243,7 @@ def request_from(
         if named not in (AUTO, BASELINE):
             raise ConfigError(f"--fast is {BASELINE}: leave out --aggregator {named}")
         chosen["aggregator"] = BASELINE
-    known = click.get_current_context().command.params
+    known = (command or click.get_current_context().command).params
     given = {str(one.name): parameters.get(str(one.name)) for one in known if of_method(one)}
     settings = Settings(**chosen, options={k: v for k, v in given.items() if v is not None})
     made = {"sources", "settings", "reading"}
@@ -247,13 +263,32 @@ def command_line() -> list[str]:
     return [redact(word) for word in sys.argv[1:]]
 
 
-def refuse_flags(run_file: str, allowed: Collection[str]) -> None:
+def request_of_run(
+    sources: tuple[str, ...], parameters: Mapping[str, Any], *names: str
+) -> AggregateRequest:
+    """Return the request of `misc aggregate` on these answers, by the same settings.
+
+    What the settings and variables of `misc aggregate` say holds; flags of this command go first.
+    """
+    from misc_cli.cli.aggregate import command
+
+    here = click.get_current_context()
+    config = here.meta[CONFIG]
+    words = ["--config", config.name] if config.name and config.is_trusted else []
+    default = click.core.ParameterSource.DEFAULT
+    own = {n: v for n, v in parameters.items() if here.get_parameter_source(n) != default}
+    with command.make_context("aggregate", [*words, "--", *sources], here.parent) as there:
+        return request_from(sources, {**there.params, **own}, *names, command=command)
+
+
+def refuse_run_flags(run_file: str, but: Collection[str]) -> None:
     """Refuse flags of a new run, given on the command line, where the run is finished."""
     context = click.get_current_context()
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         given = source is click.core.ParameterSource.COMMANDLINE
-        if given and isinstance(parameter, click.Option) and parameter.name not in allowed:
+        of_a_run = isinstance(parameter, Option) and parameter.section in RUN_SECTIONS
+        if given and of_a_run and parameter.name not in but:
             raise ConfigError(
                 f"{max(parameter.opts, key=len)} does nothing here: {run_file} is a finished run; "
                 "leave it out, or name files of answers"

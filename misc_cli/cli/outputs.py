@@ -12,7 +12,9 @@ from misc_cli.version import SCHEMA
 from misc_cli.writers.output_paths import output_file as output_file
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Table
+    import pandas as pd
+
+    from misc_cli.cli.tables import Table
 
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:
@@ -30,9 +32,25 @@ def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
     _write(lambda stream: write_table(columns, stream, name), place)
 
 
+def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
+    """Write a data frame in the format of the file's name, an .xlsx as one sheet; CSV on stdout."""
+    import pyarrow as pa
+
+    if place is not None and place.name.lower().endswith(".xlsx"):
+        from misc_cli.report.workbook import one_sheet
+
+        write_bytes(one_sheet(title, frame), place)
+        return
+    columns: dict[str, Any] = {}
+    for name, column in frame.items():
+        values = pa.array(column, from_pandas=True)
+        columns[str(name)] = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
+    write_columns(columns, place)
+
+
 def show(tables: Sequence[Table]) -> None:
     """Print tables on stdout; before files are written, so that a failing stdout keeps them."""
-    from misc_cli.cli.console import print_tables
+    from misc_cli.cli.tables import print_tables
     from misc_cli.writers.output_set import to_stdout
 
     if sys.stdout is not None:  # else closed by the caller, who wants only the file

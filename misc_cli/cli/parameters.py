@@ -90,6 +90,18 @@ def size(value: Any) -> int:
     return int(found)
 
 
+def share(value: Any) -> float:
+    """Convert 0.8 or 80% to a share."""
+    text = str(value).strip()
+    try:
+        found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        found = -1.0
+    if not 0.0 <= found <= 1.0:
+        raise click.BadParameter(f"{value!r} is not a share such as 0.8 or 80%")
+    return found
+
+
 def click_type(parameter: Parameter) -> Any:
     """Return the type that lets through what the parameter may be."""
     number = parameter.number

@@ -16,13 +16,14 @@ from misc_cli.errors import ConvergenceWarning
 from misc_cli.run.settings import NO_COMPLETER
 
 if TYPE_CHECKING:
-    from misc_cli.cli.console import Console, Table
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import Table
     from misc_cli.paper.table import CellResult
 
 
 def tables_of(results: Sequence[CellResult]) -> list[Table]:
     """Return one table per dataset, rows by completer: ours, then the paper's."""
-    from misc_cli.cli.console import Table
+    from misc_cli.cli.tables import Table
     from misc_cli.paper.datasets import get
 
     aggregators = list(dict.fromkeys(result.cell.aggregator for result in results))
@@ -141,7 +142,7 @@ def command(**parameters: Any) -> None:
 
 
 def _run(parameters: dict[str, Any], folder: Path | None, console: Console) -> None:
-    from misc_cli.cli.console import markdown
+    from misc_cli.cli.tables import markdown
     from misc_cli.paper import datasets, reproduce, table
 
     cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))

@@ -54,6 +54,16 @@ def workbook(report: Report) -> bytes:
     return buffer.getvalue()
 
 
+def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
+    """Return a workbook with one table."""
+    library()
+    buffer = io.BytesIO()
+    options = {"options": {"in_memory": True, **AS_TEXT}}
+    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
+        _write(writer, title, frame)
+    return buffer.getvalue()
+
+
 def _sheets(report: Report) -> dict[str, pd.DataFrame]:
     """Return the tables by the titles of their sheets, in order."""
     frames = report.frames

@@ -91,7 +91,7 @@ def test_standard_input_is_read_once(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_queue_lists_the_most_useful_items_first() -> None:
     assert run(["queue", "answers.csv", "--aggregator", "ds-em", "-o", "all.csv"]) == 0
-    words = ["--aggregator", "ds-em", "--budget", "7", "-o", "few.csv"]
+    words = ["--aggregator", "ds-em", "--top", "7", "-o", "few.csv"]
     assert run(["queue", "answers.csv", *words]) == 0
     with open("all.csv", newline="") as stream:
         everything = list(csv.DictReader(stream))

@@ -185,7 +185,7 @@ def test_a_question_of_a_finished_run_can_be_picked(
     assert [one["question"] for one in both] == ["mood", "tone"]
     assert run(["items", "out.run.json", "--json", "--question", "tone"]) == 0
     assert json.loads(capfd.readouterr().out)["questions"] == both[1:]
-    assert run(["queue", "out.run.json", "--question", "tone", "--budget", "2"]) == 0
+    assert run(["queue", "out.run.json", "--question", "tone", "--top", "2"]) == 0
     assert ",BIRD," in (shown := capfd.readouterr().out) or ",CAT," in shown or ",DOG," in shown
     assert run(["queue", "out.run.json"]) == 2
     assert "pick one with --question" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""`misc report`, `misc workers` and `misc items`, of answers and of a finished run."""
+"""`misc report`, of answers and of a finished run."""
 
 from __future__ import annotations
 
@@ -66,25 +66,6 @@ def test_a_finished_run_without_its_answers_shows_what_its_files_hold(
     Path("labels.csv").unlink()
     assert run(["report", "labels.run.json"]) == 2
     assert "labels.csv are not there" in capfd.readouterr().err
-
-
-def test_tables_sort_and_stop_where_told(capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(["workers", "answers.csv", *EM, "--top", "2", "--sort", "-accuracy"]) == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert lines[0].startswith("worker")
-    assert lines[1].startswith("w5")
-    assert lines[-1] == "2 of 6 workers; --top shows more"
-    assert run(["items", "answers.csv", *EM, "--sort", "colour"]) == 2
-    assert "choose from item, label, confidence" in capfd.readouterr().err
-
-
-def test_hostile_names_cannot_steer_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
-    answers(hostile=True).to_csv("odd.csv", index=False)
-    for table in ("workers", "items"):
-        assert run([table, "odd.csv", *EM, "--top", "500"]) == 0
-        out = capfd.readouterr().out
-        assert not {"\x1b", "\x07", "\u202e"} & set(out)
-        assert "␛[31mred" in out
 
 
 def test_no_other_file_is_taken_for_a_run(capfd: pytest.CaptureFixture[str]) -> None:
