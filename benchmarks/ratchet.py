@@ -81,7 +81,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
 }
 THIRD_PARTY = (
     *("click", "jinja2", "numpy", "pandas", "pyarrow", "pyarrow.csv", "pyarrow.compute"),
-    *("pyarrow.parquet", "pyarrow.json", "rich", "scipy", "scipy.sparse", "scipy.special"),
+    *("pyarrow.parquet", "pyarrow.json", "scipy", "scipy.sparse", "scipy.special"),
     *("scipy.optimize", "scipy.linalg", "threadpoolctl"),
 )
 

@@ -13,7 +13,7 @@ import pytest
 from misc_cli import registry
 
 PACKAGE = Path(__file__).resolve().parent.parent / "misc_cli"
-NUMERIC = {"numpy", "scipy", "pandas", "pyarrow", "rich"}
+NUMERIC = {"numpy", "scipy", "pandas", "pyarrow"}
 
 # What each room may import besides itself, even inside a function: the flow of the design, one way.
 # `errors`, `cleanup`, `version` are everybody's. A room that is not listed here fails a test below.
@@ -128,12 +128,6 @@ def test_every_room_says_what_it_is_for() -> None:
         assert ast.get_docstring(ast.parse(path.read_text())), path
 
 
-def test_only_the_console_imports_rich() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        if path.name != "console.py":
-            assert "rich" not in {name.split(".")[0] for name in imported(path)}, path
-
-
 def test_the_command_line_has_nothing_numeric_at_its_top() -> None:
     files = [*(PACKAGE / "cli").glob("*.py"), *(PACKAGE / f"{name}.py" for name in LAZY)]
     targets = (*registry.AGGREGATORS.values(), *registry.COMPLETERS.values())
@@ -191,12 +185,12 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
     )
 
 
-def test_a_plain_run_loads_no_pandas_and_no_rich(tmp_path: Path) -> None:
+def test_a_plain_run_loads_no_pandas(tmp_path: Path) -> None:
     answers = tmp_path / "answers.csv"
     answers.write_text("worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,y\n")
     loaded = loaded_by("aggregate", str(answers), "-o", str(tmp_path / "labels.csv"))
     assert {"numpy", "scipy", "pyarrow"} <= loaded
-    assert not loaded & {"pandas", "rich"}
+    assert "pandas" not in loaded
 
 
 def test_a_public_name_is_its_function_however_it_is_imported() -> None:

@@ -1,7 +1,7 @@
 """The command line: a module per command, loaded only when it is called.
 
 A command is one module here and one line in `COMMANDS`. Nothing in this package may import numpy,
-scipy, pandas, pyarrow or rich at its top: `misc --help` should answer at once.
+scipy, pandas or pyarrow at its top: `misc --help` should answer at once.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ class Command(click.Command):
             ]
 
     def invoke(self, ctx: click.Context) -> Any:
-        startup.ask_for_memory()
         """Run with the log that was asked for; no output may replace the file of settings."""
+        startup.ask_for_memory()
         startup.load_arrow(ctx.params.get("threads"))
         style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
         config = ctx.meta.get(CONFIG, settings.File())
@@ -165,6 +165,8 @@ class Command(click.Command):
 
             protect([config.name])
         given = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
+        if not logged and "-" in _arguments(ctx) and sys.stdin is not None and sys.stdin.isatty():
+            print("misc: waiting for rows to be typed or pasted; Ctrl-D ends them", file=sys.stderr)
         files = [config.name, *(word for words in given for word in words if isinstance(word, str))]
         from misc_cli.data.resources import processes
 
@@ -187,6 +189,13 @@ class Command(click.Command):
             with formatter.section("Examples"):
                 for line in self.examples.strip().splitlines():
                     formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+
+def _arguments(ctx: click.Context) -> list[str]:
+    """Return the words of the command line that are no options."""
+    names = [one.name or "" for one in ctx.command.params if isinstance(one, click.Argument)]
+    given = [ctx.params.get(name) or () for name in names]
+    return [word for words in given for word in ([words] if isinstance(words, str) else words)]
 
 
 def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -1,118 +1,173 @@
-"""Messages on stderr and tables on stdout; the only module that imports rich, on a terminal.
+"""Messages on stderr: warnings, the summary, and one line that says how far a command is.
 
 warnings   one line each, always, unless --quiet
 summary    on a terminal, or with --verbose
-progress   on a terminal, once a run has lasted long enough to make one wonder; with --verbose
-           elsewhere a line every ten seconds
+progress   on a terminal a live line, from half a second on: what is done, how far, how long yet;
+           with --verbose elsewhere a line every ten seconds
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import count
-from threading import Event, Thread, current_thread
+from contextlib import contextmanager, suppress
+from itertools import count, cycle
+from threading import Event, Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.cli import logs
+import click
+
+from misc_cli.cli import logs, startup
+from misc_cli.cli.tables import facts, screen_width, wrapped
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Iteration
 
-PATIENCE_SECONDS = 0.4
+PATIENCE_SECONDS = 0.4  # from the start of the process to the first line
+TICK_SECONDS = 0.1
 BEAT_SECONDS = 10.0
 LAST_BEAT_SECONDS = 1.0  # that a beat may take when it is stopped
-WORTH_TELLING_SECONDS = 3.0
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+CLEAR = "\r\x1b[K"
+# What a stage of a run does, in words; a method that iterates is called by its name.
+DOING = {
+    "": "working",
+    "read": "reading",
+    "encode": "counting answers",
+    "compare": "comparing workers",
+    "fit": "fitting",
+    "decide": "deciding labels",
+    "search": "trying methods",
+    "fitted": "fitting on all answers",
+    "pass": "completing",
+}
 
 Row = tuple[str, str]
-Cells = Sequence[str]
 
 
 class Progress:
-    """Progress of a run, an estimate of the time left, and the live line of a terminal.
+    """How far a run is: the stage, the steps that are done of how many, the time that is left."""
 
-    There is no line for a run that is over at once.
-    """
-
-    def __init__(self, *, live: bool) -> None:
+    def __init__(self, *, live: bool = False, sources: Sequence[str] = ()) -> None:
         self.live = live
-        self.born = self.since = time.monotonic()
+        self.sources = sources
+        self.born = self.since = self.heard = time.monotonic()
+        self.stage = ""
         self.latest: Iteration | None = None
-        self.status: Any = None
+        self.first: Iteration | None = None
+        self.shown = False
+        self.paused = False
+        self.lock = Lock()
+        self.signs = cycle(SPINNER)
+
+    def on_stage(self, stage: str) -> None:
+        """Take note that a stage begins."""
+        self.stage, self.latest, self.paused = stage, None, False
+        self.since = self.heard = time.monotonic()
 
     def on_iteration(self, iteration: Iteration) -> None:
-        """Take note of where the run is; show the line if it is time, it then updates itself."""
-        before, self.latest = self.latest, iteration
-        is_new = before is None or before.stage != iteration.stage
-        if is_new:
+        """Take note of a step that is done."""
+        before, now = self.latest, time.monotonic()
+        if before is None or before.stage != iteration.stage:
             logs.event("stage", stage=iteration.stage)
-        if is_new or (before and before.extra.get("of") != iteration.extra.get("of")):
-            self.since = time.monotonic()  # another stage, or the same one with other work
-        if not self.live or self.status is not None:
-            return
-        waited = time.monotonic() - self.born >= PATIENCE_SECONDS
-        if waited or (self.seconds_left or 0.0) > WORTH_TELLING_SECONDS:
-            console = _rich()
-            if not console.is_dumb_terminal:
-                self.status = console.status(self, spinner="dots")
-                self.status.start()
+            before = None
+        goes_on = before is not None and before.iteration < iteration.iteration
+        if before is None or not goes_on or _total(before) != _total(iteration):
+            self.since, self.first = self.heard, iteration  # it began when the last one ended
+        self.latest, self.heard, self.paused = iteration, now, False
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimate the seconds left of a stage by the steps that are done; None if unknown."""
-        if self.latest is None:
+        """Estimate the seconds left of a stage by the steps that are done; None if unknown.
+
+        Where a step says its change and the target, that falls as it did so far.
+        """
+        now, first = self.latest, self.first
+        if now is None or first is None or not now.iteration:
             return None
-        done, of = self.latest.iteration, self.latest.extra.get("of")
-        if not isinstance(of, int) or not done:
+        total, left = _total(now), math.inf
+        if total is not None:
+            left = total - now.iteration
+        steps = now.iteration - first.iteration
+        if now.change and first.change and now.target and now.change < first.change and steps > 1:
+            rate = math.log(first.change / now.change) / steps
+            left = min(left, max(math.log(now.change / now.target) / rate, 0.0))
+        elif now.target:
+            return None  # nothing tells yet how fast it converges
+        if math.isinf(left):
             return None
-        return round((time.monotonic() - self.since) / done * (of - done), 1)
+        return round((self.heard - self.since) / now.iteration * left, 1)
 
     def __str__(self) -> str:
-        """Return where the run is, in a line: what is tried, how many of how many, seconds."""
-        parts = []
-        iteration = self.latest
-        if iteration is not None:
-            parts += [] if iteration.pass_number is None else [f"pass {iteration.pass_number}"]
-            of = iteration.extra.get("of")
-            if of is None:
-                parts.append(f"{iteration.stage} iteration {iteration.iteration}")
-            else:
-                parts.append(f"{iteration.stage} {iteration.iteration} of {of}")
-                parts.append(str(iteration.extra.get("candidate", "")))
-            if iteration.change is not None:
-                parts.append(f"change {iteration.change:.2g}")
+        """Return where the run is, in a line."""
+        now = self.latest
+        name = self.stage if now is None else now.stage
+        parts = [DOING.get(name, name)]
+        if name == "read" and self.sources:
+            more = f" and {len(self.sources) - 1:,} more" if len(self.sources) > 1 else ""
+            parts = [f"reading {self.sources[0]}{more}"]
+        if now is not None:
+            parts += [] if now.pass_number is None else [f"pass {now.pass_number}"]
+            total, most = _total(now), "at most " if now.target else ""
+            far = f"{now.iteration} of {most}{total}" if total else f"step {now.iteration}"
+            parts += [far, str(now.extra.get("candidate", ""))]
+            if now.target and now.change is not None and now.change < now.target:
+                parts[1:] = [f"done after {now.iteration}, now judging its confidences"]
+            elif now.change is not None:
+                target = f", done below {now.target:g}" if now.target else ""
+                parts.append(f"change {now.change:.2g}{target}")
         parts.append(f"{time.monotonic() - self.born:.0f} s")
         left = self.seconds_left
-        if left is not None and left >= 1.0:
+        if left is not None and (left := left - (time.monotonic() - self.heard)) >= 1.0:
             parts.append(f"about {left:.0f} s left")
-        return printable(" · ".join(parts))
+        return printable(" · ".join(filter(None, parts)))
 
-    def __rich__(self) -> Any:
-        from rich.text import Text
-
-        return Text(str(self))
+    def draw(self) -> None:
+        """Draw the live line anew, once the command has lasted long enough to make one wonder."""
+        with self.lock:
+            began = startup.since() or self.born
+            if not self.paused and time.monotonic() - began >= PATIENCE_SECONDS:
+                self._write(
+                    f"{CLEAR}{next(self.signs)} {self}"[: (screen_width(sys.stderr) or 80) + 3]
+                )
+                self.shown = True
 
     def close(self) -> None:
-        if self.status is not None:
-            self.status.stop()
-            self.status = None
+        """Remove the line, until there is more to tell."""
+        with self.lock:
+            if self.shown:
+                self._write(CLEAR)
+            self.paused, self.shown = True, False
+
+    @staticmethod
+    def _write(text: str) -> None:
+        # not by the stream: a process that is forked meanwhile would find it locked
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), text.encode(sys.stderr.encoding or "utf-8", "replace"))
+
+
+def _total(iteration: Iteration) -> int | None:
+    of = iteration.extra.get("of", iteration.limit)
+    return of if isinstance(of, int) else None
 
 
 class Heartbeat:
-    """Call a function every ten seconds, from a thread of its own, until it is stopped."""
+    """Call a function every so many seconds, from a thread of its own, until it is stopped."""
 
-    def __init__(self, beat: Callable[[], None]) -> None:
+    def __init__(self, beat: Callable[[], None], every: float | None = None) -> None:
         self.beat = beat
+        self.every = BEAT_SECONDS if every is None else every
         self._stop = Event()
         self._thread: Thread | None = None
 
     def start(self) -> None:
         def pulse() -> None:
-            while not self._stop.wait(BEAT_SECONDS):
+            while not self._stop.wait(self.every):
                 self.beat()
 
         self._thread = Thread(target=pulse, name="heartbeat", daemon=True)
@@ -128,15 +183,21 @@ class Heartbeat:
 class Console:
     """Talks to stderr as much as the user asked for and as the place allows."""
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self, *, quiet: bool = False, verbose: bool = False, sources: Sequence[str] = ()
+    ) -> None:
         self.verbose = verbose
         self.log = logs.current
         logged = self.log is not None and self.log.is_stderr  # then nothing else goes there
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        self.progress = Progress(live=self.terminal and not self.quiet)
+        can_move = os.environ.get("TERM") != "dumb"
+        self.progress = Progress(
+            live=self.terminal and not self.quiet and can_move, sources=sources
+        )
         self.on_iteration = self.progress.on_iteration
+        self.on_stage = self.progress.on_stage
         self.clear_line = self.progress.close  # before anything else is written to the terminal
         self._tells_progress = verbose and not self.quiet and not self.terminal
         told = not self.quiet and (self.terminal or verbose)
@@ -145,7 +206,9 @@ class Console:
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Console:
         """Return the console that a command's --quiet and --verbose ask for."""
-        return cls(quiet=parameters["quiet"], verbose=parameters["verbose"])
+        given = click.get_current_context().params
+        sources = given.get("answers") or given.get("sources") or ()
+        return cls(quiet=parameters["quiet"], verbose=parameters["verbose"], sources=sources)
 
     def warn(self, text: str) -> None:
         """Print a warning once, and keep it for run.json."""
@@ -161,36 +224,28 @@ class Console:
     def note(self, text: str) -> None:
         """Print a line on a terminal, or with --verbose."""
         if not self.quiet and (self.terminal or self.verbose):
-            self._say(f"misc: {text}", "dim")
+            self._say(f"misc: {text}", "bright_black")
 
     def say(self, text: str) -> None:
         """Print a line that is no warning, unless --quiet."""
         if self.log is not None:
             logs.event("note", message=text)
         if not self.quiet:
-            self._say(f"misc: {text}", "")
+            self._say(f"misc: {text}")
 
-    def summary(self, rows: Sequence[Row], facts: Mapping[str, Any] | None = None) -> None:
-        """Show aligned lines of a name and a value; `facts` are for the log."""
+    def summary(self, rows: Sequence[Row], figures: Mapping[str, Any] | None = None) -> None:
+        """Show aligned lines of a name and a value; `figures` are for the log."""
         if self.log is not None:
             told = {name.replace(" ", "_"): value for name, value in rows}
-            logs.event("done", **(told if facts is None else facts))
+            logs.event("done", **(told if figures is None else figures))
         if self.quiet or not (self.terminal or self.verbose):
             return
-        if not self.terminal:
-            width = max(len(name) for name, _ in rows)
-            for name, value in rows:
-                print(f"{name:<{width}}  {printable(value)}", file=sys.stderr)
-            return
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        grid = RichTable.grid(padding=(0, 2))
-        grid.add_column(style="bold cyan", no_wrap=True)
-        grid.add_column(overflow="fold")  # between words; a long path goes on in the next line
+        self.clear_line()
+        size = max(len(name) for name, _ in rows)
         for name, value in rows:
-            grid.add_row(name, Text(printable(value)))
-        _rich().print(grid, highlight=False)
+            first, *rest = facts(name, printable(value), [size], self._width)
+            shown = click.style(name, "cyan", bold=True) if self._coloured else name
+            print("\n".join([shown + first[len(name) :], *rest]), file=sys.stderr)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -207,14 +262,17 @@ class Console:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = show
-            heart = None
+            hearts = []
             if self.log is not None or self._tells_progress:
-                heart = Heartbeat(self._beat)
+                hearts.append(Heartbeat(self._beat))
+            if self.progress.live:
+                hearts.append(Heartbeat(self.progress.draw, TICK_SECONDS))
+            for heart in hearts:
                 heart.start()
             try:
                 yield
             finally:
-                if heart is not None:
+                for heart in hearts:
                     heart.stop()
                 self.clear_line()
 
@@ -224,55 +282,35 @@ class Console:
             "heartbeat",
             stage=None if latest is None else latest.stage,
             done=None if latest is None else latest.iteration,
-            of=None if latest is None else latest.extra.get("of"),
+            of=None if latest is None else _total(latest),
             seconds_left=self.progress.seconds_left,
         )
         if self._tells_progress and latest is not None:
-            self._say(f"misc: {self.progress}", "")
+            self._say(f"misc: {self.progress}")
 
     @contextmanager
     def bar(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Show a bar with the time that remains, on a terminal; lines with --verbose elsewhere.
+        """Yield what is to be called once per step that is done, with the step's name."""
+        from misc_cli.data.types import Iteration
 
-        Call what it yields once per step that is done, with the step's name.
-        """
-        if self.quiet or not self.terminal:
-            started, done = time.monotonic(), count(1)
+        done = count(1)
 
-            def tell(step: str) -> None:
-                at, seconds = next(done), time.monotonic() - started
-                if self.verbose and not self.quiet:
-                    print(f"{at} of {total}  {seconds:.0f} s  {printable(step)}", file=sys.stderr)
+        def tell(step: str) -> None:
+            self.on_iteration(
+                Iteration("search", next(done), extra={"of": total, "candidate": step})
+            )
 
-            yield tell
-            return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeElapsedColumn as Elapsed
-        from rich.progress import TimeRemainingColumn as Remaining
+        yield tell
 
-        columns = (BarColumn(), MofNCompleteColumn(), Elapsed(), "left", Remaining())
-        with Progress(*columns, TextColumn("{task.description}"), console=_rich()) as progress:
-            task = progress.add_task("", total=total)
-            yield lambda step: progress.update(task, advance=1, description=step)
+    @property
+    def _width(self) -> int | None:
+        return screen_width(sys.stderr)
 
-    def _say(self, line: str, style: str) -> None:
-        line = logs.told(line)
-        if not self.terminal:
-            print(line, file=sys.stderr)
-            return
-        from rich.text import Text
+    @property
+    def _coloured(self) -> bool:
+        return self.terminal and "NO_COLOR" not in os.environ
 
-        _rich().print(Text(line, style), soft_wrap=True, highlight=False)
-
-
-_console: Any = None
-
-
-def _rich() -> Any:
-    """Return the one rich console, so that lines and the live line do not collide."""
-    global _console
-    if _console is None:
-        from rich.console import Console as RichConsole
-
-        _console = RichConsole(stderr=True)
-    return _console
+    def _say(self, line: str, colour: str | None = None) -> None:
+        self.clear_line()
+        text = "\n  ".join(wrapped(printable(logs.told(line)), self._width))
+        print(click.style(text, colour) if colour and self._coloured else text, file=sys.stderr)

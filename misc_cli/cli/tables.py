@@ -7,17 +7,18 @@ narrow, and no cell is ever cut. Elsewhere every column is shown.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TextIO
 
 from misc_cli.errors import printable
 
 Cells = Sequence[str]
 GAP = "  "
+USUAL_WIDTH = 80
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -135,9 +136,18 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def screen_width() -> int | None:
-    """Return the columns of the terminal that stdout is; None if it is none."""
-    return shutil.get_terminal_size().columns if is_terminal() else None
+def screen_width(stream: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal that a stream is, stdout unless given; None if none."""
+    stream = stream or sys.stdout
+    if stream is None or not stream.isatty():
+        return None
+    given = os.environ.get("COLUMNS", "")
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or USUAL_WIDTH
+    except (OSError, ValueError):
+        return USUAL_WIDTH
 
 
 def is_terminal() -> bool:

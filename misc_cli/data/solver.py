@@ -21,7 +21,10 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Iteration:
-    """One line of diagnostics. `posteriors` is for observers and is never written."""
+    """One line of diagnostics. `posteriors`, `limit` and `target` are for observers, never written.
+
+    A loop ends when `change` is below `target`, or after `limit` iterations.
+    """
 
     stage: str
     iteration: int
@@ -31,6 +34,8 @@ class Iteration:
     pass_number: int | None = None
     extra: Mapping[str, float | int | str | None] = field(default_factory=dict)
     posteriors: Floats | None = None
+    limit: int | None = None
+    target: float | None = None
 
 
 OnIteration = Callable[[Iteration], None]
@@ -139,6 +144,8 @@ def iterations(
                 seconds=time.perf_counter() - started,
                 extra=outcome.extra,
                 posteriors=outcome.posteriors,
+                limit=max_iter,
+                target=tol or None,
             )
         )
         converged = outcome.change < tol

@@ -83,7 +83,7 @@ def performed(
 
         session = open_session(request, target.places, now)
         own = fitter_of(session, request)
-    watch = Stopwatch(began)
+    watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
         whole = None
         if not request.each_question:

@@ -84,7 +84,7 @@ def run_in_memory(
 ) -> list[QuestionRun]:
     """Read and aggregate without writing anything; one run for each question."""
     methods, _ = checked(request)
-    watch = Stopwatch(began)
+    watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
         read = inputs_of(request, observer, watch, stack, with_times=with_times)
         return [

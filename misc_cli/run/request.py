@@ -176,10 +176,16 @@ def _frozen(value: Any) -> Any:
 
 
 class Stopwatch:
-    """Counts seconds by stage, and since `began` (by the monotonic clock; None: now)."""
+    """Counts seconds by stage, and since `began` (by the monotonic clock; None: now).
 
-    def __init__(self, began: float | None = None) -> None:
+    `on_stage` hears the name of each stage that begins.
+    """
+
+    def __init__(
+        self, began: float | None = None, on_stage: Callable[[str], None] | None = None
+    ) -> None:
         self.seconds: dict[str, float] = {}
+        self.on_stage = on_stage
         self.began = time.monotonic() if began is None else began
 
     @property
@@ -189,6 +195,8 @@ class Stopwatch:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
+        if self.on_stage is not None:
+            self.on_stage(name)
         try:
             yield
         finally:
