@@ -297,9 +297,10 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     if apart:
         flag = f"--group-by {quote(apart[0])}"
         by = f" Column {apart[0]!r} tells them apart: {flag} reads questions."
+    corrected = " If these are corrections, say --duplicates last, first or all"
     yield (
         f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels: are there "
-        f"several questions?{by} If these are corrections, say --duplicates last, first or all",
+        f"several questions?{by}{corrected if 2 * n_conflicts < n_pairs else ''}",
         OTHERS,
     )
 

@@ -310,6 +310,27 @@ def nameless(document: Document, row: int, role: str) -> InputError:
     )
 
 
+def naming_column(document: Document, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the column that names each row once; none if rows are to be counted.
+
+    An id or a plain name for items goes before any other column. One that comes twice is refused:
+    its rows may be answers to one item.
+    """
+    plain = find_roles(names, {"item": [*SYNONYMS["item"][:3], {"id", "index", "uid", "idx"}]})
+    other = find_roles(names, {"item": SYNONYMS["item"][3:]})["item"]
+    for place in (*plain["item"], *other, *range(len(names))):
+        if is_unique(document, names[place]):
+            return (names[place],)
+    if plain["item"]:
+        found = listing([names[at] for at in plain["item"]])
+        raise Refusal(
+            f"{document.name}: {found} names several rows, which is no name for a row; pick the "
+            f"item with --item-col, or say --item-col {ROW} if each row is one",
+            [{"item_col": ROW}],
+        )
+    return ()
+
+
 def is_unique(document: Document, name: str) -> bool:
     """Return whether no value of a column comes twice in the sample."""
     cells = document.sampled(name)

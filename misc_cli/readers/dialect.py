@@ -321,6 +321,8 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
     if _is_nameless_index(first, below):
         return True
     points = sum(map(bool, find_roles(first, synonyms).values()))
+    if points < 2 and _is_above_numbers(first, below):
+        return True
     if points < 2 and below and _looks_like_names(first, below):
         for at in range(len(first)):
             cells = [row[at].strip() for row in below if at < len(row)]
@@ -331,6 +333,16 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
     if points < 2:
         points += min(2, names_of_tools(first))
     return points >= 2 or (len(below) >= 5 and _is_new(first, below))
+
+
+def _is_above_numbers(first: Row, below: list[Row]) -> bool:
+    """Return whether the first row alone holds no numbers where most columns hold nothing else."""
+    names = {cell.strip() for cell in first}
+    if len(names) < len(first) or any(not name or is_number(name) for name in names) or not below:
+        return False
+    columns = list(zip(*(row for row in below if len(row) == len(first)), strict=True))
+    numeric = [c for c in columns if any(c) and all(is_number(x) for x in c if x.strip())]
+    return len(numeric) >= max(2, len(first) / 2)
 
 
 def _is_nameless_index(first: Row, below: list[Row]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from misc_cli.readers import checks
 from misc_cli.readers.columns import Refusal, named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import Question, Reading, agreement, split_by
+from misc_cli.readers.reading import EACH_COLUMN, Question, Reading, agreement, split_by
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
 from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
@@ -38,7 +38,7 @@ def pick(
         kinds = {question.kind for question in chosen}
         raise InputError(f"{where}: {checks.no_classes(chosen[0], kinds.pop())}")
     if asked is None and options.label_col is None and len(candidates) > 1:
-        candidates = _votable(candidates)
+        candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
         raise _several(where, candidates)
     found = [one for question in candidates or chosen for one in single(where, question, options)]
@@ -50,17 +50,18 @@ def pick(
 
 
 def _several(where: str, questions: Sequence[Question]) -> Refusal:
-    is_survey = questions[0].columns.get("item") == "a column for each"
-    remedies: list[Any] = []
-    if not is_survey and len(questions) <= MANY_QUESTIONS:
-        remedies = [{"question": one.name} for one in _best_first(questions)]
-        several = [r for q in questions if q.kind == CHOICES for r in checks.choices_apart(q)]
-        is_first = questions[0].kind == CHOICES  # what the page asks first is what it is about
-        remedies = [*several, *remedies] if is_first else [*remedies, *several]
+    """Return a refusal that lists questions and, unless they are a survey's, proposes one."""
+    told = f"{where}: {len(questions)} questions, {listing(questions)}"
+    items = {frozenset(question.item.unique().to_pylist()) for question in questions}
+    is_unlike = questions[0].columns.get("item") == EACH_COLUMN and len(items) > 1
+    if is_unlike or len(questions) > MANY_QUESTIONS:
+        return Refusal(f"{told}: a survey; name the question that all were asked with --question")
+    several = [r for q in questions if q.kind == CHOICES for r in checks.choices_apart(q)]
+    remedies: list[Mapping[str, Any]] = [{"question": one.name} for one in _best_first(questions)]
+    is_first = questions[0].kind == CHOICES  # what the page asks first is what it is about
     return Refusal(
-        f"{where}: {len(questions)} questions, {listing(questions)}; pick one with --question "
-        "NAME, or read all of them with --each-question",
-        remedies,
+        f"{told}; pick one with --question NAME, or read all of them with --each-question",
+        [*several, *remedies] if is_first else [*remedies, *several],
     )
 
 
@@ -76,8 +77,8 @@ def _best_first(questions: Sequence[Question]) -> list[Question]:
     return sorted(plain, key=excess, reverse=True)[:4]
 
 
-def _votable(questions: Sequence[Question]) -> list[Question]:
-    """Return the questions that can be voted on; all if there are none.
+def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
+    """Return the questions that can be voted on; a refusal if there are none.
 
     Not those with one value, of numbers beyond a scale, with hardly a value twice, or about the
     worker, the time or the tool.
@@ -93,6 +94,11 @@ def _votable(questions: Sequence[Question]) -> list[Question]:
     if len(found) == 1 and found[0].kind != CHOICES:
         is_voted = len(found[0]) > len(found[0].item.dictionary)
         return found if is_voted else named
+    if not found and all(one.kind == NUMBER for one in named):
+        raise InputError(
+            f"{where}: {listing(named)} are measured, not chosen: there is nothing to vote on; "
+            "name the label with --label-col"
+        )
     return found or named
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.readers.columns import Layout, select
+from misc_cli.readers.columns import Layout, listing, select
 from misc_cli.readers.document import Document, compact, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.values import CHOICE, CHOICES, as_single, kind_of, split_choices
@@ -29,6 +29,8 @@ CERTAIN = 3  # marks that only this platform leaves
 LIKELY = 2  # its usual columns, which others might have too
 JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
+EACH_COLUMN = "a column for each"
+MOST_NAMES = 4  # columns to list
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 
 
@@ -155,12 +157,25 @@ def _several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def joined(columns: Sequence[Any], n_rows: int) -> Any:
+def roles_of(**columns: str | Sequence[str]) -> dict[str, str]:
+    """Return role → its columns, for people; a label of many columns lists the first."""
+    told = {}
+    for role, names in columns.items():
+        if isinstance(names, str):
+            told[role] = names
+        elif role == "item" or not names:
+            told[role] = " + ".join(names) or THE_ROW
+        else:
+            told[role] = listing(names, MOST_NAMES)
+    return told
+
+
+def joined(columns: Sequence[Any], n_rows: int, first: int = 1) -> Any:
     """Return several columns as one of their cells side by side; the row's number for none."""
     if len(columns) == 1:
         return columns[0]
     if not columns:
-        return text_array(str(row + 1) for row in range(n_rows))
+        return text_array(str(row + first) for row in range(n_rows))
     texts = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in columns]
     return pc.binary_join_element_wise(*texts, JOINED).dictionary_encode()
 

@@ -127,6 +127,15 @@ def is_scale(values: Sequence[str]) -> bool:
     )
 
 
+def have_classes(cells: Sequence[str]) -> bool:
+    """Return whether cells are answers: no ids, addresses, texts, nor numbers of any size."""
+    values = sorted(set(cells))
+    kind = kind_of_values(values, len(cells))
+    if kind.name == NUMBER and not is_scale(values):
+        return False
+    return kind.has_classes and not (len(cells) > 20 and 2 * len(values) > len(cells))
+
+
 def is_number(value: str) -> bool:
     try:
         float(value)

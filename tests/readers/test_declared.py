@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from misc_cli.errors import InputError
+from misc_cli.readers.read import read_answer_columns
 from tests.readers.shaped import read, table
 
 
@@ -104,3 +106,46 @@ def test_columns_are_carried_along(tmp_path: Path) -> None:
     result = read(tmp_path, table("worker,item,label,Input.url", rows), keep="Input.*")
     (chunk,) = result.with_kept([{"item": ["i0", "i3"], "label": ["x", "y"]}])
     assert chunk["Input.url"].to_pylist() == ["u0.jpg", "u3.jpg"]
+
+
+ITEM_AND_LABEL = table("id,text,label", [f"{n},text {n},{'xy'[n % 2]}" for n in range(12)])
+SENTENCES = "".join(f"what is {n},answer {n},{'xyz'[n % 3]}\n" for n in range(40))
+MEASURED = table(
+    "HITId,WorkerId,AssignmentStatus,Answer.height,Answer.width",
+    [f"i{n // 3},w{n % 3},Approved,{n * 7},{n * 3}" for n in range(60)],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ITEM_AND_LABEL, "no worker column"),
+        (SENTENCES, "hardly a value of columns 1 and 2"),
+        (MEASURED, "measured, not chosen"),
+    ],
+)
+def test_what_holds_no_votes_is_refused_without_a_flag_that_reads_it(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, text)
+    assert "try:" not in str(caught.value)
+    assert "--worker-from" not in str(caught.value)
+
+
+def test_shares_of_votes_are_no_votes(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[0.25, 0.75], [1.0, 0.0]] * 6))
+    with pytest.raises(InputError, match="fractions, shares of votes perhaps"):
+        read_answer_columns([str(tmp_path / "a.npy")])
+
+
+@pytest.mark.filterwarnings("ignore:.*nobody is named")
+def test_a_form_with_several_questions_about_each_image(tmp_path: Path) -> None:
+    """Names with numbers above nothing but numbers are a header, however few the rows."""
+    names = [f"image_{n:02}_{what}" for n in range(3) for what in ("stress", "calm")]
+    said = ["1,5,2,4,2,4", "1,4,2,4,1,5", "2,5,1,4,2,4"]
+    rows = [f"2024-01-0{n + 1},{cells}" for n, cells in enumerate(said)]
+    text = table(",".join(["Timestamp", *names]), rows)
+    with pytest.raises(InputError, match=r"2 questions, 'stress'.*'calm'"):
+        read(tmp_path, text)
+    assert counted(tmp_path, text, question="calm") == (9, 3, 3)

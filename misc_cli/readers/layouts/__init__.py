@@ -24,8 +24,8 @@ Found = tuple[Reader, Match, Reading]
 BY_NAME = {
     "wide": wide.READER,
     "form": form.READER,
-    "counts": counts.COUNTS,
-    "matrix": counts.MATRIX,
+    "counts": counts.READER,
+    "matrix": wide.MATRIX,
     "long": long.READER,
 }
 
@@ -41,11 +41,16 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
     table = document if exploded is None else exploded.document
     others = [role for role, given in options.columns.items() if given is not None]
     if options.layout is None and others in ([], ["item"]) and not (exploded and exploded.nested):
-        for reader in (wide.PAIRS, wide.READER, counts.COUNTS, counts.MATRIX, form.READER):
+        for reader in (wide.PAIRS, wide.READER, counts.READER, wide.MATRIX, form.READER):
             found = reader.detect(table) if reader is not form.READER or not others else None
             if found is not None:
                 return reader, found, replace(reader.read(table, options), view=table)
     if document.format == "npy" and not others:
+        if any("." in cell for row in document.table.sample for cell in row):
+            raise InputError(
+                f"{document.name}: fractions, shares of votes perhaps, and no votes; give the "
+                "labels of the workers, or counts of votes"
+            )
         raise Refusal(
             f"{document.name}: a matrix without names: labels of workers (with 0 or -1 for none), "
             "or counts per class? Say --layout matrix, or --layout counts",

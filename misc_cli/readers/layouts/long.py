@@ -186,7 +186,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         is_sniffed = document.table.header and options.header is None and not declared
         hint = ", or say --no-header if the first row is data" if is_sniffed else ""
         if missing == ["worker"]:
-            hint = " (none if nobody knows who answered), or --worker-from filename" + hint
+            hint = " (none if nobody knows who answered)" + hint
         raise missing_columns(document.name, names, missing, hint)
     for role in ("worker", "item"):
         if role not in declared and len(found[role]) > 1:
@@ -466,7 +466,7 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     if len(names) > 3:
         raise Refusal(
             f"{document.name}: no header and {len(names)} columns, so nobody knows which is what; "
-            "say --worker-col, --item-col and --label-col as positions, or --header",
+            "say --worker-col, --item-col and --label-col as positions",
             is_open=True,
         )
     first, second, third = (document.sampled(name) for name in names)
@@ -517,6 +517,11 @@ def _by_counts(document: Document) -> tuple[bool, str]:
         at = 0 if regular[0] else 1
         return at == 0, f"each value of column {at + 1} comes {counts[at][0]} times, as items do"
     sizes = [len(c) for c in counts]
+    if len(columns[0]) >= 20 and min(sizes) > 0.9 * len(columns[0]):
+        raise InputError(
+            f"{document.name}: no header, and hardly a value of columns 1 and 2 comes twice, as "
+            "workers and items do; name the columns in a first row"
+        )
     if len(columns[0]) >= 50 and max(sizes) >= 3 * min(sizes):
         more = int(np.argmax(sizes))
         return more == 0, f"column {more + 1} has {sizes[more]:,} values, the other {min(sizes):,}"

@@ -1,29 +1,30 @@
-"""A row per item and a column per worker: image,rater_1,rater_2; and pairs, worker_1,label_1.
+"""A row per item and a column per worker: image,rater_1,rater_2; pairs, worker_1,label_1; a matrix.
 
 Found by themselves where the columns' names say that they are people (annotator words with a number
 or a letter, addresses, language models) and the columns share their values; else --layout wide says
 so. In pairs the worker's column holds who answered, the other what; numbers say which belong
-together.
+together. A matrix has no names: its rows are items, its columns workers.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Layout, Refusal, is_unique, listing, select, truth_synonyms
+from misc_cli.readers.columns import Layout, listing, naming_column, select, truth_synonyms
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.melt import LABEL, Columns, melt, share_values
-from misc_cli.readers.options import ROW, ReadOptions
+from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import (
     CERTAIN,
-    THE_ROW,
+    EACH_COLUMN,
     Match,
     Question,
     Reader,
@@ -31,8 +32,10 @@ from misc_cli.readers.reading import (
     by_kind,
     joined,
     known_of,
+    roles_of,
+    take,
 )
-from misc_cli.readers.values import IDS, NUMBER, URLS, is_scale, kind_of_values
+from misc_cli.readers.values import have_classes
 from misc_cli.readers.vocabulary import (
     ABOUT,
     BETWEEN,
@@ -41,7 +44,6 @@ from misc_cli.readers.vocabulary import (
     NUMBERED_WORKER,
     SYNONYMS,
     WORKER_WORDS,
-    find_roles,
     normalise,
     words_of,
 )
@@ -57,31 +59,27 @@ _NO_NAMES = {
 }
 _WHO = {"id", "name", "email", "workerid", "mail", "login"}
 _LABELS = {word for tier in SYNONYMS["label"] for word in tier}
-MANY_NAMES = 4  # columns to list
-
-Series = dict[str, str]  # number → column
 
 
 def worker_columns(document: Document) -> Columns:
     """Return the columns that are surely workers', by question; empty if there are none."""
-    for find in (_by_number, _by_address, _by_model, _by_name):
-        found = find(document.names)
-        workers = {worker for columns in found.values() for worker in columns}
-        if len(workers) >= 2:
-            shared = {q: names for q, names in found.items() if share_values(document, names)}
-            shared = {q: names for q, names in shared.items() if _have_classes(document, names)}
-            return {q: names for q, names in shared.items() if not words_of(q) & ABOUT}
+    names = [name.strip() for name in document.names]
+    finds = (_by_number(names), _by_address(names), _by_model(names), _by_name(names))
+    for found in finds:
+        if len({worker for columns in found.values() for worker in columns}) >= 2:
+            return {
+                question: columns
+                for question, columns in found.items()
+                if len(columns) >= 2
+                and share_values(document, columns)
+                and have_classes(_cells(document, columns.values()))
+                and not words_of(question) & ABOUT
+            }
     return {}
 
 
-def _have_classes(document: Document, columns: Series) -> bool:
-    """Return whether cells are answers: no ids, addresses, texts, nor numbers of any size."""
-    cells = [cell for column in columns.values() for cell in document.sampled(column)]
-    values = sorted(set(cells))
-    kind = kind_of_values(values, len(cells))
-    if kind.name in (IDS, URLS) or (len(cells) > 20 and 2 * len(values) > len(cells)):
-        return False
-    return kind.has_classes and (kind.name != NUMBER or is_scale(values))
+def _cells(document: Document, columns: Iterable[str]) -> list[str]:
+    return [cell for column in columns for cell in document.sampled(column)]
 
 
 def looks_like_workers(names: Sequence[str]) -> bool:
@@ -98,93 +96,77 @@ def looks_like_items(names: Sequence[str]) -> bool:
 def _by_number(names: Sequence[str]) -> Columns:
     found: Columns = {}
     for name in names:
-        match = NUMBERED_WORKER.fullmatch(name.strip())
+        match = NUMBERED_WORKER.fullmatch(name)
         if match is not None:
-            question = " ".join(filter(None, (match["before"], match["after"]))) or LABEL
-            found.setdefault(question, {}).setdefault(match["who"], name)
+            found.setdefault(_rest(match), {}).setdefault(match["who"], name)
     return {q: columns for q, columns in found.items() if len(columns) >= 2}
 
 
+def _rest(match: re.Match[str]) -> str:
+    return " ".join(filter(None, (match["before"], match["after"]))) or LABEL
+
+
 def _by_address(names: Sequence[str]) -> Columns:
-    found = {name.strip(): name for name in names if _ADDRESS.fullmatch(name.strip())}
-    return {LABEL: found} if len(found) >= 2 else {}
+    return {LABEL: {name: name for name in names if _ADDRESS.fullmatch(name)}}
 
 
 def _by_model(names: Sequence[str]) -> Columns:
-    return _by_question([name for name in names if MODEL.fullmatch(name.strip())])
+    """Return columns of models by question: gpt-4_mood, gpt-4_spam, claude-3_mood, claude-3_spam.
 
-
-def _by_question(names: Sequence[str]) -> Columns:
-    """Return columns by question: alice and bob, or alice_mood, alice_spam, bob_mood, bob_spam.
-
-    The last word is a question where each of several people has it, or one person several.
+    The last word is a question where each of several models has it, or one model several.
     """
-    parts = {name: _QUESTION.fullmatch(name.strip()) for name in names}
-    who = Counter(part["who"] for part in parts.values() if part)
-    what = Counter(part["what"] for part in parts.values() if part)
-    if not who or (max(who.values()) == 1 and max(what.values()) < len(names)):
-        return {LABEL: {name.strip(): name for name in names}} if len(names) >= 2 else {}
+    models = [name for name in names if MODEL.fullmatch(name)]
+    parts = {name: part for name in models if (part := _QUESTION.fullmatch(name))}
+    who = Counter(part["who"] for part in parts.values())
+    what = Counter(part["what"] for part in parts.values())
+    if not who or (max(who.values()) == 1 and max(what.values()) < len(models)):
+        return {LABEL: {name: name for name in models}}
     found: Columns = {}
     for name, part in parts.items():
-        if part is not None:
-            found.setdefault(part["what"], {})[part["who"]] = name
+        found.setdefault(part["what"], {})[part["who"]] = name
     return {question: columns for question, columns in found.items() if len(columns) >= 2}
 
 
 def _by_name(names: Sequence[str]) -> Columns:
-    found: dict[str, dict[str, str]] = {}
+    found: Columns = {}
     for name in names:
-        match = _NAMED.fullmatch(name.strip())
+        match = _NAMED.fullmatch(name)
         if match is not None and normalise(match["name"]) not in _NO_NAMES:
             found.setdefault(match["word"].lower(), {})[match["name"]] = name
-    columns = max(found.values(), key=len, default={})
-    return {LABEL: columns} if len(columns) >= 2 else {}
+    return {LABEL: max(found.values(), key=len, default={})}
 
 
-def declared_workers(document: Document, options: ReadOptions) -> Columns:
+def _declared(document: Document, options: ReadOptions, items: Sequence[str]) -> Columns:
     """Return the columns that --worker-col (or --label-col) names, else all but the item's."""
     given = options.worker_col or options.label_col
     if given is not None:
-        return {LABEL: {name: name for name in select(document, "worker", given)}}
-    certain = {} if document.table.header is False else worker_columns(document)
-    if certain:
-        return certain
-    items = item_columns(document, options, [])
-    rest = [name for name in document.names if name not in [*items, *_gold_columns(document)]]
-    if not rest:
+        names = select(document, "worker", given)
+    else:
+        certain = {} if document.table.header is False else worker_columns(document)
+        if certain and options.layout != "matrix":
+            return certain
+        names = tuple(n for n in document.names if n not in _gold_columns(document))
+    names = tuple(name for name in names if name not in items)
+    if not names:
         raise InputError(
-            f"{document.name}: --layout wide needs a column for each worker, and there is only "
-            f"{listing(document.names)}"
+            f"{document.name}: --layout {options.layout} needs a column for each worker, and there "
+            f"is only {listing(document.names)}"
         )
-    return {LABEL: {name: name for name in rest}}
+    if document.table.header is False:
+        first = 0 if document.format == "npy" else 1  # as NumPy counts
+        return {LABEL: {str(document.names.index(name) + first): name for name in names}}
+    return {LABEL: {name: name for name in names}}
 
 
 def item_columns(
-    document: Document, options: ReadOptions, workers: Sequence[str]
+    document: Document, options: ReadOptions, workers: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """Return the columns that name the items; none if rows are counted instead."""
     if options.item_col is not None:
         return select(document, "item", options.item_col)
-    rest = [name for name in document.names if name not in workers]
-    if not rest or document.table.header is False:
+    if document.table.header is False or options.layout == "matrix":
         return ()
-    plain = find_roles(rest, {"item": SYNONYMS["item"][:3]})["item"]
-    bare = [at for at, name in enumerate(rest) if normalise(name) in ("id", "index", "uid", "idx")]
-    other = find_roles(rest, {"item": SYNONYMS["item"][3:]})["item"]
-    unique = [at for at, name in enumerate(rest) if is_unique(document, name)]
-    found: list[int] = []
-    for candidates in (plain, bare, other, unique[:1]):
-        found = [at for at in candidates if is_unique(document, rest[at])]
-        if len(found) == 1:
-            return (rest[found[0]],)
-        if found:
-            break
-    names = listing([rest[at] for at in found] if found else rest)
-    raise Refusal(
-        f"{document.name}: which of {names} names the items? No answer is certain; pick with "
-        f"--item-col, or say --item-col {ROW} if each row is one",
-        [{"item_col": ROW}],
-    )
+    return naming_column(document, [n for n in document.names if n not in (workers or ())])
 
 
 def _gold_columns(document: Document) -> list[str]:
@@ -195,38 +177,44 @@ def _gold_columns(document: Document) -> list[str]:
 def detect(document: Document) -> Match | None:
     if document.table.header is False:
         return None
-    found = worker_columns(document)
-    if not found:
-        return None
-    names = [column for columns in found.values() for column in columns.values()]
-    return Match(CERTAIN, f"a column for each of several workers: {listing(names, MANY_NAMES)}")
+    names = [column for own in worker_columns(document).values() for column in own.values()]
+    told = f"a column for each of several workers: {listing(names, 4)}"
+    return Match(CERTAIN, told) if names else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    columns = declared_workers(document, options)
-    taken = [column for of_question in columns.values() for column in of_question.values()]
+    certain = [] if document.table.header is False else list(worker_columns(document).values())
+    taken = [column for own in certain for column in own.values()]
     names = item_columns(document, options, taken)
-    taken = [name for name in taken if name not in names]
+    columns = _declared(document, options, names)
+    taken = [column for own in columns.values() for column in own.values() if column not in names]
     n_rows = len(document.columns([taken[0]])[0])
-    items = joined(document.columns(names), n_rows)
-    gold = _gold_columns(document)
-    (right,) = document.columns(gold) if len(gold) == 1 and gold[0] not in taken else (None,)
-    known = None if right is None else known_of(items, right)
-    missing, questions = [], []
-    for question, of_worker in columns.items():
+    items = joined(document.columns(names), n_rows, first=0 if document.format == "npy" else 1)
+    gold = [name for name in _gold_columns(document) if name not in taken]
+    known = known_of(items, document.columns(gold)[0]) if len(gold) == 1 else None
+    gaps, questions = [], []
+    for name, of_worker in columns.items():
         melted = melt(document, items, {w: c for w, c in of_worker.items() if c in taken})
-        missing.append(melted.missing)
-        roles = {
-            "worker": "a column for each",
-            "item": " + ".join(names) or THE_ROW,
-            "label": listing(list(of_worker.values()), MANY_NAMES),
-        }
+        gaps.append(melted.missing)
+        roles = roles_of(worker=EACH_COLUMN, item=names, label=list(of_worker.values()))
         kind, labels = by_kind(melted.label)
         who, rows = melted.by_column, melted.rows
-        questions.append(Question(question, kind, who, melted.by_row, labels, rows, known, roles))
-    gaps = np.concatenate(missing)
-    layout = Layout("wide", worker=tuple(taken), item=names) if len(columns) == 1 else None
-    return Reading(questions, {"no answer": gaps} if len(gaps) else {}, layout=layout)
+        question = Question(name, kind, who, melted.by_row, labels, rows, known, roles)
+        questions.append(_without_negatives(document, options, question))
+    is_matrix = options.layout == "matrix"
+    layout = Layout("matrix", item=names) if is_matrix else Layout("wide", tuple(taken), names)
+    missing = np.concatenate(gaps)
+    aside = {"no answer": missing} if len(missing) else {}
+    return Reading(questions, aside, layout=layout if len(columns) == 1 else None)
+
+
+def _without_negatives(document: Document, options: ReadOptions, question: Question) -> Question:
+    """Return a question of a NumPy matrix without negative numbers: they mean no answer there."""
+    labels = question.label
+    if document.format != "npy" or options.no_answer or not pa.types.is_dictionary(labels.type):
+        return question
+    said = np.array([not word.startswith("-") for word in labels.dictionary.to_pylist()])
+    return take(question, np.flatnonzero(said[np.asarray(labels.indices)]))
 
 
 READER = Reader(
@@ -238,32 +226,50 @@ READER = Reader(
 )
 
 
+def detect_matrix(document: Document) -> Match | None:
+    """Return whether a NumPy matrix surely holds labels: -1 or gaps, or few classes everywhere."""
+    if document.format != "npy":
+        return None
+    cells = {cell for row in document.table.sample for cell in row}
+    if any("." in cell for cell in cells) or cells - {""} == {"-1", "0", "1"}:
+        return None
+    has_gaps = "" in cells or any(cell.startswith("-") for cell in cells)
+    few = len(cells) <= 10 and max(map(len, cells)) == 1 and len(document.table.sample) > 1
+    return Match(CERTAIN, "a matrix of labels") if has_gaps or few else None
+
+
+MATRIX = Reader(
+    name="matrix",
+    title="a matrix of labels: a row per item, a column per worker",
+    explain="each filled cell is one answer; a negative number in a NumPy file is none",
+    detect=detect_matrix,
+    read=lambda document, options: read(document, replace(options, layout="matrix")),
+)
+
+Series = Mapping[str, str]  # number → column
+
+
 def find_pairs(document: Document) -> tuple[Series, dict[str, Series]] | None:
     """Return the workers' columns, and those of each question; None if there are no pairs."""
-    people: dict[str, Series] = {}
-    others: dict[str, Series] = {}
+    people: dict[str, dict[str, str]] = {}
+    others: dict[str, dict[str, str]] = {}
     for name in document.names:
         worker = NUMBERED_WORKER.fullmatch(name.strip())
         plain = re.fullmatch(r"(?P<stem>\D*?)[\s_\-.:#]*(?P<number>\d+)", name.strip())
         if worker is not None:
-            rest = " ".join(filter(None, (worker["before"], worker["after"])))
             number = re.sub(r"\D+", "", worker["who"]) or worker["who"][-1]
-            people.setdefault(rest, {})[number] = name
+            people.setdefault(_rest(worker), {})[number] = name
         elif plain is not None:
             others.setdefault(plain["stem"], {})[plain["number"]] = name
     for rest, who in people.items():
-        if len(who) < 2:
-            continue
-        if normalise(rest) in _WHO:
-            said = {q: c for q, c in people.items() if q != rest and set(c) == set(who)}
-        elif not rest:
-            said = {q: c for q, c in others.items() if normalise(q) in _LABELS}
-            said = {q: c for q, c in said.items() if set(c) == set(who)}
-        else:
-            continue
-        said = {q: c for q, c in said.items() if _have_classes(document, c)}
-        if said:
-            return who, said
+        if normalise(rest) in _WHO:  # rater1_id beside rater1_mood
+            said = {q: c for q, c in people.items() if q != rest}
+        else:  # worker_1 beside label_1
+            said = {q: c for q, c in others.items() if rest == LABEL and normalise(q) in _LABELS}
+        said = {q: c for q, c in said.items() if set(c) == set(who)}
+        said = {q: c for q, c in said.items() if have_classes(_cells(document, c.values()))}
+        if said and len(who) > 1:
+            return who, dict(said)
     return None
 
 
@@ -271,9 +277,8 @@ def detect_pairs(document: Document) -> Match | None:
     found = None if document.table.header is False else find_pairs(document)
     if found is None:
         return None
-    who, said = found
-    names = [*who.values(), *(column for series in said.values() for column in series.values())]
-    return Match(CERTAIN, f"pairs of columns, who and what: {listing(names, MANY_NAMES)}")
+    names = [*found[0].values(), *(name for own in found[1].values() for name in own.values())]
+    return Match(CERTAIN, f"pairs of columns, who and what: {listing(names, 4)}")
 
 
 def read_pairs(document: Document, options: ReadOptions) -> Reading:
@@ -283,14 +288,13 @@ def read_pairs(document: Document, options: ReadOptions) -> Reading:
     who, said = found
     taken = [*who.values(), *(column for series in said.values() for column in series.values())]
     item = item_columns(document, options, taken)
-    numbers = list(who)
     people = pa.concat_arrays([c.cast(pa.string()) for c in document.columns(list(who.values()))])
     people = pc.utf8_trim_whitespace(people)
-    n_rows = len(people) // len(numbers)
+    n_rows = len(people) // len(who)
     names = joined(document.columns(item), n_rows)
     questions = []
     for question, series in said.items():
-        melted = melt(document, names, {number: series[number] for number in numbers})
+        melted = melt(document, names, {number: series[number] for number in who})
         workers = people.take(np.asarray(melted.by_column.indices) * n_rows + melted.rows)
         nameless = np.flatnonzero(np.asarray(pc.equal(workers, "")))
         if len(nameless):
@@ -299,11 +303,7 @@ def read_pairs(document: Document, options: ReadOptions) -> Reading:
                 f"{document.name}, line {line}: a label without its worker; fill it in or drop it"
             )
         kind, labels = by_kind(melted.label)
-        roles = {
-            "worker": listing(list(who.values()), MANY_NAMES),
-            "item": " + ".join(item) or THE_ROW,
-            "label": listing(list(series.values()), MANY_NAMES),
-        }
+        roles = roles_of(worker=list(who.values()), item=item, label=list(series.values()))
         encoded, rows = workers.dictionary_encode(), melted.rows
         name = (normalise(question) and question) or LABEL
         questions.append(Question(name, kind, encoded, melted.by_row, labels, rows, columns=roles))
