@@ -5,9 +5,27 @@ No numeric imports: records of methods are read for the help.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.data.parameters import COUNT, WEIGHT, parameter
+from misc_cli.data.solver import OnIteration, ignore_iteration
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Aggregation, Labels
+    from misc_cli.engines.protocol import EngineMethod
+
+
+class OnEngines:
+    """A method for engines that can be called on labels in memory, as every aggregator."""
+
+    def __call__(
+        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
+    ) -> Aggregation:
+        from misc_cli.engines.local import MemoryEngine
+        from misc_cli.engines.protocol import gathered
+
+        engine = MemoryEngine(labels)
+        return gathered(engine, self.solve(engine, on_iteration, labels.start))
 
 
 def class_prior(default: str = "estimated") -> Any:

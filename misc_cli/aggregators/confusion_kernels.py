@@ -19,8 +19,8 @@ import numpy as np
 
 from misc_cli.data.posteriors import clamp, normalise_scores
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.types import Aggregation, Floats, Labels, OnIteration
-from misc_cli.engines.local import LocalEngine
+from misc_cli.data.types import Floats, Labels, OnIteration
+from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
     LARGEST,
@@ -32,7 +32,6 @@ from misc_cli.engines.protocol import (
     Fitted,
     RowArrays,
     SumOver,
-    gathered,
 )
 
 # Keeps the logarithm of an empty cell finite.
@@ -150,7 +149,7 @@ def sums_of(block: Block, posteriors: Floats) -> Sums:
 
 def vote_fractions(labels: Labels) -> Floats:
     """Return the share of votes per class, (n_items, n_classes); gold rows are certain."""
-    engine = LocalEngine.of(labels)
+    engine = MemoryEngine(labels)
     engine.sweep(VoteFractions())
     return engine.whole(POSTERIORS)
 
@@ -189,20 +188,11 @@ FLOOR = 0.01
 PSEUDO_ANSWERS = 0.5
 
 
-def judge_answers(labels: Labels, beliefs: Floats, on_iteration: OnIteration) -> Aggregation:
-    """Return posteriors of the real answers with `beliefs`, (n_items, n_classes), as prior.
-
-    Beliefs may have any scale and sign; the completed slice is the usual one.
-    """
-    known = {} if labels.gold is None else {GOLD: labels.gold}
-    engine = LocalEngine(labels.votes, {SLICE: beliefs, **known})
-    return gathered(engine, judge(engine, on_iteration))
-
-
 def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
     """Fit one Dawid–Skene step on an engine whose slice is the prior of each item.
 
-    A single step on purpose: repeated, the answers would outweigh the prior.
+    The slice may have any scale and sign. A single step on purpose: repeated, the answers would
+    outweigh the prior.
     """
 
     def step(believed: Sums) -> Step[Sums]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from misc_cli.aggregators import (
+    OnEngines,
     class_prior,
     diagonal,
     max_iter,
@@ -22,28 +23,15 @@ from misc_cli.aggregators import (
     tol,
 )
 from misc_cli.data.parameters import Checked
-from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
+from misc_cli.data.solver import Iteration, OnIteration
 
 if TYPE_CHECKING:
     from misc_cli.aggregators.confusion_kernels import Model
-    from misc_cli.data.types import Aggregation, Floats, Labels, Start
-    from misc_cli.engines.protocol import Engine, EngineMethod, Fitted
+    from misc_cli.data.types import Floats, Start
+    from misc_cli.engines.protocol import Engine, Fitted
 
 # Pseudo-answers per class that pull the confusions of a worker towards the crowd's, after a vote.
 VOTE_SHRINKAGE = 0.5
-
-
-class OnEngines:
-    """A method for engines that can be called on labels in memory, as every aggregator."""
-
-    def __call__(
-        self: EngineMethod, labels: Labels, on_iteration: OnIteration = ignore_iteration
-    ) -> Aggregation:
-        from misc_cli.engines.local import LocalEngine
-        from misc_cli.engines.protocol import gathered
-
-        engine = LocalEngine.of(labels)
-        return gathered(engine, self.solve(engine, on_iteration, labels.start))
 
 
 @dataclass(frozen=True)

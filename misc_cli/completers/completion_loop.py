@@ -20,44 +20,37 @@ over twelve public datasets, ranks by rule of thumb, three passes:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import (
-    PSEUDO_ANSWERS,
-    confusions_of,
-    judge,
-    judge_answers,
-)
+from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of, judge
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
 from misc_cli.completers.tucker.unfolding import unfolded
 from misc_cli.data import resources
 from misc_cli.data.posteriors import clamp, harden
-from misc_cli.data.solver import FIXED, Solution, Step, iterate, iterations, joined_stops
+from misc_cli.data.solver import Solution, Step, iterations, joined_stops
 from misc_cli.data.types import (
-    Aggregation,
     Aggregator,
+    Codes,
     Completer,
     Completion,
     Floats,
     Iteration,
-    Labels,
     OnIteration,
-    Start,
     ignore_iteration,
 )
 from misc_cli.data.votes import LabelTensor, SparseVotes
+from misc_cli.engines.local import MemoryEngine, solved
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
     SLICE,
     Block,
     Engine,
-    EngineMethod,
     Fitted,
     RowArrays,
     Summed,
@@ -68,223 +61,201 @@ from misc_cli.errors import ConfigError, MiscWarning
 SLICE_TOLERANCE = 1e-4
 
 
+class EngineCompleter(Protocol):
+    """A completer that runs on any engine whose rows have the slice.
+
+    It can say its completed slice as T_(2) @ table, with a table as long as workers × classes, and
+    so needs nothing of the size of the items in one place (tucker can).
+    """
+
+    def slice_table(
+        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
+    ) -> Floats:
+        """Return the table, ((n_workers + 1) * n_classes, n_classes).
+
+        `known` keeps what depends on the votes alone, for the passes to come.
+        """
+
+
 @dataclass(frozen=True)
 class Pass:
-    """The state of the loop: `tensor` holds the slice that the next pass starts from.
+    """A pass of the loop; the engine's rows `SLICE` are what the next one starts from.
 
-    `completion` is None before the first pass. `change` is ‖ΔS‖ / ‖S‖, `flipped` the number of
-    items whose top class in the slice changed.
+    `completion` is None before the first pass, and where the answers are not in memory.
     """
 
     number: int
-    labels: Labels
-    tensor: LabelTensor
     completion: Completion | None = None
-    change: float = 1.0
-    flipped: int = 0
-
-    @property
-    def slice(self) -> Floats:
-        return self.tensor.slice
 
 
 @dataclass(frozen=True)
 class LoopResult:
-    """The result of the loop.
+    """The result of the loop; the posteriors are rows of the engine.
 
-    `aggregation` is the final one, its confusions those of the real workers on their own answers;
-    `initial` the pure one that filled the first slice; `ranks` those the completer used, where it
-    has a rule for them. If the completed label matrix was aggregated, its `columns` workers stood
-    for `n_completed_workers` (the slice included): fewer means that similar ones were merged.
+    The confusions of `fitted` are those of the real workers on their own answers; `ranks` those
+    the completer used, where it has a rule for them. If the completed label matrix was aggregated,
+    its `columns` workers stood for `n_completed_workers` (the slice included): fewer means that
+    similar ones were merged. In memory `initial` are the posteriors of the pure result, and
     `completion` is that of the last pass.
     """
 
-    aggregation: Aggregation
-    initial: Aggregation
-    passes: int = 0
-    slice: Floats | None = None
+    fitted: Fitted
+    passes: int
     columns: int = 0
     n_completed_workers: int = 0
     ranks: tuple[int, ...] | None = None
+    initial: Floats | None = None
     completion: Completion | None = None
-
-    def weakened(self, strength: float, pure: Aggregation) -> LoopResult:
-        """Return the result with this weight against the posteriors of an aggregator alone."""
-        posteriors = np.average(
-            [self.aggregation.posteriors, pure.posteriors], axis=0, weights=[strength, 1 - strength]
-        )
-        mixed = replace(self.aggregation, posteriors=posteriors, predictor=None)
-        return replace(self, aggregation=mixed)
 
 
 def run_loop(
-    labels: Labels,
-    completer: Completer | None,
+    engine: Engine,
+    completer: Completer,
     aggregator: Aggregator,
     loop: Loop = DEFAULT_LOOP,
     *,
     tol: float = SLICE_TOLERANCE,
-    initial: Aggregation | None = None,
+    initial: Floats | None = None,
     on_iteration: OnIteration = ignore_iteration,
 ) -> LoopResult:
-    """Any completer with any aggregator; without a completer the pure aggregation.
+    """Complete and aggregate the answers of an engine, which keeps the posteriors.
 
-    `tol` stops before `loop.passes` are made if the slice stops evolving (0: never). `initial` is
-    the pure result that fills the first slice, where the caller has it already.
+    `tol` stops before `loop.passes` are made if the slice stops evolving (0: never). `initial`
+    (n_items, n_classes) fills the first slice, where the caller has it already.
     """
-    if completer is None:
-        initial = initial or aggregator(labels, on_iteration)
-        return LoopResult(initial, initial)
     if loop.passes < 1:
         raise ConfigError(f"--passes {loop.passes}: at least one pass is needed")
     if loop.final not in FINALS:
         raise ConfigError(f"--final {loop.final}: choose {' or '.join(FINALS)}")
-    check_memory(labels, completer, loop)
-    initial = initial or (loop.start or aggregator)(labels, stamped(on_iteration, 0))
-
-    *_, solution = _passes(
-        start(labels, initial.posteriors), completer, loop.passes, loop.slice, tol, on_iteration
-    )
+    check_memory(engine, completer, loop)
+    shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
+    ranks = _ask(completer, "resolve_ranks", shape)  # impossible ones are refused before any fit
+    observe = stamped(on_iteration, 0)
+    begun, initial = begin(engine, loop.start or aggregator, initial, observe)
+    *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
     end = solution.state
-    aggregation, columns = _finish(end, aggregator, loop.final, loop.max_cells, on_iteration)
-    stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, aggregation.stopped)
+    fitted, columns = finish(engine, end, aggregator, loop, on_iteration)
+    stopped = joined_stops(begun, {"pass": solution.stopped}, fitted.stopped)
     return LoopResult(
-        replace(aggregation, stopped=stopped),
-        initial,
+        replace(fitted, stopped=stopped),
         passes=end.number,
-        slice=end.slice,
         columns=columns,
-        n_completed_workers=labels.n_workers + 1 if columns else 0,
-        ranks=_ask(completer, "resolve_ranks", end.tensor.shape),
+        n_completed_workers=engine.n_workers + 1 if columns else 0,
+        ranks=ranks,
+        initial=initial,
         completion=end.completion,
     )
 
 
-def start(labels: Labels, posteriors: Floats, tensor: LabelTensor | None = None) -> Pass:
-    """The state before the first pass: the slice is the pure result, one class per item.
+def begin(
+    engine: Engine,
+    starter: Aggregator,
+    initial: Floats | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+) -> tuple[Mapping[str, str], Floats | None]:
+    """Make the first slice: the pure result, one class per item.
 
-    `tensor` is one on the same votes from an earlier run, whose cache is then used again.
+    Return why the fit of that stopped, and its posteriors if they are in memory.
     """
-    if not isinstance(labels.votes, SparseVotes):
+    if isinstance(engine, MemoryEngine) and not isinstance(engine.votes, SparseVotes):
         raise TypeError("the loop completes sparse answers, not a full label matrix")
-    first = harden(posteriors, labels.gold)
-    known = tensor.with_slice(first) if tensor is not None else LabelTensor(labels.votes, first)
-    return Pass(0, labels, known)
+    stopped: Mapping[str, str] = {}
+    if initial is None:
+        stopped = solved(starter, engine, on_iteration).stopped
+    if not isinstance(engine, MemoryEngine):
+        engine.sweep(FirstSlice())
+        return stopped, None
+    initial = engine.whole(POSTERIORS) if initial is None else initial
+    engine.put(SLICE, harden(initial, engine.labels.gold))
+    return stopped, initial
 
 
-def advance(
-    before: Pass,
+def passes(
+    engine: Engine,
     completer: Completer,
+    most: int,
     slice_mode: str = Loop.slice,
+    tol: float = 0.0,
     on_iteration: OnIteration = ignore_iteration,
-) -> Pass:
-    """One pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
-    number = before.number + 1
-    gold = before.labels.gold
-    completion = completer(before.tensor, stamped(on_iteration, number))
-    if slice_mode == "hard":
-        new = harden(completion.slice, gold)
-    elif slice_mode == "soft":
-        new = completion.slice.copy()
-        if gold is not None:
-            clamp(new, gold)
-    else:
-        raise ConfigError(f"--slice {slice_mode}: choose soft or hard")
-    old = before.slice
-    length = float(np.linalg.norm(old)) or 1.0
-    return Pass(
-        number,
-        before.labels,
-        before.tensor.with_slice(new),
-        completion,
-        change=float(np.linalg.norm(new - old)) / length,
-        flipped=int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1))),
-    )
-
-
-def trajectory(
-    first: Pass,
-    completer: Completer,
-    passes: int,
-    slice_mode: str = Loop.slice,
-    on_iteration: OnIteration = ignore_iteration,
-) -> Iterator[Pass]:
-    """Every pass in turn, so that one run gives the candidates of all numbers of passes."""
-    for solution in _passes(first, completer, passes, slice_mode, 0.0, on_iteration):
-        yield solution.state
-
-
-def _passes(
-    first: Pass,
-    completer: Completer,
-    passes: int,
-    slice_mode: str,
-    tol: float,
-    on_iteration: OnIteration,
 ) -> Iterator[Solution[Pass]]:
-    """The while-loop, one pass at a time: its one driver."""
+    """Yield every pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
+    if slice_mode not in ("soft", "hard"):
+        raise ConfigError(f"--slice {slice_mode}: choose soft or hard")
+    hard = slice_mode == "hard"
+    known: dict[str, Any] = {}  # of the votes alone
 
     def step(before: Pass) -> Step[Pass]:
-        after = advance(before, completer, slice_mode, on_iteration)
-        extra = {"flipped": after.flipped}
-        return Step(after, after.change, posteriors=after.slice, extra=extra)
+        number = before.number + 1
+        observe, completion = stamped(on_iteration, number), None
+        if isinstance(engine, MemoryEngine):
+            tensor = LabelTensor(cast(SparseVotes, engine.votes), engine.whole(SLICE), known)
+            completion = completer(tensor, observe)
+            new, moved = next_slice(tensor.slice, completion.slice, engine.labels.gold, hard)
+            engine.put(SLICE, new)
+        else:
+            table = cast(EngineCompleter, completer).slice_table(engine, observe, known)
+            moved = engine.sweep(NextSlice(table, hard))
+        slices, extra = engine.whole(SLICE), {"flipped": moved.flipped}
+        return Step(Pass(number, completion), moved.share, posteriors=slices, extra=extra)
 
     return iterations(
         step,
-        first,
+        Pass(0),
         stage="pass",
         tol=tol,
-        max_iter=passes,
+        max_iter=most,
         on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
     )
 
 
-def aggregate_pass(
+def finish(
+    engine: Engine,
     after: Pass,
     aggregator: Aggregator,
-    *,
-    final: str = Loop.final,
-    max_cells: int = Loop.max_cells,
+    loop: Loop = DEFAULT_LOOP,
     on_iteration: OnIteration = ignore_iteration,
-) -> Aggregation:
-    """The last step from where the loop stands after this pass, one of a set number."""
-    found = _finish(after, aggregator, final, max_cells, on_iteration)[0]
-    return replace(found, stopped=joined_stops({"pass": FIXED}, found.stopped))
+) -> tuple[Fitted, int]:
+    """Make the final aggregation; return it and the columns of the completed matrix (0: none)."""
+    observe = stamped(on_iteration, after.number)
+    if not isinstance(engine, MemoryEngine):
+        return judge(engine, observe), 0
+    labels = engine.labels
+    if loop.final == "answers":
+        here = MemoryEngine(labels, {SLICE: engine.whole(SLICE)})
+        fitted, columns = judge(here, observe), 0
+    else:
+        if after.completion is None:
+            raise ValueError("nothing is completed before the first pass")
+        n_workers = engine.n_workers + 1
+        shape = (n_workers, engine.n_items, engine.n_classes)
+        completed = completed_matrix(
+            after.completion, shape, max_cells=loop.max_cells, gold=labels.gold
+        )
+        columns = completed.columns
+        if columns < n_workers:
+            warnings.warn(
+                f"the completed matrix is larger than --max-cells: {n_workers:,} workers "
+                f"were grouped into {columns:,}",
+                MiscWarning,
+                stacklevel=4,
+            )
+        here = MemoryEngine(replace(labels, votes=completed.votes, start=None))
+        found = solved(aggregator, here, observe)
+        # The completed columns are not the workers: these are judged by what they really answered.
+        own = confusions_of(labels, here.whole(POSTERIORS), PSEUDO_ANSWERS)
+        fitted = replace(found, confusions=own, predictor=None)
+    for name in (POSTERIORS, *fitted.detail_rows):
+        engine.put(name, here.whole(name))
+    return fitted, columns
 
 
 def stamped(on_iteration: OnIteration, number: int) -> OnIteration:
-    """An observer that notes the pass on every line before handing it on."""
+    """Return an observer that notes the pass on every line before handing it on."""
 
     def observe(line: Iteration) -> None:
         on_iteration(replace(line, pass_number=number))
 
     return observe
-
-
-def _finish(
-    after: Pass, aggregator: Aggregator, final: str, max_cells: int, on_iteration: OnIteration
-) -> tuple[Aggregation, int]:
-    """The final aggregation, and how many columns the completed label matrix had (0: none)."""
-    if after.completion is None:
-        raise ValueError("nothing is completed before the first pass")
-    labels, observe = after.labels, stamped(on_iteration, after.number)
-    if final == "answers":
-        return judge_answers(labels, after.slice, observe), 0
-    completed = completed_matrix(
-        after.completion, after.tensor.shape, max_cells=max_cells, gold=labels.gold
-    )
-    if completed.columns < after.tensor.shape[0]:
-        warnings.warn(
-            f"the completed matrix is larger than --max-cells: {after.tensor.shape[0]:,} workers "
-            f"were grouped into {completed.columns:,}",
-            MiscWarning,
-            stacklevel=4,
-        )
-    found = aggregator(replace(labels, votes=completed.votes, start=None), observe)
-    # The completed columns are not the workers: these are judged by what they really answered.
-    confusions = confusions_of(labels, found.posteriors, PSEUDO_ANSWERS)
-    own = replace(found, confusions=confusions, predictor=None)
-    return own, completed.columns
 
 
 def _ask(completer: Completer, question: str, *about: Any) -> Any:
@@ -293,33 +264,20 @@ def _ask(completer: Completer, question: str, *about: Any) -> Any:
     return None if method is None else method(*about)
 
 
-def check_memory(labels: Labels, completer: Completer, loop: Loop) -> None:
-    """Add up what the loop will hold before it holds any of it."""
+def check_memory(engine: Engine, completer: Completer, loop: Loop) -> None:
+    """Add up what the loop will hold in memory before it holds any of it."""
+    if not isinstance(engine, MemoryEngine):
+        return
     max_cells = loop.max_cells if loop.final == "completed" else 0
-    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
-    slices = 8 * 6 * labels.n_items * labels.n_classes
+    shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
+    slices = 8 * 6 * engine.n_items * engine.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
-    factors = _ask(completer, "bytes_needed", shape, labels.votes.n_votes) or 0
+    factors = _ask(completer, "bytes_needed", shape, engine.n_votes) or 0
     resources.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",
         "lower --ranks or --max-cells, or aggregate without a completer",
     )
-
-
-class EngineCompleter(Protocol):
-    """A completer that runs on any engine whose rows have the slice."""
-
-    def slice_table(
-        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
-    ) -> Floats:
-        """((n_workers + 1) * n_classes, n_classes): T_(2) times this is the completed slice.
-
-        `known` keeps what depends on the votes alone, for the passes to come.
-        """
-
-    def resolve_ranks(self, shape: tuple[int, int, int]) -> tuple[int, ...]:
-        """The ranks used on a tensor of this shape."""
 
 
 @dataclass
@@ -334,6 +292,18 @@ class Moved(Summed):
     def share(self) -> float:
         """‖ΔS‖ / ‖S‖."""
         return float((self.squared_step / (self.squared_length or 1.0)) ** 0.5)
+
+
+def next_slice(old: Floats, new: Floats, gold: Codes | None, hard: bool) -> tuple[Floats, Moved]:
+    """Return the slice of the next pass: the completed one or its top classes; gold stays."""
+    if hard:
+        new = harden(new, gold)
+    elif gold is not None:
+        new = new.copy()
+        clamp(new, gold)
+    step = new - old
+    flipped = int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1)))
+    return new, Moved(float(np.vdot(step, step)), float(np.vdot(old, old)), flipped)
 
 
 @dataclass(frozen=True)
@@ -358,69 +328,6 @@ class NextSlice:
     writes: ClassVar[tuple[str, ...]] = (SLICE,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Moved]:
-        old, new = np.asarray(rows[SLICE]), unfolded(block, rows, self.table)
-        if self.hard:
-            new = harden(new, rows.get(GOLD))
-        elif GOLD in rows:
-            clamp(new, rows[GOLD])
-        step = new - old
-        return {SLICE: new}, Moved(
-            float(np.vdot(step, step)),
-            float(np.vdot(old, old)),
-            int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1))),
-        )
-
-
-@dataclass(frozen=True)
-class CompletedAnswers:
-    """The loop with `final` "answers" as one method that runs on any engine.
-
-    A completer that can say its completed slice as T_(2) @ table, with a table as long as workers ×
-    classes, needs nothing of the size of the items in one place (tucker can). `tol` as in
-    `run_loop`.
-    """
-
-    completer: EngineCompleter
-    aggregator: EngineMethod
-    loop: Loop
-    tol: float = SLICE_TOLERANCE
-
-    def solve(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> Fitted:
-        return self.run(engine, on_iteration, start)[0]
-
-    def run(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> tuple[Fitted, int]:
-        """Return what was found (the posteriors stay on the engine) and the number of passes."""
-        self.ranks(engine)  # those that cannot be are told of before anything is fitted
-        starter: EngineMethod = self.loop.start or self.aggregator  # type: ignore[assignment]
-        initial = starter.solve(engine, stamped(on_iteration, 0), start)
-        engine.sweep(FirstSlice())
-        known: dict[str, Any] = {}
-
-        def step(before: int) -> Step[int]:
-            number = before + 1
-            table = self.completer.slice_table(engine, stamped(on_iteration, number), known)
-            moved = engine.sweep(NextSlice(table, self.loop.slice == "hard"))
-            extra = {"flipped": moved.flipped}
-            return Step(number, moved.share, posteriors=engine.whole(SLICE), extra=extra)
-
-        solution = iterate(
-            step,
-            0,
-            stage="pass",
-            tol=self.tol,
-            max_iter=self.loop.passes,
-            on_iteration=lambda line: on_iteration(replace(line, pass_number=line.iteration)),
-            warn=False,
-        )
-        passes = solution.iterations
-        judged = judge(engine, stamped(on_iteration, passes))
-        stopped = joined_stops(initial.stopped, {"pass": solution.stopped}, judged.stopped)
-        return replace(judged, stopped=stopped), passes
-
-    def ranks(self, engine: Engine) -> tuple[int, ...]:
-        shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
-        return self.completer.resolve_ranks(shape)
+        completed = unfolded(block, rows, self.table)
+        new, moved = next_slice(np.asarray(rows[SLICE]), completed, rows.get(GOLD), self.hard)
+        return {SLICE: new}, moved

@@ -210,8 +210,9 @@ class Aggregator(Protocol):
     needs_order   True: leave it out of a comparison if the classes have no order (False)
     Optional property `cv_variant`, or method `cv_variant_of(whole)` that knows the fit on all
     answers: the quicker variant that cross-validation fits.
-    Optional method `refit_subset(labels, whole)`: fit a part of the answers, starting from what the
-    aggregation `whole` of all answers knows of workers (not of items).
+    Optional method `solve(engine, on_iteration, start)`: fit the answers of any engine. Optional
+    method `refit_subset(engine, whole, start)`: fit a part of the answers, starting from what the
+    fit `whole` of all answers knows of workers (not of items).
     """
 
     def __call__(self, labels: Labels, on_iteration: OnIteration = ...) -> Aggregation: ...

@@ -12,13 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Floats, Labels, Names
+from misc_cli.data.types import Aggregator, Floats, Labels, Names, OnIteration, Start
 from misc_cli.data.votes import Rows, Votes
 from misc_cli.engines.protocol import (
     GOLD,
+    POSTERIORS,
     Array,
     Columns,
     Counts,
+    Engine,
+    EngineMethod,
+    Fitted,
     FusedKernels,
     FusedSums,
     Kernel,
@@ -79,14 +83,6 @@ class LocalEngine:
         self._arrays = dict(rows or {})
         self._allocate = allocate
         self._lock = Lock()
-
-    @classmethod
-    def of(cls, labels: Labels, rows: Mapping[str, Array] | None = None) -> LocalEngine:
-        """Make an engine of the labels' votes and gold, with more rows."""
-        known = dict(rows or {})
-        if labels.gold is not None:
-            known[GOLD] = labels.gold
-        return cls(labels.votes, known, items=labels.items, ordered=labels.ordered)
 
     @property
     def n_items(self) -> int:
@@ -181,7 +177,7 @@ class MemoryEngine(LocalEngine):
         return dict(self._facts)
 
     def with_labels(self, labels: Labels) -> MemoryEngine:
-        """Return an engine of other labels and no rows, read from the same inputs."""
+        """Return an engine of these labels and no rows, read from the same inputs."""
         return MemoryEngine(labels, None, self.counts, self.inputs, self._facts)
 
     def refuse_one_file(self) -> None:
@@ -195,6 +191,48 @@ class MemoryEngine(LocalEngine):
     ) -> dict[str, str]:
         name = f"part-{0:05}{suffix}"
         return {name: write(self.chunks(make), folder / name)}
+
+
+def solved(
+    method: Aggregator, engine: Engine, on_iteration: OnIteration, whole: Fitted | None = None
+) -> Fitted:
+    """Fit a method on an engine; its posteriors and details of items stay there.
+
+    In memory other rows of the method do not. One that knows no engines is called on the labels.
+    `whole`, a fit on more answers, is the start of a method that has `refit_subset`.
+    """
+    def fit(here: Engine, start: Start | None) -> Fitted:
+        if whole is not None and hasattr(method, "refit_subset"):
+            refitted: Fitted = method.refit_subset(here, whole, start)
+            return refitted
+        return cast(EngineMethod, method).solve(here, on_iteration, start)
+
+    if not isinstance(engine, MemoryEngine):
+        return fit(engine, None)
+    labels = engine.labels
+    if hasattr(method, "solve"):
+        here = engine.with_labels(labels)
+        fitted = fit(here, labels.start)
+        rows: Mapping[str, Array] = {
+            name: here.whole(name) for name in (POSTERIORS, *fitted.detail_rows)
+        }
+    else:
+        found = method(labels, on_iteration)
+        rows = {POSTERIORS: found.posteriors, **found.item_details}
+        fitted = Fitted(
+            confusions=found.confusions,
+            class_prior=found.class_prior,
+            iterations=found.iterations,
+            stopped=found.stopped,
+            objective=found.objective,
+            own_workers=found.own_workers,
+            own_shared=found.own_shared,
+            detail_rows=tuple(found.item_details),
+            predictor=found.predictor,
+        )
+    for name, values in rows.items():
+        engine.put(name, values)
+    return fitted
 
 
 def column_chunks(engine: LocalEngine, make: MakeColumns) -> Iterator[Columns]:

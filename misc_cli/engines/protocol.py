@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Start
+from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Predictor, Start
 from misc_cli.errors import MiscError
 
 _JOIN = "join"
@@ -284,21 +284,15 @@ def add_up(partials: Iterable[Sums]) -> Sums:
     return reduce(iadd, partials)
 
 
-class DetailKernel(Kernel[int], Protocol):
-    """A kernel that declares the rows it writes."""
-
-    writes: ClassVar[tuple[str, ...]]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fitted:
     """Result of a method on an engine. The posteriors stay there (`POSTERIORS`).
 
     confusions   (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
     class_prior  (n_classes,)
     stopped, own_workers, own_shared  as in `Aggregation`
-    item_details kernel that writes details of items, (n_block_items,) each, while the method's rows
-                 are still there
+    detail_rows  names of the engine's rows that tell more of items, (n_block_items,) each
+    predictor    the model's own forecast of answers, where all rows are in this process
     """
 
     confusions: Floats
@@ -308,7 +302,8 @@ class Fitted:
     objective: float | None = None
     own_workers: Mapping[str, Floats] = field(default_factory=dict)
     own_shared: Mapping[str, Floats] = field(default_factory=dict)
-    item_details: DetailKernel | None = None
+    detail_rows: tuple[str, ...] = ()
+    predictor: Predictor | None = None
 
 
 class EngineMethod(Protocol):
@@ -324,13 +319,10 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
     posteriors = engine.whole(POSTERIORS)
     if posteriors is None:
         raise MiscError("the posteriors are spread over files or machines: read them part by part")
-    details: dict[str, Floats] = {}
-    if fitted.item_details is not None:
-        engine.sweep(fitted.item_details)
-        details = {name: np.asarray(engine.whole(name)) for name in fitted.item_details.writes}
     return Aggregation(
         posteriors=np.asarray(posteriors, dtype=np.float64),
-        item_details=details,
+        item_details={name: np.asarray(engine.whole(name)) for name in fitted.detail_rows},
+        predictor=fitted.predictor,
         confusions=fitted.confusions,
         class_prior=fitted.class_prior,
         iterations=fitted.iterations,

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
@@ -98,6 +97,11 @@ def gathered_votes(
     return Gathered(names.take(pa.array(order)), pointers, in_order, found)
 
 
+def behind(engine: Engine) -> AnswerEngine:
+    """Return the engine with all answers behind a view, or the engine itself."""
+    return cast(AnswerEngine, engine.engine if isinstance(engine, View) else engine)
+
+
 def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryEngine:
     """Return an engine in memory with all votes, known classes, truth, and these rows.
 
@@ -127,17 +131,9 @@ def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryE
 DRAWN = "drawn"
 
 
-@dataclass
-class Said(Summed):
-    """The number of hidden answers, and the counts of the kept votes by column."""
-
-    n_hidden: int
-    counts: npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Hide:
-    """Marks the items whose answers a draw hides, and counts the kept votes."""
+    """Marks the items whose answers a draw hides, and counts the hidden answers."""
 
     draw: Draw
     n_classes: int
@@ -145,15 +141,13 @@ class Hide:
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (DRAWN,)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Said]:
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
         matrix, keys = block.matrix, item_keys(block.items)
         hidden = self.draw.hidden(matrix, self.n_classes, keys)
         drawn = np.zeros_like(keys)
         of_hidden = _rows_of(matrix, hidden)
         drawn[of_hidden] = keys[of_hidden]
-        counts = np.bincount(matrix.indices, minlength=matrix.shape[1])
-        counts -= np.bincount(matrix.indices[hidden], minlength=matrix.shape[1])
-        return {DRAWN: drawn}, Said(len(hidden), counts)
+        return {DRAWN: drawn}, len(hidden)
 
 
 def _rows_of(matrix: sp.csr_array, positions: Positions) -> Positions:

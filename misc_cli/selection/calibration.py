@@ -24,11 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import confusions_of
+from misc_cli.aggregators.confusion_kernels import shrunk_rows
 from misc_cli.data.holdout import FLOOR, Triplets
 from misc_cli.data.posteriors import clamp
-from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.selection.dependence_check import evidence
+from misc_cli.data.types import Codes, Floats
 
 TEMPERATURES: Floats = np.geomspace(0.5, 20.0, 13)
 VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
@@ -64,15 +63,6 @@ class Calibration:
     votes: float = 0.0
     weight: float = 1.0
     evidence: bool = False
-
-    def __call__(self, posteriors: Floats, labels: Labels, pooled: Floats | None = None) -> Floats:
-        """Return calibrated posteriors, (n_items, n_classes): the same labels, gold rows certain.
-
-        `pooled` is the members' logarithmic pool, for a single method its posteriors again.
-        """
-        totals = vote_totals(labels) if self.votes > 0.0 else None
-        given = evidence(labels, posteriors) if self.evidence else None
-        return self.written(posteriors, totals, labels.gold, pooled, given)
 
     def written(
         self,
@@ -144,17 +134,6 @@ def voted(totals: Floats, posteriors: Floats) -> Floats:
     return temper(shares_of(totals + 0.5 * posteriors), VOTE_SHARPNESS)
 
 
-def vote_totals(labels: Labels) -> Floats:
-    """Count the votes of each class on each item, (n_items, n_classes)."""
-    votes = labels.votes
-    return np.concatenate([votes.class_totals(rows) for rows in votes.blocks])
-
-
-def vote_shares(labels: Labels) -> Floats:
-    """Return the vote shares of items, with one more vote spread evenly, (n_items, n_classes)."""
-    return shares_of(vote_totals(labels))
-
-
 def shares_of(totals: Floats) -> Floats:
     """Return vote shares from the votes of each class on each item, (n, n_classes) both."""
     shares = totals + 1.0 / totals.shape[1]
@@ -181,27 +160,24 @@ def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
     return mixed
 
 
-def calibration_surface(
-    labels: Labels,
-    posteriors: Floats,
-    hidden: Triplets,
-    pooled: Floats | None = None,
-    *,
-    many: bool = False,
-) -> Floats:
-    """Return the summed log score of held-out answers at each (TEMPERATURES, VOTE_WEIGHTS).
+def surface_of_many(of_items: Floats, said: Floats) -> Floats:
+    """Return the summed log score of held-out answers at each of TEMPERATURES, one column.
 
-    labels, posteriors and their `pooled` counterparts (the same for a single method) are of what
-    was kept. Mixing posteriors mixes their forecasts. Of `many` answers the votes have no weight:
-    there they would make up for nothing but noisy confusions.
+    Arguments are the posteriors of the held-out answers' items and the likelihood of the answers
+    given each class, (n_hidden, n_classes) both. Of many answers the votes have no weight: there
+    they would make up for nothing but noisy confusions.
     """
-    of_items = (posteriors if pooled is None else pooled)[hidden.items]
-    if many:
-        said = _forecast(labels, posteriors, MANY_SHRINKAGE, hidden)[1]
-        return surface_of_many(of_items, said)
-    shares = temper(vote_shares(labels), VOTE_SHARPNESS)
-    by_votes = _forecast(labels, shares, VOTE_SHRINKAGE, hidden)[0]
-    said = _forecast(labels, posteriors, MODEL_SHRINKAGE, hidden)[1]
+    column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+    alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
+    return alone
+
+
+def surface_of_few(of_items: Floats, said: Floats, by_votes: Floats) -> Floats:
+    """Return the surface of `surface_of_many` at each of VOTE_WEIGHTS, too, one column each.
+
+    `by_votes` (n_hidden,) is the likelihood of the answers by vote shares. Mixing posteriors mixes
+    their forecasts.
+    """
     surface = np.empty((len(TEMPERATURES), len(VOTE_WEIGHTS)))
     for at, temperature in enumerate(TEMPERATURES):
         by_model = np.einsum("pc,pc->p", temper(of_items, temperature), said)
@@ -210,24 +186,13 @@ def calibration_surface(
     return surface
 
 
-def surface_of_many(of_items: Floats, said: Floats) -> Floats:
-    """Return the `calibration_surface` without vote weights, for many answers.
+def said_of_hidden(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:
+    """Return the likelihood of held-out answers given each class, (n_hidden, n_classes).
 
-    Arguments are the posteriors of the held-out answers' items and the likelihood of the answers
-    given each class, (n_hidden, n_classes) both.
+    counts (n_workers, n_classes, n_classes) are those that a fit expects of the kept answers.
     """
-    column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
-    alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
-    return alone
-
-
-def _forecast(
-    labels: Labels, posteriors: Floats, shrinkage: float, hidden: Triplets
-) -> tuple[Floats, Floats]:
-    """Return the likelihood of the held-out answers, (n,), and given each class, (n, n_classes)."""
-    confusions = confusions_of(labels, posteriors, shrinkage)
-    said: Floats = confusions[hidden.workers, :, hidden.classes]
-    return np.einsum("pc,pc->p", posteriors[hidden.items], said), said
+    said: Floats = shrunk_rows(counts, shrinkage)[hidden.workers, :, hidden.classes]
+    return said
 
 
 def best_calibration(surfaces: Sequence[Floats]) -> Calibration:

@@ -1,4 +1,4 @@
-"""Fit one method on one fold, forecast the held-out answers, and score the forecast.
+"""Methods and candidates: what is fitted, judged by held-out answers, and chosen.
 
 A method is a pure aggregator, or a completer whose trajectory gives a candidate after each of
 several passes. A candidate's labelling is scored in three views, each a log probability per hidden
@@ -12,36 +12,14 @@ answer:
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from misc_cli.aggregators.confusion_kernels import confusions_of
 from misc_cli.completers.parameters import DEFAULT_LOOP, Loop
-from misc_cli.data.holdout import FLOOR, Triplets, log_score
-from misc_cli.data.posteriors import harden
-from misc_cli.data.types import (
-    Aggregation,
-    Aggregator,
-    Completer,
-    Floats,
-    Iteration,
-    Labels,
-    Lighten,
-    OnIteration,
-    without_posteriors,
-)
-from misc_cli.engines.protocol import Fitted
-from misc_cli.errors import MiscWarning
-from misc_cli.selection.calibration import TEMPERATURES, temper
-from misc_cli.selection.dependence_check import SHRINKAGE
-from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline
-
-# Instead of SHRINKAGE where the counts are whole.
-HARD_SHRINKAGE = 1.0
+from misc_cli.data.solver import FIXED, joined_stops
+from misc_cli.data.types import Aggregator, Completer, Floats, OnIteration
+from misc_cli.engines.local import solved
+from misc_cli.engines.protocol import Engine, Fitted
 
 
 @dataclass(frozen=True)
@@ -105,147 +83,33 @@ class Candidate:
         return f"{self.method.name}{times}"
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A candidate fitted on the answers that were kept.
-
-    aggregation   without its predictor, which would copy the whole model between processes
-    views         name → log scores, (n_hidden,); "soft" has a row per temperature; empty when
-                  nothing was hidden
-    records       the iterations, lightened; of the last fit only
-    warnings      text and category of the warnings of that fit
-    """
-
-    candidate: Candidate
-    aggregation: Aggregation | Fitted
-    views: dict[str, Floats]
-    records: list[Iteration]
-    warnings: list[tuple[str, type[Warning]]]
-    seconds: float
-
-    @property
-    def in_memory(self) -> Aggregation:
-        """The fit of a trial whose posteriors are here, not on an engine."""
-        assert isinstance(self.aggregation, Aggregation)
-        return self.aggregation
-
-    @property
-    def posteriors(self) -> Floats:
-        return self.in_memory.posteriors
-
-
 def fits(
     method: Method,
-    labels: Labels,
-    initial: Floats | None,
+    engine: Engine,
     on_iteration: OnIteration,
-    whole: Aggregation | None = None,
-) -> Iterator[tuple[Candidate, Aggregation]]:
-    """Fit the candidates of a method.
-
-    `initial` (the aggregator's posteriors) saves a completer one fit; `whole` (the fit on all
-    answers) is the start of an aggregator that has `refit_subset`.
-    """
-    if method.completer is None:
-        refit = getattr(method.aggregator, "refit_subset", None)
-        if whole is not None and refit is not None:
-            yield Candidate(method), refit(labels, whole)
-        else:
-            yield Candidate(method), method.aggregator(labels, on_iteration)
-        return
-    from misc_cli.completers.completion_loop import (
-        aggregate_pass,
-        check_memory,
-        start,
-        trajectory,
-    )
-
-    loop = method.loop
-    check_memory(labels, method.completer, loop)
-    if initial is None or loop.start is not None:
-        initial = (loop.start or method.aggregator)(labels, on_iteration).posteriors
-    first = start(labels, initial)
-    for after in trajectory(first, method.completer, max(method.passes), loop.slice, on_iteration):
-        if after.number in method.passes:
-            found = aggregate_pass(
-                after,
-                method.aggregator,
-                final=loop.final,
-                max_cells=loop.max_cells,
-                on_iteration=on_iteration,
-            )
-            yield Candidate(method, after.number), found
-
-
-def try_method(
-    method: Method,
-    labels: Labels,
-    hidden: Triplets | None,
     initial: Floats | None = None,
-    lighten: Lighten = without_posteriors,
-    whole: Aggregation | None = None,
-    deadline: Deadline = NO_DEADLINE,
-) -> list[Trial]:
-    """Fit and score the candidates of a method on one fold; without `hidden`, on all answers.
+    whole: Fitted | None = None,
+) -> Iterator[tuple[Candidate, Fitted]]:
+    """Fit the candidates of a method in turn; the engine has the posteriors of the last one.
 
-    An aggregator that has `cv_variant` uses that variant to forecast held-out answers. At the
-    deadline the fit ends after its current iteration, with OutOfTime.
+    `initial` (the aggregator's posteriors, in memory) saves a completer one fit; `whole` (the fit
+    on all answers) is the start of an aggregator that has `refit_subset`.
     """
-    last = hidden is None
-    stand_in = method.aggregator if last else getattr(method.aggregator, "cv_variant", None)
-    tried = replace(method, aggregator=stand_in or method.aggregator)
-    trials = []
-    records: list[Iteration] = []
-    started = time.perf_counter()
+    aggregator, loop = method.aggregator, method.loop
+    if method.completer is None:
+        found = solved(aggregator, engine, on_iteration, whole)
+        if method.early_stopped:  # it stops when it should
+            found = replace(found, stopped={})
+        yield Candidate(method), found
+        return
+    from misc_cli.completers.completion_loop import begin, check_memory, finish, passes
 
-    def observe(iteration: Iteration) -> None:
-        deadline.check()
-        if last:
-            records.append(lighten(iteration))
-
-    with warnings.catch_warnings(record=True) as caught:
-        if last:
-            warnings.simplefilter("always", MiscWarning)
-        else:
-            warnings.simplefilter("ignore")  # a trial that does not converge is scored as it is
-        for candidate, found in fits(tried, labels, initial, observe, whole):
-            views = {} if hidden is None else _views(labels, found, hidden)
-            light = found if last else replace(found, predictor=None)
-            if method.early_stopped:
-                light = replace(light, stopped={})
-            spent = time.perf_counter() - started
-            said = [(str(warning.message), warning.category) for warning in caught]
-            named = replace(candidate, method=method)
-            trials.append(Trial(named, light, views, list(records), said, spent))
-    return trials
-
-
-def hard_score(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
-    """Return the log score of each held-out answer given the label we would write, (n_hidden,)."""
-    top = posteriors.argmax(axis=1)
-    rows = confusions_of(labels, harden(posteriors), HARD_SHRINKAGE)
-    return log_score(rows[hidden.workers, top[hidden.items]], hidden)
-
-
-def _views(labels: Labels, found: Aggregation, hidden: Triplets) -> dict[str, Floats]:
-    return {
-        "own": log_score(found.predict(hidden.workers, hidden.items), hidden),
-        "soft": soft_scores(labels, found.posteriors, hidden),
-        "hard": hard_score(labels, found.posteriors, hidden),
-    }
-
-
-def soft_scores(labels: Labels, posteriors: Floats, hidden: Triplets) -> Floats:
-    """Return the log scores of held-out answers, (len(TEMPERATURES), n_hidden)."""
-    said = confusions_of(labels, posteriors, SHRINKAGE)[hidden.workers, :, hidden.classes]
-    return tempered_scores(posteriors[hidden.items], said)
-
-
-def tempered_scores(of_items: Floats, said: Floats) -> Floats:
-    """Return `soft_scores` from the items' posteriors and the answers' likelihoods, (n, K) both."""
-    return np.stack(
-        [
-            np.log(np.maximum(np.einsum("pc,pc->p", temper(of_items, at), said), FLOOR))
-            for at in TEMPERATURES
-        ]
-    )
+    check_memory(engine, method.completer, loop)
+    begin(engine, loop.start or aggregator, None if loop.start else initial, on_iteration)
+    most = max(method.passes)
+    for solution in passes(engine, method.completer, most, loop.slice, 0.0, on_iteration):
+        after = solution.state
+        if after.number in method.passes:
+            found, _ = finish(engine, after, aggregator, loop, on_iteration)
+            stopped = joined_stops({"pass": FIXED}, found.stopped)
+            yield Candidate(method, after.number), replace(found, stopped=stopped)

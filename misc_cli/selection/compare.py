@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from misc_cli.data.posteriors import decide
-from misc_cli.data.types import Codes, Floats, Labels, OnIteration, ignore_iteration
+from misc_cli.data.types import Codes, Floats, OnIteration, ignore_iteration
+from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.selection.candidates import Method
@@ -45,7 +46,7 @@ class Standing:
 
 
 def compare(
-    labels: Labels,
+    engine: Engine,
     methods: Sequence[Method],
     *,
     truth: Codes | None = None,
@@ -55,7 +56,7 @@ def compare(
 ) -> list[Standing]:
     """Every method and the null on the same hidden answers, best first; truth is only reported."""
     deadline = Deadline(time_budget)
-    work = CrossValidation(labels, seed=seed, on_iteration=on_iteration)
+    work = CrossValidation(engine, seed=seed, on_iteration=on_iteration)
     if not work.n_folds:
         raise InputError("nothing to compare by: items with one answer each leave none to hide")
     work.deadline = deadline  # not for hiding answers: without that there is nothing to show

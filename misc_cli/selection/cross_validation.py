@@ -1,51 +1,94 @@
-"""The calibration of one method that was chosen by name, and of labels that completion chose."""
+"""Cross-validation on any engine: methods forecast answers that were hidden from their fits.
+
+In memory a fold is fitted on the answers that are kept, by a process of its own where there are
+many. Elsewhere it is fitted on a view of the engine, and nothing of the size of the items comes
+here. From a million answers on the same answers are hidden on every engine (`data.holdout`).
+"""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from misc_cli.aggregators.confusion_kernels import expected_counts
+from misc_cli.aggregators.confusion_kernels import confusions_of, expected_counts
 from misc_cli.aggregators.dawid_skene import DawidSkene
-from misc_cli.data.holdout import Triplets, fold_plan, folds
+from misc_cli.data.holdout import (
+    FLOOR,
+    Triplets,
+    fold_draws,
+    fold_plan,
+    folds,
+    log_score,
+)
+from misc_cli.data.posteriors import harden
 from misc_cli.data.types import (
-    Aggregation,
     Codes,
     Floats,
     Iteration,
-    Labels,
     Lighten,
+    Names,
     OnIteration,
     ignore_iteration,
     without_posteriors,
 )
-from misc_cli.data.votes import SparseVotes
-from misc_cli.engines.protocol import Fitted
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import (
+    GOLD,
+    POSTERIORS,
+    Array,
+    Block,
+    CopyRows,
+    CountKnown,
+    Engine,
+    Fitted,
+    RowArrays,
+    SumOver,
+)
+from misc_cli.engines.views import (
+    HiddenAnswers,
+    Hide,
+    Reveal,
+    TrainingView,
+    WithoutGoldView,
+    behind,
+    gathered_votes,
+)
+from misc_cli.errors import MiscWarning
 from misc_cli.selection.calibration import (
+    MANY_SHRINKAGE,
+    MODEL_SHRINKAGE,
+    TEMPERATURES,
+    VOTE_SHARPNESS,
+    VOTE_SHRINKAGE,
     Calibration,
     best_calibration,
     calibration_of_known,
-    calibration_surface,
     pool,
+    said_of_hidden,
     shares_of,
-    vote_totals,
+    surface_of_few,
+    surface_of_many,
+    temper,
     voted,
 )
-from misc_cli.selection.candidates import Candidate, Method, Trial, hard_score, try_method
-from misc_cli.selection.dependence_check import looked_at, together
-from misc_cli.selection.ensemble import mean_of
+from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.dependence_check import SHRINKAGE, looked_at, together
+from misc_cli.selection.ensemble import FitResult, combine, ensemble_fit, member_row
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
-    crowd_score_of,
+    Trial,
+    crowd_score,
     joined,
     lead,
     null_score,
     one_label_share,
-    said_by_workers,
 )
 from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline, run_all
 
@@ -54,8 +97,111 @@ WORTH_A_PROCESS = 20_000
 # From so many answers on, a fold of a slow method may begin where the fit on all answers ended:
 # with fewer, the optimum that was found with the hidden answers would still know them.
 MANY_ANSWERS = 30_000
+# Instead of SHRINKAGE where the counts are whole.
+HARD_SHRINKAGE = 1.0
 
-Fold = tuple[Labels, Triplets]
+
+@dataclass(frozen=True)
+class Fold:
+    """Answers that are hidden, and the engine without them.
+
+    training  an engine of the kept answers in memory, or a view of the engine
+    hidden    their `items` are rows of what `revealed` returns
+    """
+
+    training: MemoryEngine | TrainingView
+    hidden: Triplets
+
+    def revealed(self) -> tuple[Floats, Floats | None]:
+        """Return what a fit on `training` says of items, and its expected counts.
+
+        In memory these are the posteriors of all items, and the counts follow from them; else the
+        posteriors of the hidden answers' items, (n_hidden, n_classes).
+        """
+        if isinstance(self.training, MemoryEngine):
+            return self.training.whole(POSTERIORS), None
+        found = self.training.engine.sweep(Reveal(self.training.draw))
+        return found.sorted()[1], found.by_worker
+
+    def counts(self, posteriors: Floats) -> Floats:
+        """Return the expected counts of the kept answers, in memory, (n_workers, K, K)."""
+        assert isinstance(self.training, MemoryEngine)
+        return expected_counts(self.training.labels, posteriors)
+
+    def hard_score(self, posteriors: Floats) -> Floats:
+        """Return the log score of each hidden answer given the label we would write."""
+        assert isinstance(self.training, MemoryEngine)
+        top = posteriors.argmax(axis=1)
+        rows = confusions_of(self.training.labels, harden(posteriors), HARD_SHRINKAGE)
+        return log_score(rows[self.hidden.workers, top[self.hidden.items]], self.hidden)
+
+    def views(self, fitted: Fitted, posteriors: Floats, counts: Floats | None) -> dict[str, Floats]:
+        """Return the log scores of the hidden answers in each view; see candidates.py."""
+        hidden = self.hidden
+        of_items = posteriors[hidden.items]
+        if fitted.predictor is None:
+            own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
+        else:
+            own = fitted.predictor(hidden.workers, hidden.items)
+        found = {"own": log_score(own, hidden)}
+        if counts is None:
+            found["hard"] = self.hard_score(posteriors)
+            counts = self.counts(posteriors)
+        said = said_of_hidden(counts, SHRINKAGE, hidden)
+        soft = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+        return {**found, "soft": np.log(np.maximum(soft, FLOOR))}
+
+
+def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[Fold]:
+    """Yield folds that hide this share of the answers each, until there are none to hide."""
+    if isinstance(engine, MemoryEngine):
+        for kept, hidden in folds(engine.labels, n_folds, share, seed):
+            yield Fold(engine.with_labels(kept), hidden)
+        return
+    size = max(1, round(share * engine.n_votes))
+    for draw in fold_draws(engine.n_votes, engine.n_items, n_folds, size, seed):
+        n_hidden = engine.sweep(Hide(draw, engine.n_classes))
+        if n_hidden == 0:
+            return
+        hidden = engine.sweep(HiddenAnswers(draw, engine.n_classes)).sorted()
+        yield Fold(TrainingView(engine, draw, n_hidden), hidden)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Chooses the items that show whether workers err together, by their names."""
+
+    n_votes: int
+    seed: int
+
+    def __call__(self, names: Names) -> npt.NDArray[np.bool_]:
+        return looked_at(names, self.n_votes, self.seed)
+
+
+@dataclass(frozen=True)
+class KnownItems:
+    """Returns posteriors, vote totals and classes of the items whose class is known."""
+
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(
+        self, block: Block, rows: RowArrays
+    ) -> tuple[RowArrays, list[tuple[Array, Array, Array]]]:
+        known = np.flatnonzero(rows[GOLD] >= 0) if GOLD in rows else np.zeros(0, dtype=np.intp)
+        if len(known) == 0:
+            return {}, []
+        posteriors, gold = (np.array(rows[name][known]) for name in (POSTERIORS, GOLD))
+        return {}, [(posteriors, block.class_totals()[known], gold)]
+
+
+def _said(block: Block, _: RowArrays) -> npt.NDArray[np.int64]:
+    matrix = block.matrix
+    return np.bincount(matrix.indices, minlength=matrix.shape[1])
+
+
+def said_by_workers(engine: Engine) -> npt.NDArray[np.int64]:
+    """Return how often each worker said each class, (n_workers, n_classes)."""
+    return engine.sweep(SumOver(_said)).reshape(engine.n_workers, engine.n_classes)
 
 
 class CrossValidation:
@@ -72,7 +218,7 @@ class CrossValidation:
 
     def __init__(
         self,
-        labels: Labels,
+        engine: Engine,
         *,
         seed: int = 0,
         deadline: Deadline = NO_DEADLINE,
@@ -81,53 +227,107 @@ class CrossValidation:
         lighten: Lighten = without_posteriors,
         most_folds: int | None = None,
     ) -> None:
-        self.labels = labels
-        self.n_votes = labels.votes.n_votes
-        self.has_gold = labels.gold is not None
-        self.seed = seed
-        self.on_iteration = on_iteration
-        self.lighten = lighten
-        self.deadline = deadline
-        self.last = last
+        self.engine, self.n_votes, self.seed = engine, engine.n_votes, seed
+        self.on_iteration, self.lighten = on_iteration, lighten
+        self.deadline, self.last = deadline, last
+        self.in_memory = isinstance(engine, MemoryEngine)
+        self.parallel = self.in_memory and self.n_votes >= WORTH_A_PROCESS
+        self.has_gold = bool(engine.sweep(CountKnown()))
+        self.one_label = one_label_share(said_by_workers(engine))
         self.left_out: list[str] = []
-        self.one_label = one_label_share(said_by_workers(labels))
-        n_folds, share = fold_plan(labels.votes.n_votes)
-        n_folds = min(n_folds, most_folds or n_folds)
         self.folds: list[Fold] = []
+        self._marked: Fold | None = None
+        n_folds, share = fold_plan(self.n_votes)
         self.late = deadline.passed
         if not self.late:
-            for fold in folds(labels, n_folds, share, seed):
+            for fold in folds_of(engine, min(n_folds, most_folds or n_folds), share, seed):
                 self.folds.append(fold)
+                self._marked = fold
                 self.late = deadline.passed
                 if self.late:
                     break
-        self.big = labels.votes.n_votes >= WORTH_A_PROCESS
         if self.folds:
-            self.null = np.concatenate([null_score(*fold) for fold in self.folds])
-            crowd = [crowd_score_of(said_by_workers(kept), hidden) for kept, hidden in self.folds]
-            self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
-            self.workers: Codes = np.concatenate([hidden.workers for _, hidden in self.folds])
+            said = [(said_by_workers(fold.training), fold.hidden) for fold in self.folds]
+            self.null = np.concatenate([null_score(*fold) for fold in said])
+            crowd = float(np.concatenate([crowd_score(*fold) for fold in said]).mean())
+            self.blind = max(float(self.null.mean()), crowd)
+            self.workers: Codes = np.concatenate([fold.hidden.workers for fold in self.folds])
 
     @property
     def n_folds(self) -> int:
         return len(self.folds)
+
+    def trial(
+        self,
+        method: Method,
+        fold: Fold | None = None,
+        *,
+        initial: Floats | None = None,
+        whole: Fitted | None = None,
+        deadline: Deadline = NO_DEADLINE,
+    ) -> list[Trial]:
+        """Fit and score the candidates of a method on a fold; without one, fit all answers.
+
+        An aggregator that has `cv_variant` uses that variant on folds. At the deadline the fit ends
+        after its current iteration, with OutOfTime. `initial` and `whole` as in `fits`.
+        """
+        tried, engine = method, self.engine
+        if fold is not None:
+            variant = getattr(method.aggregator, "cv_variant", method.aggregator)
+            tried, engine = replace(method, aggregator=variant), fold.training
+            if isinstance(fold.training, TrainingView) and self._marked is not fold:
+                self.engine.sweep(Hide(fold.training.draw, engine.n_classes))
+                self._marked = fold
+        elif isinstance(engine, MemoryEngine):
+            engine = engine.with_labels(engine.labels)
+        trials = []
+        records: list[Iteration] = []
+        started = time.perf_counter()
+
+        def observe(iteration: Iteration) -> None:
+            deadline.check()
+            if fold is None and self.in_memory:
+                records.append(self.lighten(iteration))
+            elif fold is None:
+                self._note(iteration, method.name)
+
+        with warnings.catch_warnings(record=True) as caught:
+            if fold is None:
+                warnings.simplefilter("always", MiscWarning)
+            else:
+                warnings.simplefilter("ignore")  # one that does not converge is scored as it is
+            for candidate, fitted in fits(tried, engine, observe, initial, whole):
+                found = Trial(replace(candidate, method=method), replace(fitted, predictor=None))
+                if fold is not None:
+                    posteriors, counts = fold.revealed()
+                    views = fold.views(fitted, posteriors, counts)
+                    found = replace(found, rows={POSTERIORS: posteriors}, counts=counts)
+                    found = replace(found, views=views)
+                elif isinstance(engine, MemoryEngine):
+                    names = (POSTERIORS, *fitted.detail_rows)
+                    found = replace(found, rows={name: engine.whole(name) for name in names})
+                else:
+                    engine.sweep(CopyRows(POSTERIORS, member_row(found.candidate.name)))
+                said = [(str(warning.message), warning.category) for warning in caught]
+                spent = time.perf_counter() - started
+                trials.append(replace(found, records=list(records), warnings=said, seconds=spent))
+        return trials
 
     def score(
         self,
         methods: Sequence[Method],
         initial: Sequence[Floats] | None = None,
         numbers: range | None = None,
-        whole: Aggregation | Fitted | None = None,
+        whole: Fitted | None = None,
     ) -> list[Score]:
-        """Every candidate of every method on these folds (all, unless `numbers` says which).
+        """Score every candidate of every method on these folds (all, unless `numbers` says which).
 
         `initial` are posteriors per fold, `whole` is the methods' fit on all answers. At the
         deadline methods that have not seen all folds are left out.
         """
-        numbers = range(len(self.folds)) if numbers is None else numbers
+        numbers = range(self.n_folds) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
-        known = whole if isinstance(whole, Aggregation) else None
-        done = list(self.trials(tasks, initial, known))
+        done = list(self.trials(tasks, initial, whole))
         scores = []
         for at in range(len(done) // len(numbers)):
             of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
@@ -138,17 +338,18 @@ class CrossValidation:
         self,
         tasks: Sequence[tuple[Method, int]],
         initial: Sequence[Floats] | None = None,
-        whole: Aggregation | None = None,
+        whole: Fitted | None = None,
     ) -> Iterator[list[Trial]]:
-        """All candidates of each (method, fold), in order, until the deadline."""
+        """Yield all candidates of each (method, fold), in order, until the deadline."""
 
         def attempt(task: tuple[Method, int]) -> list[Trial]:
-            method, fold = task
-            kept, hidden = self.folds[fold]
-            known = None if initial is None else initial[fold]
-            return try_method(method, kept, hidden, known, whole=whole, deadline=self.deadline)
+            method, at = task
+            known = None if initial is None else initial[at]
+            return self.trial(
+                method, self.folds[at], initial=known, whole=whole, deadline=self.deadline
+            )
 
-        found = run_all(attempt, tasks, deadline=self.deadline, parallel=self.big)
+        found = run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel)
         for number, trials in enumerate(found, start=1):
             self.report(trials[0].candidate.method, number, len(tasks), trials[-1].seconds)
             yield trials
@@ -159,28 +360,25 @@ class CrossValidation:
         initial: Floats | None = None,
         deadline: Deadline | None = None,
     ) -> list[Trial]:
-        """The chosen candidates on all answers, in order; what several complain of is said once.
+        """Fit the chosen candidates on all answers; what several complain of is said once.
 
         Those that are not done at the deadline (`last`, if none is given) are left out.
         """
-
         last = deadline or self.last
 
         def attempt(member: Candidate) -> Trial:
             method = replace(member.method, judged_after=(member.passes,))
-            labels, lighten = self.labels, self.lighten
-            trial = try_method(method, labels, None, initial, lighten, deadline=last)[-1]
-            return replace(trial, aggregation=replace(trial.in_memory, predictor=None))
+            return self.trial(method, initial=initial, deadline=last)[-1]
 
         fitted = []
-        for trial in run_all(attempt, members, deadline=last, parallel=self.big):
+        for trial in run_all(attempt, members, deadline=last, parallel=self.parallel):
             fitted.append(trial)
             self.report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
         self._publish(fitted)
         return fitted
 
     def refit(self, scores: Sequence[Score]) -> list[Trial]:
-        """The fits on all answers of scored candidates: those there are, and the others in time."""
+        """Return the fits on all answers of scored candidates: those there are, others in time."""
         missing = [score.candidate for score in scores if score.whole is None]
         made = {trial.candidate.name: trial for trial in self.fit(missing)}
         there = {score.candidate.name: score.whole for score in scores if score.whole is not None}
@@ -192,27 +390,35 @@ class CrossValidation:
     def _publish(self, fitted: Sequence[Trial]) -> None:
         for trial in fitted:
             for iteration in trial.records:
-                extra = {**iteration.extra, "candidate": trial.candidate.name}
-                self.on_iteration(replace(iteration, extra=extra))
+                self._note(iteration, trial.candidate.name)
         for text, category in dict.fromkeys(said for trial in fitted for said in trial.warnings):
             warnings.warn(text, category, stacklevel=4)
 
+    def _note(self, iteration: Iteration, candidate: str) -> None:
+        self.on_iteration(replace(iteration, extra={**iteration.extra, "candidate": candidate}))
+
+    def report(
+        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
+    ) -> None:
+        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
+        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
+
     def mean_posteriors(self, scores: Sequence[Score], shares: Sequence[float]) -> list[Floats]:
-        """Per fold that all of them saw, the weighted mean of these candidates' posteriors."""
+        """Return the weighted mean of candidates' posteriors for each fold that all of them saw."""
         return [
             np.average([score.posteriors[fold] for score in scores], axis=0, weights=shares)
             for fold in range(min(score.n_folds for score in scores))
         ]
 
     def hard_scores(self, posteriors: Sequence[Floats]) -> Floats:
-        """Hard scores, (n_hidden,), of posteriors per fold."""
+        """Return hard scores, (n_hidden,), of posteriors per fold."""
         pairs = zip(self.folds, posteriors, strict=True)
-        return np.concatenate([hard_score(kept, of, hidden) for (kept, hidden), of in pairs])
+        return np.concatenate([fold.hard_score(of_fold) for fold, of_fold in pairs])
 
     def calibration(
         self, scores: Sequence[Score], shares: Sequence[float], first: Score
     ) -> Calibration:
-        """The calibration of the weighted mean of these candidates.
+        """Return the calibration of the weighted mean of these candidates.
 
         The first of them that describes workers tells whether these err together (`first`, if none
         does): a model that counts for nothing fails that check for reasons of its own. Where items
@@ -220,25 +426,35 @@ class CrossValidation:
         """
         able = (score for score in scores if score.candidate.method.has_worker_model)
         telling = next(able, first)
-        surfaces = [self._surface(fold, scores, shares) for fold in range(self.n_folds)]
+        surfaces = [self._surface(at, scores, shares) for at in range(self.n_folds)]
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         return self.by_gold([score.candidate for score in scores], shares, by_hidden)
 
-    def _surface(self, fold: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
-        """Return the calibration surface of the weighted mean on a fold."""
-        kept, hidden = self.folds[fold]
-        each = [score.posteriors[fold] for score in scores]
-        mean: Floats = np.average(each, axis=0, weights=shares)
-        many = self.n_votes >= MANY_ANSWERS
-        return calibration_surface(kept, mean, hidden, pool(each, shares), many=many)
+    def _counts(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
+        """Return the expected counts of the weighted mean of candidates on a fold."""
+        if self.in_memory:
+            each = [score.posteriors[at] for score in scores]
+            return self.folds[at].counts(np.average(each, axis=0, weights=shares))
+        counts: Floats = np.average([score.counts[at] for score in scores], axis=0, weights=shares)
+        return counts
+
+    def _surface(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
+        """Return the summed log scores of the weighted mean on a fold, by what may soften it."""
+        fold, counts = self.folds[at], self._counts(at, scores, shares)
+        hidden = fold.hidden
+        of_items = pool([score.posteriors[at][hidden.items] for score in scores], shares)
+        if self.n_votes >= MANY_ANSWERS or not self.in_memory:
+            return surface_of_many(of_items, said_of_hidden(counts, MANY_SHRINKAGE, hidden))
+        totals = np.concatenate(fold.training.sweep(SumOver(_vote_totals)))
+        votes = temper(shares_of(totals), VOTE_SHARPNESS)
+        said = said_of_hidden(fold.counts(votes), VOTE_SHRINKAGE, hidden)
+        by_votes = np.einsum("pc,pc->p", votes[hidden.items], said)
+        return surface_of_few(of_items, said_of_hidden(counts, MODEL_SHRINKAGE, hidden), by_votes)
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
-        counts = expected_counts(self.folds[0][0], score.posteriors[0])
-        votes = self.labels.votes
-        assert isinstance(votes, SparseVotes)
-        matrix = votes.matrix[looked_at(self.labels.items, votes.n_votes, self.seed)]
-        return together(matrix.indptr, matrix.indices, counts, self.seed)
+        votes = gathered_votes(self.engine, Sample(self.n_votes, self.seed))
+        return together(votes.pointers, votes.columns, self._counts(0, [score], [1.0]), self.seed)
 
     def by_gold(
         self,
@@ -248,60 +464,96 @@ class CrossValidation:
         *,
         by_votes: bool = False,
     ) -> Calibration:
-        """The calibration that gold items ask for, if there are any; else as it was.
+        """Return the calibration that gold items ask for, if there are any; else as it was.
 
-        `by_votes` as in `mean_of`.
+        `by_votes` as in `combine`.
         """
-        gold = self.labels.gold
-        if gold is None or not (gold >= 0).any():
+        if not self.has_gold:
             return by_hidden
-        unaware = replace(self.labels, gold=None)
 
-        def attempt(member: Candidate) -> Floats:
-            return try_method(member.method, unaware, None, deadline=self.last)[-1].posteriors
+        def observe(_: Iteration) -> None:
+            self.last.check()
 
-        fitted = list(run_all(attempt, members, deadline=self.last, parallel=self.big))
+        def attempt(member: Candidate) -> list[Array]:
+            engine = self.engine
+            unaware: Engine = WithoutGoldView(engine)
+            if isinstance(engine, MemoryEngine):
+                unaware = engine.with_labels(replace(engine.labels, gold=None))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for _ in fits(member.method, unaware, observe):
+                    pass
+            if isinstance(engine, MemoryEngine):
+                engine = MemoryEngine(engine.labels, {POSTERIORS: _there(unaware)})
+            parts = zip(*engine.sweep(KnownItems()), strict=True)
+            return [np.concatenate(part) for part in parts]
+
+        fitted = list(run_all(attempt, members, deadline=self.last, parallel=self.parallel))
         if len(fitted) < len(members):
             self.left_out.append("calibration by gold items")
             return by_hidden
-        rows = np.flatnonzero(gold >= 0)
-        totals = vote_totals(unaware)[rows]
-        known = [posteriors[rows] for posteriors in fitted]
+        _, totals, classes = fitted[0]
+        known = [posteriors for posteriors, *_ in fitted]
         if by_votes:
             known = [voted(totals, posteriors) for posteriors in known]
         mean: Floats = np.average(known, axis=0, weights=shares)
         return calibration_of_known(
-            mean, shares_of(totals), gold[rows], by_hidden, pool(known, shares)
+            mean, shares_of(totals), classes, by_hidden, pool(known, shares)
         )
 
-    def mean_of(
+    def result(
         self,
         fitted: Sequence[Trial],
         shares: Sequence[float],
+        selection: dict[str, Any],
         *,
         by_votes: bool = False,
         calibration: Calibration | None = None,
-    ) -> Aggregation | Fitted:
-        """Return the weighted mean of fits on all answers, calibrated."""
-        found = [trial.in_memory for trial in fitted]
-        return mean_of(self.labels, found, shares, by_votes=by_votes, calibration=calibration)
+    ) -> FitResult:
+        """Return the weighted mean of fits on all answers, calibrated; the engine keeps it.
 
-    def report(
-        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
-    ) -> None:
-        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
-        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
+        A single one keeps all it knows.
+        """
+        engine, whole = self.engine, behind(self.engine)
+        rows = {member_row(trial.candidate.name): trial for trial in fitted}
+        if isinstance(engine, MemoryEngine):
+            held = {name: trial.posteriors for name, trial in rows.items()}
+            engine = MemoryEngine(engine.labels, held)
+        combine(engine, list(rows), shares, by_votes=by_votes, calibration=calibration)
+        found = [trial.fitted for trial in fitted]
+        joint = found[0] if len(found) == 1 else ensemble_fit(engine, found)
+        if isinstance(whole, MemoryEngine):
+            whole.put(POSTERIORS, _there(engine))
+            for name in joint.detail_rows:
+                whole.put(name, fitted[0].rows[name])
+        return FitResult.of(
+            whole,
+            joint,
+            members=[trial.candidate for trial in fitted],
+            selection=selection,
+            calibration=calibration,
+        )
+
+
+def _there(engine: Engine) -> Array:
+    """Return the posteriors of an engine in memory."""
+    return np.asarray(engine.whole(POSTERIORS))
+
+
+def _vote_totals(block: Block, _: RowArrays) -> list[Floats]:
+    return [block.class_totals()]
 
 
 def calibration_of(
     method: Method,
-    labels: Labels,
+    engine: Engine,
     seed: int = 0,
-    whole: Aggregation | None = None,
+    whole: Fitted | None = None,
     *,
     judge_completion: bool = True,
+    on_iteration: OnIteration = ignore_iteration,
 ) -> Calibration | None:
-    """The calibration of one method; None if it is not to be, or if nothing can be hidden.
+    """Return the calibration of one method; None if it is not to be, or if nothing can be hidden.
 
     One that calls itself slow is tried on one fold: the calibration should not outlast the fit.
     `whole` is its fit on all answers, for those that can begin there. Completed labels that
@@ -310,27 +562,20 @@ def calibration_of(
     """
     if not method.calibratable and method.completer is None:
         return None
-    slow = any(getattr(part, "slow", False) for part in (method.aggregator, method.completer))
-    if not method.calibratable:
-        return _of_completed(method, labels, seed, judge_completion and not slow)
-    work = CrossValidation(labels, seed=seed, most_folds=1 if slow else None)
-    if not work.n_folds:
-        return None
-    many = labels.votes.n_votes >= MANY_ANSWERS
-    scores = work.score([method], whole=whole if many else None)
-    return work.calibration(scores[-1:], [1.0], scores[-1])
-
-
-def _of_completed(
-    method: Method, labels: Labels, seed: int, judge_completion: bool
-) -> Calibration | None:
-    """That of completed labels: see `Calibration.evidence`."""
     slow = getattr(method.aggregator, "slow", False)
-    work = CrossValidation(labels, seed=seed, most_folds=1 if slow else None)
+    slow_completer = getattr(method.completer, "slow", False)
+    one_fold = slow or (slow_completer and method.calibratable)
+    work = CrossValidation(
+        engine, seed=seed, on_iteration=on_iteration, most_folds=1 if one_fold else None
+    )
     if not work.n_folds:
         return None
+    if method.calibratable:
+        many = engine.n_votes >= MANY_ANSWERS
+        scores = work.score([method], whole=whole if many else None)
+        return work.calibration(scores[-1:], [1.0], scores[-1])
     alone = work.score([Method("alone", method.aggregator)])[0]
-    if judge_completion:
+    if judge_completion and not (slow or slow_completer):
         completed = work.score([method], alone.posteriors)[-1].views["hard"]
         if lead(completed, work.hard_scores(alone.posteriors), work.workers) >= SIGNIFICANT:
             return None
@@ -338,8 +583,10 @@ def _of_completed(
 
 
 def by_answers(work: CrossValidation, alone: Score) -> Calibration:
-    """Of labels that a completion chose and hidden answers do not prefer: as sure as the answers
-    that were given are by the aggregator `alone`, or by ds-em if that knows only shares of votes.
+    """Return the calibration of labels that a completion chose and hidden answers do not prefer.
+
+    They are as sure as the answers that were given are by the aggregator `alone`, or by ds-em if
+    that knows only shares of votes; see `Calibration.evidence`.
     """
     if not alone.candidate.method.calibratable:
         alone = (work.score([Method("ds-em", DawidSkene())]) or [alone])[0]  # if there is time

@@ -22,11 +22,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion_kernels import confusions_of, shrunk_rows
+from misc_cli.aggregators.confusion_kernels import shrunk_rows
 from misc_cli.data.holdout import SEEDS, Names, item_keys, mixed
 from misc_cli.data.posteriors import normalise_scores
-from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.types import Codes, Floats
 
 FAKES = 10
 # Items are drawn by their names until they have about so many answers: more prove nothing more.
@@ -58,17 +57,6 @@ class Pattern:
 
     def per_item(self, values: Floats) -> Floats:
         return np.bincount(self.items, values, minlength=self.n_items).astype(np.float64)
-
-
-def evidence(labels: Labels, posteriors: Floats) -> Floats:
-    """Return the posteriors that the given answers alone give, (n_items, K).
-
-    The confusions of workers are estimated from `posteriors`.
-    """
-    assert isinstance(labels.votes, SparseVotes)
-    matrix = labels.votes.matrix
-    confusions = confusions_of(labels, posteriors, SHRINKAGE)
-    return evidence_of_votes(matrix, confusions, posteriors.sum(axis=0))
 
 
 def evidence_of_votes(matrix: sp.csr_array, confusions: Floats, class_sizes: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,8 +12,7 @@ import numpy as np
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
 from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import joined_stops
-from misc_cli.data.types import Aggregation, Codes, Floats, Labels
-from misc_cli.engines.local import MemoryEngine
+from misc_cli.data.types import Codes, Floats
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
@@ -22,7 +21,6 @@ from misc_cli.engines.protocol import (
     Engine,
     Fitted,
     RowArrays,
-    gathered,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.selection.calibration import Calibration, pool, voted
@@ -43,16 +41,11 @@ if TYPE_CHECKING:
     from misc_cli.completers.completion_loop import LoopResult
 
 
-@dataclass(frozen=True)
-class FitResult:
+@dataclass(frozen=True, kw_only=True)
+class FitResult(Fitted):
     """The result of a fit; the posteriors are rows of the engine.
 
     engine        holds the votes and the posteriors (`POSTERIORS`)
-    confusions    (n_workers, n_classes, n_classes): [worker, true, observed], rows sum to 1
-    class_prior   (n_classes,)
-    stopped       stage → what ended its loop, as `data.solver` names it
-    item_details  names of the engine's rows that tell more of items, (n_items,) each
-    own_workers, own_shared  parameters that a later fit of the same method starts from
     members       the methods that a choice took
     selection     what an automatic choice looked at and took, with its weights; goes into run.json
                   as it is; empty if nothing was to choose
@@ -62,14 +55,6 @@ class FitResult:
     """
 
     engine: AnswerEngine
-    confusions: Floats
-    class_prior: Floats
-    iterations: int
-    stopped: Mapping[str, str] = field(default_factory=dict)
-    objective: float | None = None
-    item_details: tuple[str, ...] = ()
-    own_workers: Mapping[str, Floats] = field(default_factory=dict)
-    own_shared: Mapping[str, Floats] = field(default_factory=dict)
     members: Sequence[Candidate] = ()
     selection: Mapping[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
@@ -77,66 +62,20 @@ class FitResult:
     completion: LoopResult | None = None
 
     @classmethod
-    def of(cls, engine: AnswerEngine, found: Fitted | Aggregation, **more: Any) -> FitResult:
-        """Return the result of a method; one that ran in memory leaves its rows on the engine."""
-        if isinstance(found, Aggregation):
-            assert isinstance(engine, MemoryEngine)
-            engine.put(POSTERIORS, found.posteriors)
-            for name, values in found.item_details.items():
-                engine.put(name, values)
-            details = tuple(found.item_details)
-        else:
-            details = () if found.item_details is None else found.item_details.writes
-        return cls(
-            engine,
-            found.confusions,
-            found.class_prior,
-            found.iterations,
-            found.stopped,
-            found.objective,
-            details,
-            found.own_workers,
-            found.own_shared,
-            **more,
-        )
+    def of(cls, engine: AnswerEngine, fitted: Fitted, **more: Any) -> FitResult:
+        """Return the result of a method whose posteriors are on the engine."""
+        own = {each.name: getattr(fitted, each.name) for each in fields(Fitted)}
+        return cls(engine=engine, **{**own, "predictor": None}, **more)
 
     @property
     def converged(self) -> bool:
         """True if every loop that ran stopped because it moved less than its tolerance."""
         return all(reason == "tolerance" for reason in self.stopped.values())
 
-
-@dataclass(frozen=True)
-class Fit:
-    """The final aggregation and what led to it; see `FitResult`."""
-
-    aggregation: Aggregation | Fitted
-    members: Sequence[Candidate] = ()
-    selection: Mapping[str, Any] = field(default_factory=dict)
-    calibration: Calibration | None = None
-    loop: Mapping[str, Any] | None = None
-    mixture: LoopResult | None = None
-
-    @property
-    def in_memory(self) -> Aggregation:
-        """The aggregation of a fit whose posteriors are here, not on an engine."""
-        assert isinstance(self.aggregation, Aggregation)
-        return self.aggregation
-
     @property
     def posteriors(self) -> Floats:
-        return self.in_memory.posteriors
-
-    def on(self, engine: AnswerEngine) -> FitResult:
-        return FitResult.of(
-            engine,
-            self.aggregation,
-            members=self.members,
-            selection=self.selection,
-            calibration=self.calibration,
-            loop=self.loop,
-            completion=self.mixture,
-        )
+        """Return the posteriors of a fit in memory, (n_items, n_classes)."""
+        return np.asarray(self.engine.whole(POSTERIORS))
 
 
 @dataclass(frozen=True)
@@ -194,7 +133,7 @@ def combine(
     engine.sweep(Combine(names, weights, by_votes, calibration, model))
 
 
-def ensemble_fit(engine: Engine, found: Sequence[Fitted | Aggregation]) -> Fitted:
+def ensemble_fit(engine: Engine, found: Sequence[Fitted]) -> Fitted:
     """Return what several members together say of workers, given the engine's posteriors."""
     sums = engine.sweep(ExpectedCounts())
     return Fitted(
@@ -203,24 +142,6 @@ def ensemble_fit(engine: Engine, found: Sequence[Fitted | Aggregation]) -> Fitte
         iterations=sum(one.iterations for one in found),
         stopped=joined_stops(*(one.stopped for one in found)),
     )
-
-
-def mean_of(
-    labels: Labels,
-    fitted: Sequence[Aggregation],
-    shares: Sequence[float],
-    *,
-    by_votes: bool = False,
-    calibration: Calibration | None = None,
-) -> Aggregation:
-    """Return the weighted mean of fits in memory, calibrated; a single one keeps all it knows."""
-    rows = {member_row(str(at)): one.posteriors for at, one in enumerate(fitted)}
-    engine = MemoryEngine(labels, rows)
-    combine(engine, list(rows), shares, by_votes=by_votes, calibration=calibration)
-    posteriors = engine.whole(POSTERIORS)
-    if len(fitted) == 1:
-        return replace(fitted[0], posteriors=posteriors, predictor=None)
-    return gathered(engine, ensemble_fit(engine, fitted))
 
 
 def member_row(name: str) -> str:
@@ -239,7 +160,7 @@ def weighed(
     """The pure methods that count, their weights, and the reasons so far.
 
     If the null is unbeaten, the best has all the weight. `null`, `workers`, `one_label` and
-    `blind` as in `Judging`.
+    `blind` as in `CrossValidation`.
     """
     whole = [score for score in scores if score.n_folds == n_folds]
     leads = [float((score.best - null).mean()) for score in whole]

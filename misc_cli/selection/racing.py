@@ -13,9 +13,9 @@ from typing import Any, cast
 import numpy as np
 
 from misc_cli.data.types import Floats
-from misc_cli.selection.candidates import Method, Trial, try_method
+from misc_cli.selection.candidates import Method
 from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation
-from misc_cli.selection.scoring import NO_SHARE, Score, joined, lead, standard_error, weights
+from misc_cli.selection.scoring import NO_SHARE, Score, Trial, joined, lead, standard_error, weights
 from misc_cli.selection.worker_pool import run_all
 
 # A slow method that is this many standard errors short of the share it needs is given up.
@@ -87,20 +87,17 @@ def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -
     """Judge one method at a time: its fit on all answers stays in the process that made it."""
 
     def attempt(method: Method) -> Score:
-        whole = try_method(method, work.labels, None, None, work.lighten, deadline=work.deadline)[
-            -1
-        ]
+        whole = work.trial(method, deadline=work.deadline)[-1]
         trials: list[Trial] = []
-        for kept, hidden in work.folds:
+        for fold in work.folds:
             work.deadline.check()
-            trials += try_method(method, kept, hidden, whole=whole.in_memory)
+            trials += work.trial(method, fold, whole=whole.fitted)
             if _hopeless(work, joined(trials), best):
                 break
-        light = replace(whole.in_memory, predictor=None)
-        return joined(trials, replace(whole, aggregation=light))
+        return joined(trials, whole)
 
     scores = []
-    for score in run_all(attempt, methods, deadline=work.deadline, parallel=work.big):
+    for score in run_all(attempt, methods, deadline=work.deadline, parallel=work.parallel):
         scores.append(score)
         work.report(score.candidate.method, len(scores), len(methods), score.seconds)
     return scores
@@ -114,15 +111,14 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
     """
 
     def fit(method: Method) -> Trial:
-        found = try_method(method, work.labels, None, None, work.lighten, deadline=work.deadline)
-        return found[-1]
+        return work.trial(method, deadline=work.deadline)[-1]
 
     first_fitted = [one for one in methods if hasattr(one.aggregator, "cv_variant_of")]
     wholes, in_folds = {}, {method.name: method for method in methods}
-    found_first = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.big)
+    found_first = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.parallel)
     for method, whole in zip(first_fitted, found_first, strict=False):  # until the deadline
-        wholes[method.name] = replace(whole, aggregation=replace(whole.in_memory, predictor=None))
-        shaped = cast(Any, method.aggregator).cv_variant_of(whole.in_memory)
+        wholes[method.name] = whole
+        shaped = cast(Any, method.aggregator).cv_variant_of(whole.fitted)
         in_folds[method.name] = replace(method, aggregator=shaped)
     methods = [one for one in methods if one not in first_fitted or one.name in wholes]
     trials: dict[str, list[Trial]] = {method.name: [] for method in methods}

@@ -12,7 +12,7 @@ from misc_cli.aggregators.ebcc import EnhancedBcc
 from misc_cli.completers.parameters import RANK_OPTIONS, Loop
 from misc_cli.completers.tucker import check_ranks
 from misc_cli.data.parameters import flag
-from misc_cli.data.types import Aggregator, Labels
+from misc_cli.data.types import Aggregator
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.selection.candidates import Method
@@ -114,7 +114,7 @@ def _worth_trying(name: str, engine: Engine) -> bool:
 
 
 def completions(
-    labels: Labels,
+    engine: Engine,
     name: str,
     completer: Any,
     aggregator: Aggregator,
@@ -128,7 +128,7 @@ def completions(
     `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
     that is given is the only one; so are the ranks and passes of `tries`, by option.
     """
-    shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
+    shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
     if shape[0] * shape[1] > max_cells:
         return []
     from misc_cli.completers.completion_loop import check_memory
@@ -149,7 +149,7 @@ def completions(
         looped = Loop(**{**loop, "final": last})
         sized = replace(completer, **dict.fromkeys(rank_fields, rank))
         try:
-            check_memory(labels, sized, looped)
+            check_memory(engine, sized, looped)
         except ConfigError:
             if asked:
                 raise
@@ -187,10 +187,10 @@ def _name(completer: str, rank: int | Sequence[int] | None) -> str:
     return f"{completer}({','.join(map(str, numbers))})"
 
 
-def applicable(labels: Labels) -> list[str]:
+def applicable(engine: Engine) -> list[str]:
     """Every aggregator, other packages' too, but for those that want an order the classes lack."""
     return [
         name
         for name in registry.names("aggregator")
-        if labels.ordered or not getattr(registry.load("aggregator", name), "needs_order", False)
+        if engine.ordered or not getattr(registry.load("aggregator", name), "needs_order", False)
     ]

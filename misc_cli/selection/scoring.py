@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from misc_cli.data.holdout import Triplets, log_score
-from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.data.votes import SparseVotes
+from misc_cli.data.types import Codes, Floats, Iteration
+from misc_cli.engines.protocol import POSTERIORS, Fitted
 from misc_cli.quality.evidence import ONE_LABEL_SHARE, one_label_workers
 from misc_cli.selection.calibration import TEMPERATURES
-from misc_cli.selection.candidates import Candidate, Method, Trial
+from misc_cli.selection.candidates import Candidate, Method
 
 # How many standard errors make a difference. Two would let one candidate in twenty through by
 # luck, and there are dozens of them.
@@ -49,18 +49,6 @@ def lead(ahead: Floats, behind: Floats, workers: Codes) -> float:
     return float(difference.mean() / error)
 
 
-def null_score(kept: Labels, hidden: Triplets) -> Floats:
-    """Log score of each hidden answer by its worker's own label shares, (n_hidden,)."""
-    return null_score_of(said_by_workers(kept), hidden)
-
-
-def said_by_workers(labels: Labels) -> npt.NDArray[np.int64]:
-    """Return how often each worker said each class, (n_workers, n_classes)."""
-    assert isinstance(labels.votes, SparseVotes)
-    counts = np.bincount(labels.votes.matrix.indices, minlength=labels.n_workers * labels.n_classes)
-    return counts.reshape(labels.n_workers, labels.n_classes)
-
-
 def one_label_share(counts: npt.NDArray[Any]) -> float:
     """Of the answers, the share of workers who only ever say one label, beyond chance.
 
@@ -70,14 +58,17 @@ def one_label_share(counts: npt.NDArray[Any]) -> float:
     return float(counts[alone].sum() / max(counts.sum(), 1))
 
 
-def crowd_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
-    """Log score of each hidden answer by the label shares of all workers together, (n_hidden,)."""
+def crowd_score(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """Return the log score of each hidden answer by the label shares of all workers together.
+
+    `counts` (n_workers, n_classes) is how often each worker said each class among kept answers.
+    """
     shares: Floats = counts.sum(axis=0) / counts.sum()
     return log_score(np.broadcast_to(shares, (len(hidden), len(shares))), hidden)
 
 
-def null_score_of(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
-    """Return the null's scores, given each worker's label counts, (n_workers, n_classes)."""
+def null_score(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
+    """Return the log score of each hidden answer by its worker's own label shares."""
     said = counts[hidden.workers].astype(np.float64)
     said += NULL_SHRINKAGE * (counts.sum(axis=0) / counts.sum())
     return log_score(said / said.sum(axis=1, keepdims=True), hidden)
@@ -103,10 +94,38 @@ def weights(leads: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """A candidate fitted on the answers of a fold that are kept, or on all.
+
+    fitted    without its predictor, which would copy the whole model between processes
+    rows      in memory: posteriors, and details of items by name
+    views     name → log scores, (n_hidden,); "soft" has a row per temperature; empty when
+              nothing was hidden
+    counts    expected, of the kept answers of a fold, where they do not follow from `rows`
+    records   the iterations, lightened; of the last fit only
+    warnings  text and category of the warnings of that fit
+    """
+
+    candidate: Candidate
+    fitted: Fitted
+    rows: Mapping[str, Floats] = field(default_factory=dict)
+    views: Mapping[str, Floats] = field(default_factory=dict)
+    counts: Floats | None = None
+    records: Sequence[Iteration] = ()
+    warnings: Sequence[tuple[str, type[Warning]]] = ()
+    seconds: float = 0.0
+
+    @property
+    def posteriors(self) -> Floats:
+        return self.rows[POSTERIORS]
+
+
+@dataclass(frozen=True)
 class Score:
     """A candidate on the folds that it saw, in order: what a leaderboard shows.
 
-    `whole` is its fit on all answers, if that came first.
+    `posteriors` and `counts` are what each fold revealed; `whole` is the fit on all answers, if
+    that came first.
     """
 
     candidate: Candidate
@@ -114,7 +133,7 @@ class Score:
     seconds: float
     posteriors: Sequence[Floats] = ()
     whole: Trial | None = None
-    counts: Sequence[Floats] = ()
+    counts: Sequence[Floats | None] = ()
 
     @property
     def n_folds(self) -> int:
@@ -146,6 +165,7 @@ def joined(trials: Sequence[Trial], whole: Trial | None = None) -> Score:
         seconds=sum(trial.seconds for trial in trials) + (0.0 if whole is None else whole.seconds),
         posteriors=[trial.posteriors for trial in trials],
         whole=whole,
+        counts=[trial.counts for trial in trials],
     )
 
 

@@ -25,7 +25,6 @@ import numpy as np
 from misc_cli.data.types import (
     Codes,
     Floats,
-    Labels,
     Lighten,
     OnIteration,
     ignore_iteration,
@@ -35,11 +34,10 @@ from misc_cli.engines.protocol import Engine
 from misc_cli.quality.evidence import ONE_LABEL_SHARE
 from misc_cli.selection import racing
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.candidates import Candidate, Method, Trial
+from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.selection.cross_validation import CrossValidation, by_answers
-from misc_cli.selection.engine_validation import EngineValidation
 from misc_cli.selection.ensemble import (
-    Fit,
+    FitResult,
     finish_record,
     warn_of_the_null,
     warn_of_time,
@@ -49,6 +47,7 @@ from misc_cli.selection.scoring import (
     FULL_SHARE,
     SIGNIFICANT,
     Score,
+    Trial,
     completed_table,
     lead,
     parameters,
@@ -105,7 +104,7 @@ MIN_ANSWERS = 1_000
 ONE_ANSWER_EACH = "items with one answer each leave none to hide"
 
 
-def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) -> Fit | None:
+def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) -> FitResult | None:
     """Equal shares for all: nothing tells them apart. None if there was no time for all."""
     reason = ONE_ANSWER_EACH
     if work.n_folds:
@@ -121,17 +120,16 @@ def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) 
     fitted = work.fit(candidates)
     if len(fitted) < len(candidates):
         return None
-    result = work.mean_of(fitted, shares, calibration=calibration)
     selection = {
         "chosen": [method.name for method in methods],
         "weights": {method.name: 1.0 / len(methods) for method in methods},
         "why": reason,
         "methods": parameters(methods),
     }
-    return Fit(result, candidates, selection, calibration)
+    return work.result(fitted, shares, selection, calibration=calibration)
 
 
-def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | None:
+def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> FitResult | None:
     """The votes, and where they are tied the fallback: it is not for want of answers that these
     say nothing of items. None if there was no time.
     """
@@ -140,7 +138,6 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | 
         return None
     warn_of_the_null(fallback, work.one_label)
     calibration = by_gold_alone(work, fallback, calibrate)
-    result = work.mean_of(fitted[:1], [1.0], by_votes=True, calibration=calibration)
     reasons: dict[str, Any] = {
         "null": {"one_label_share": round(work.one_label, 6)},
         "pure": [],
@@ -149,7 +146,7 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Fit | 
     }
     finish_record(reasons, [Candidate(fallback)], [1.0])
     reasons["methods"] = parameters([fallback])
-    return Fit(result, [Candidate(fallback)], reasons, calibration)
+    return work.result(fitted[:1], [1.0], reasons, by_votes=True, calibration=calibration)
 
 
 def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
@@ -159,7 +156,7 @@ def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> C
     return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
 
 
-def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> Fit:
+def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResult:
     """The first method as it is, or the votes if there is no time even for that."""
     votes = [method for method in pure if method.name == "mv"]
     candidates = [Candidate(method) for method in [*votes, pure[0]][-2:]]
@@ -173,8 +170,7 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> Fit:
         "methods": parameters([taken.method]),
         "cut_short": True,
     }
-    result = work.mean_of(fitted[-1:], [1.0])
-    return Fit(result, [taken], selection)
+    return work.result(fitted[-1:], [1.0], selection)
 
 
 @dataclass(frozen=True)
@@ -324,7 +320,7 @@ class _Result:
 
 
 def search(
-    source: Labels | Engine,
+    engine: Engine,
     pure: Sequence[Method],
     completed: Sequence[Method] = (),
     *,
@@ -338,58 +334,26 @@ def search(
     time_budget: float | None = None,
     on_iteration: OnIteration = ignore_iteration,
     lighten: Lighten = without_posteriors,
-) -> Fit:
-    """The best we know how to give of these methods.
+) -> FitResult:
+    """Return the best we know how to give of these methods; the engine has its posteriors.
 
     `few` are averaged where there are too few answers to tell methods apart (the first of `pure`
     if there are none); `fallback` is weighed with the votes where the null is not beaten; `insist`
     takes the best completion whatever is said of it; `incumbent` are the weights of an earlier
-    choice, by name, which stays unless the new one is clearly better (incumbent.py).
+    choice, by name, which stays unless the new one is clearly better (`staying`).
     """
-    deadline, last = deadlines(time_budget)
-    common: dict[str, Any] = {
-        "seed": seed,
-        "deadline": deadline,
-        "last": last,
-        "on_iteration": on_iteration,
-    }
-    if isinstance(source, Labels):
-        work = CrossValidation(source, lighten=lighten, **common)
-    else:
-        work = EngineValidation(source, **common)
-    return search_with(
-        work,
-        pure,
-        completed,
-        few=few,
-        fallback=fallback,
-        insist=insist,
-        strength=strength,
-        incumbent=incumbent,
-        calibrate=calibrate,
+    judging, fitting = (
+        Deadline(None if time_budget is None else share * time_budget)
+        for share in (JUDGING_SHARE, FITTING_SHARE)
     )
-
-
-def deadlines(time_budget: float | None) -> tuple[Deadline, Deadline]:
-    """Return when judging must end, and when fits on all answers must."""
-    shares = (JUDGING_SHARE, FITTING_SHARE)
-    judging, fitting = (None if time_budget is None else s * time_budget for s in shares)
-    return Deadline(judging), Deadline(fitting)
-
-
-def search_with(
-    work: CrossValidation,
-    pure: Sequence[Method],
-    completed: Sequence[Method] = (),
-    *,
-    few: Sequence[Method] = (),
-    fallback: Method | None = None,
-    insist: bool = False,
-    strength: float | None = None,
-    incumbent: Mapping[str, float] | None = None,
-    calibrate: bool = True,
-) -> Fit:
-    """Return the result of `search` on answers of which some are hidden already."""
+    work = CrossValidation(
+        engine,
+        seed=seed,
+        deadline=judging,
+        last=fitting,
+        on_iteration=on_iteration,
+        lighten=lighten,
+    )
     too_few = work.n_votes < MIN_ANSWERS and not (insist and completed)
     if work.late:
         return out_of_time_result(work, pure)
@@ -434,13 +398,13 @@ def search_with(
     judged = {score.candidate.name: score.candidate.method for score in scores}
     tried = [judged.get(method.name, method) for method in pure]
     reasons["methods"] = parameters([*tried, *variants, *([fallback] if fallback else [])])
-    aggregation = work.mean_of(
+    return work.result(
         result.fitted,
         result.shares,
+        reasons,
         by_votes=result.fallback is not None,
         calibration=result.calibration,
     )
-    return Fit(aggregation, members, reasons, result.calibration)
 
 
 def _chosen_pure(

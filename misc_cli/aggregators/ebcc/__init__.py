@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators import diagonal, max_iter, off_diagonal, shrinkage, tol
+from misc_cli.aggregators import OnEngines, diagonal, max_iter, off_diagonal, shrinkage, tol
 from misc_cli.data.parameters import FEW, POSITIVE, Checked, parameter
 from misc_cli.data.solver import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from misc_cli.data.types import Aggregation, Labels, Start
+    from misc_cli.data.types import Start
     from misc_cli.engines.protocol import Engine, Fitted
 
 RESTARTS_IN_FOLDS = 2
 
 
 @dataclass(frozen=True)
-class EnhancedBcc(Checked):
+class EnhancedBcc(Checked, OnEngines):
     """ebcc: of `restarts` random starts from `seed` the best evidence lower bound (ELBO) counts.
 
     Pseudo-counts of each worker and subtype: `diagonal` on the right answer, `off_diagonal`
@@ -50,17 +50,12 @@ class EnhancedBcc(Checked):
         if min(self.diagonal, self.off_diagonal) <= 0:
             raise ConfigError("ebcc's --diagonal and --off-diagonal must be above 0")
 
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        from misc_cli.aggregators.ebcc.fit import aggregate
-
-        return aggregate(self, labels, on_iteration)
-
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
         from misc_cli.aggregators.ebcc.fit import best_restart
 
-        return best_restart(self, engine, on_iteration, start).fitted()
+        return best_restart(self, engine, on_iteration, start)
 
     @property
     def cv_variant(self) -> EnhancedBcc:
@@ -70,7 +65,7 @@ class EnhancedBcc(Checked):
         """
         return replace(self, restarts=min(self.restarts, RESTARTS_IN_FOLDS))
 
-    def cv_variant_of(self, whole: Aggregation) -> EnhancedBcc:
+    def cv_variant_of(self, whole: Fitted) -> EnhancedBcc:
         """Return the variant for folds if all answers are fitted: its live subtypes and one more.
 
         Each subtype keeps its prior. If the whole fit collapsed to one subtype per class, the folds
@@ -94,14 +89,12 @@ class EnhancedBcc(Checked):
         """The variant for workers who err independently: one subtype per class."""
         return self.with_subtypes(1)
 
-    def refit_subset(self, labels: Labels, whole: Aggregation) -> Aggregation:
-        """Fit a part of the answers, starting from the workers and subtypes of the whole fit."""
-        from misc_cli.aggregators.ebcc.fit import aggregate_again
+    def refit_subset(self, engine: Engine, whole: Fitted, start: Start | None = None) -> Fitted:
+        """Fit a part of the answers, starting from the workers and subtypes of the whole fit.
 
-        return aggregate_again(self, labels, whole)
+        Never from its posteriors; `start` only gives a prior.
+        """
+        from misc_cli.aggregators.ebcc.fit import best_restart, continued
 
-    def refit_subset_on(self, engine: Engine, whole: Fitted) -> Fitted:
-        """Fit the answers of an engine, starting from the workers and subtypes of `whole`."""
-        from misc_cli.aggregators.ebcc.fit import best_restart_from
-
-        return best_restart_from(self, engine, whole).fitted()
+        begun = continued(whole.own_workers, whole.own_shared)
+        return best_restart(self, engine, ignore_iteration, start, begun)

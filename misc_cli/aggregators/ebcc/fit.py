@@ -30,18 +30,10 @@ from misc_cli.aggregators.ebcc.kernels import (
 )
 from misc_cli.aggregators.em import estimated_prior, first_posteriors
 from misc_cli.data.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
-from misc_cli.data.types import (
-    Aggregation,
-    Codes,
-    Floats,
-    Labels,
-    OnIteration,
-    Start,
-    ignore_iteration,
-)
+from misc_cli.data.types import Codes, Floats, Labels, OnIteration, Start
 from misc_cli.data.votes import Votes
-from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, SumOver, gathered
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, SumOver
 
 # A restart is given up only after this many sweeps, so that its subtypes have time to separate
 # (plateaus last about ten sweeps) ...
@@ -57,70 +49,18 @@ AGREEMENT = 0.03
 PLATEAU_GAIN = 0.01
 
 
-def aggregate(method: EnhancedBcc, labels: Labels, on_iteration: OnIteration) -> Aggregation:
-    """Return the best of all restarts, with its forecast."""
-    engine = LocalEngine.of(labels)
-    return _aggregation(labels, engine, best_restart(method, engine, on_iteration, labels.start))
-
-
-def aggregate_again(method: EnhancedBcc, labels: Labels, whole: Aggregation) -> Aggregation:
-    """Return one restart from the workers and subtypes of `whole`, never from its posteriors."""
-    engine = LocalEngine.of(labels)
-    return _aggregation(labels, engine, best_restart_from(method, engine, whole, labels.start))
-
-
-def best_restart_from(
-    method: EnhancedBcc,
-    engine: Engine,
-    whole: Aggregation | Fitted,
-    start: Start | None = None,
-) -> BestRestart:
-    """Return one restart from the workers and subtypes of `whole`; `start` only gives a prior."""
-    begun = _continued(whole.own_workers, whole.own_shared)
-    return best_restart(method, engine, ignore_iteration, start, begun)
-
-
-@dataclass(frozen=True)
-class BestRestart:
-    """The best restart and why its loop stopped; its posteriors are rows of the engine."""
-
-    restart: Restart
-    dirichlets: Dirichlets
-    priors: Priors
-    stopped: str
-
-    def fitted(self) -> Fitted:
-        restart, dirichlets = self.restart, self.dirichlets
-        n_live, n_classes = len(restart.classes), len(self.priors.classes)
-        shares = np.zeros((n_live, n_classes))
-        shares[np.arange(n_live), restart.classes] = restart.subtype_sizes + self.priors.subtype
-        shares /= shares.sum(axis=0)
-        return Fitted(
-            confusions=np.ascontiguousarray((dirichlets.expected_rows @ shares).transpose(0, 2, 1)),
-            class_prior=dirichlets.class_prior,
-            iterations=restart.iterations,
-            stopped={"ebcc": self.stopped},
-            objective=restart.elbo,
-            own_workers={"counts": restart.counts},
-            own_shared={
-                "classes": restart.classes.astype(np.float64),
-                "subtype_sizes": restart.subtype_sizes,
-            },
-        )
-
-
 def best_restart(
     method: EnhancedBcc,
     engine: Engine,
     on_iteration: OnIteration,
     start: Start | None = None,
     begun: Restart | None = None,
-) -> BestRestart:
-    """Return the best of all restarts, wave by wave; or `begun`, if given, run to its end."""
+) -> Fitted:
+    """Fit the best of all restarts, wave by wave; or `begun`, if given, run to its end."""
     sums = engine.sweep(FractionsAndKeys())
     priors = _priors(method, sums, start)
     if begun is None and start is not None and "counts" in start.workers:
-        begun = _continued(start.workers, start.shared)
+        begun = continued(start.workers, start.shared)
         engine.sweep(first_posteriors(start, estimated_prior))
     if begun is not None:  # it may have counted answers that are not here
         counted = begun.counts.reshape(len(sums.counts), -1).any(axis=1)
@@ -144,7 +84,26 @@ def best_restart(
         warn_unconverged("ebcc", method.max_iter)
     # max_iter 0 leaves the start as it is
     dirichlets = best.dirichlets if best.dirichlets is not None else dirichlets_of(priors, best)
-    return BestRestart(best, dirichlets, priors, stopped)
+    n_live, n_classes = len(best.classes), engine.n_classes
+    shares = np.zeros((n_live, n_classes))
+    shares[np.arange(n_live), best.classes] = best.subtype_sizes + priors.subtype
+    shares /= shares.sum(axis=0)
+    forecast = None
+    if isinstance(engine, MemoryEngine):
+        forecast = Forecast(engine.labels, dirichlets, best)
+    return Fitted(
+        confusions=np.ascontiguousarray((dirichlets.expected_rows @ shares).transpose(0, 2, 1)),
+        class_prior=dirichlets.class_prior,
+        iterations=best.iterations,
+        stopped={"ebcc": stopped},
+        objective=best.elbo,
+        own_workers={"counts": best.counts},
+        own_shared={
+            "classes": best.classes.astype(np.float64),
+            "subtype_sizes": best.subtype_sizes,
+        },
+        predictor=forecast,
+    )
 
 
 def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
@@ -163,7 +122,7 @@ def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
     return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY, used)
 
 
-def _continued(workers: Mapping[str, Floats], shared: Mapping[str, Floats]) -> Restart:
+def continued(workers: Mapping[str, Floats], shared: Mapping[str, Floats]) -> Restart:
     """Return the restart that goes on from the best one of an earlier fit."""
     classes = shared["classes"].astype(np.intp)
     return Restart(0, classes, shared["subtype_sizes"], workers["counts"])
@@ -246,11 +205,6 @@ def _marked(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:
 
 def _has_converged(method: EnhancedBcc, run: Restart) -> bool:
     return run.change < method.tol and run.gain < PLATEAU_GAIN
-
-
-def _aggregation(labels: Labels, engine: LocalEngine, found: BestRestart) -> Aggregation:
-    forecast = Forecast(labels, found.dirichlets, found.restart)
-    return replace(gathered(engine, found.fitted()), predictor=forecast)
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators import class_prior, max_iter, tol
+from misc_cli.aggregators import OnEngines, class_prior, max_iter, tol
 from misc_cli.data.parameters import AUTO, POSITIVE, Checked, parameter
-from misc_cli.data.solver import OnIteration, ignore_iteration
+from misc_cli.data.solver import OnIteration
 
 if TYPE_CHECKING:
-    from misc_cli.data.types import Aggregation, Labels, Start
+    from misc_cli.data.types import Start
     from misc_cli.engines.protocol import Engine, Fitted
 
 TOL_IN_FOLDS = 0.05
 
 
 @dataclass(frozen=True)
-class MinimaxEntropy(Checked):
+class MinimaxEntropy(Checked, OnEngines):
     """mmce-c: free parameters of every worker and item.
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
@@ -65,11 +65,6 @@ class MinimaxEntropy(Checked):
         The share of the best lead differs by at most 0.01 on twelve sets.
         """
         return replace(self, tol=max(self.tol, TOL_IN_FOLDS) if self.tol > 0.0 else 0.0)
-
-    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
-        from misc_cli.aggregators.minimax.fit import aggregate
-
-        return aggregate(self, labels, on_iteration)
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None

@@ -39,7 +39,6 @@ from misc_cli.data import resources
 from misc_cli.data.holdout import folds, log_score
 from misc_cli.data.solver import Solution, Step, iterate
 from misc_cli.data.types import (
-    Aggregation,
     Aggregator,
     Codes,
     Floats,
@@ -49,8 +48,8 @@ from misc_cli.data.types import (
     Start,
 )
 from misc_cli.data.votes import DenseVotes, SparseVotes
-from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays, gathered
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 
 
@@ -157,47 +156,46 @@ def best_by_held_out_answers(
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
-def aggregate(method: MinimaxEntropy, labels: Labels, on_iteration: OnIteration) -> Aggregation:
-    """Fit with the given weights, or with the multiple that forecasts hidden answers best."""
-    structure = structure_of(method, labels)
-    if isinstance(method.regularization, str):
-        candidates = {multiple: replace(method, regularization=multiple) for multiple in MULTIPLES}
-        chosen = best_by_held_out_answers(
-            labels, candidates, default=1.0, name="regularization", on_iteration=on_iteration
-        )
-        return candidates[chosen](labels, on_iteration)
-    n_workers, n_items = labels.n_workers, labels.n_items
-    resources.require(
-        8 * structure.zeros(1).size * (n_items + 3 * n_workers),
-        f"mmce's parameters of {n_items} items and {n_workers} workers in {labels.n_classes} "
-        "classes",
-        "merge rare classes, or use an aggregator without parameters for each item, such as ds-em",
-    )
-    engine, votes = LocalEngine.of(labels), labels.votes
-    merged = votes.weights if isinstance(votes, DenseVotes) else None
-    copies = np.ones(n_workers) if merged is None else merged
-    solution = _rounds(method, engine, copies, on_iteration, labels.start)
-    return _aggregation(method, structure, engine, solution)
-
-
 def solve(
     method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
 ) -> Fitted:
-    """Fit on any engine."""
-    solution = _rounds(method, engine, np.ones(engine.n_workers), on_iteration, start)
-    return _fitted(method, structure_of(method, engine), solution)
+    """Fit with the given weights, or with the multiple that forecasts hidden answers best."""
+    structure, copies = structure_of(method, engine), np.ones(engine.n_workers)
+    if isinstance(engine, MemoryEngine):
+        if isinstance(method.regularization, str):
+            multiples = {one: replace(method, regularization=one) for one in MULTIPLES}
+            chosen = best_by_held_out_answers(
+                engine.labels,
+                multiples,
+                default=1.0,
+                name="regularization",
+                on_iteration=on_iteration,
+            )
+            method = multiples[chosen]
+        n_workers, n_items = engine.n_workers, engine.n_items
+        resources.require(
+            8 * structure.zeros(1).size * (n_items + 3 * n_workers),
+            f"mmce's parameters of {n_items} items and {n_workers} workers in {engine.n_classes} "
+            "classes",
+            "merge rare classes, or use an aggregator without parameters for each item, such as "
+            "ds-em",
+        )
+        if isinstance(engine.votes, DenseVotes) and engine.votes.weights is not None:
+            copies = engine.votes.weights
+    solution = _rounds(method, engine, structure, copies, on_iteration, start)
+    return _fitted(method, engine, structure, solution)
 
 
-def structure_of(method: MinimaxEntropy, labels: Labels | Engine) -> Structure:
+def structure_of(method: MinimaxEntropy, engine: Engine) -> Structure:
     """Return the structure of the parameters: free, or ordinal for mmce-o."""
     if not method.needs_order:
-        return Free(labels.n_classes)
-    if not labels.ordered:
+        return Free(engine.n_classes)
+    if not engine.ordered:
         raise ConfigError(
             f"{method.name} needs the classes in order: labels that are numbers, or "
             "--class-order a,b,c"
         )
-    return Ordinal(labels.n_classes)
+    return Ordinal(engine.n_classes)
 
 
 @dataclass(frozen=True)
@@ -230,11 +228,11 @@ class Weights:
 def _rounds(
     method: MinimaxEntropy,
     engine: Engine,
+    structure: Structure,
     copies: Floats,
     on_iteration: OnIteration,
     start: Start | None,
 ) -> Solution[State]:
-    structure = structure_of(method, engine)
     weights = Weights.of(method, engine, copies)
     prior_of = prior_rule(method.class_prior)
 
@@ -285,30 +283,27 @@ def _first(
     return State(crowd, workers, class_sizes, prior_of(class_sizes))
 
 
-def _fitted(method: MinimaxEntropy, structure: Structure, solution: Solution[State]) -> Fitted:
+def _fitted(
+    method: MinimaxEntropy, engine: Engine, structure: Structure, solution: Solution[State]
+) -> Fitted:
+    """Return the result with parameters for a later fit; the engine keeps items' difficulty."""
     end = solution.state
     workers = end.workers + end.crowd
+    engine.sweep(Difficulty(structure, workers.mean(axis=1, keepdims=True)))
+    forecast = None
+    if isinstance(engine, MemoryEngine):
+        items = np.moveaxis(engine.whole(ITEMS), 0, 1)
+        forecast = Forecast(structure, engine.whole(POSTERIORS), workers, items)
     return Fitted(
         confusions=confusions_of(structure, workers),
         class_prior=end.class_prior,
         iterations=solution.iterations,
         stopped={method.name: solution.stopped},
         objective=solution.objective,
-        item_details=Difficulty(structure, workers.mean(axis=1, keepdims=True)),
-    )
-
-
-def _aggregation(
-    method: MinimaxEntropy, structure: Structure, engine: LocalEngine, solution: Solution[State]
-) -> Aggregation:
-    """Return the result with forecast, difficulty of items and parameters for a later fit."""
-    found = gathered(engine, _fitted(method, structure, solution))
-    end, items = solution.state, np.moveaxis(engine.whole(ITEMS), 0, 1)
-    return replace(
-        found,
-        predictor=Forecast(structure, found.posteriors, end.workers + end.crowd, items),
         own_workers={"parameters": np.moveaxis(end.workers, 1, 0)},
         own_shared={"crowd": end.crowd},
+        detail_rows=Difficulty.writes,
+        predictor=forecast,
     )
 
 
