@@ -25,7 +25,9 @@ import pandas as pd
 import misc_cli
 from misc_cli.data.encode import encode_truth
 from misc_cli.data.posteriors import tied_classes
-from misc_cli.data.types import Aggregation, Codes, Floats, Labels, ignore_iteration
+from misc_cli.data.types import Codes, Floats, Labels, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evaluation import calibration_error, expected_error
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
@@ -35,12 +37,12 @@ from misc_cli.selection.calibration import (
     calibration_of_known,
     pool,
     shares_of,
-    vote_totals,
     voted,
 )
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.candidates import fits as fits_of
 from misc_cli.selection.ensemble import mean_of
+from misc_cli.selection.scoring import Trial
 
 TWELVE = (
     *("web", "bm", "rte", "dog", "temp", "bluebirds"),
@@ -147,7 +149,7 @@ def of_confidence(posteriors: Floats, truth: Codes) -> float:
     return calibration_error(sure.max(axis=1), sure.argmax(axis=1) == truth[judged])
 
 
-def uncalibrated(outcome: RunResult) -> tuple[list[Aggregation], Floats]:
+def uncalibrated(outcome: RunResult) -> tuple[list[Trial], Floats]:
     """The chosen methods' fits and the posteriors that come of them; completed labels, which the
     automatic choice does not calibrate, are not fitted again.
     """
@@ -155,7 +157,8 @@ def uncalibrated(outcome: RunResult) -> tuple[list[Aggregation], Floats]:
         return [], outcome.posteriors
     by_votes, shares = weighing(outcome)
     plain = [fitted(member, outcome.labels) for member in outcome.fit.members]
-    return plain, mean_of(outcome.labels, plain, shares, by_votes=by_votes).posteriors
+    engine = MemoryEngine(outcome.labels)
+    return plain, mean_of(engine, plain, shares, {}, by_votes=by_votes).posteriors
 
 
 def weighing(outcome: RunResult) -> tuple[bool, list[float]]:
@@ -166,12 +169,12 @@ def weighing(outcome: RunResult) -> tuple[bool, list[float]]:
     )
 
 
-def with_gold(outcome: RunResult, plain: Sequence[Aggregation], truth: Codes) -> float:
+def with_gold(outcome: RunResult, plain: Sequence[Trial], truth: Codes) -> float:
     """Mean calibration error of the other items over draws of gold items."""
     labels, members = outcome.labels, outcome.fit.members
     by_votes, shares = weighing(outcome)
     hidden = outcome.fit.calibration
-    totals = vote_totals(labels)
+    totals = np.concatenate([labels.votes.class_totals(rows) for rows in labels.votes.blocks])
     judged = np.flatnonzero((truth >= 0) & (truth < labels.n_classes))
     errors = []
     for draw in range(GOLD_DRAWS):
@@ -194,15 +197,18 @@ def with_gold(outcome: RunResult, plain: Sequence[Aggregation], truth: Codes) ->
         )
         taught = replace(labels, gold=gold)
         fits = [fitted(member, taught, whole) for member, whole in zip(members, plain, strict=True)]
-        written = mean_of(taught, fits, shares, by_votes=by_votes, calibration=calibration)
+        engine = MemoryEngine(taught)
+        written = mean_of(engine, fits, shares, {}, by_votes=by_votes, calibration=calibration)
         errors.append(of_confidence(written.posteriors, others))
     return float(np.mean(errors))
 
 
-def fitted(member: Candidate, labels: Labels, whole: Aggregation | None = None) -> Aggregation:
+def fitted(member: Candidate, labels: Labels, whole: Trial | None = None) -> Trial:
     """Fit a member on these answers; `whole` is its fit without gold."""
-    *_, (_, found) = fits_of(member.method, labels, None, ignore_iteration, whole)
-    return found
+    engine, before = MemoryEngine(labels), None if whole is None else whole.fitted
+    *_, (_, found) = fits_of(member.method, engine, ignore_iteration, None, before)
+    rows = {name: engine.whole(name) for name in (POSTERIORS, *found.detail_rows)}
+    return Trial(member, found, rows)
 
 
 def line(row: Row) -> str:

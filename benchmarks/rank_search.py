@@ -28,9 +28,12 @@ from typing import Any
 import numpy as np
 
 from misc_cli import registry
-from misc_cli.completers.completion_loop import Pass, aggregate_pass, start, trajectory
+from misc_cli.completers.completion_loop import Pass, begin, finish, passes
+from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data.types import Aggregator, Codes, Floats, Labels
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import ConvergenceWarning, MiscError
 from misc_cli.paper import datasets
 from misc_cli.paper.reproduce import load, pure
@@ -81,7 +84,7 @@ def search(
     then judges only those passes that are among the best by the quick one.
     """
     random = np.random.default_rng(seed)
-    firsts = {name: start(labels, posteriors) for name, posteriors in starts.items()}
+    engine = MemoryEngine(labels)
     shape = (labels.n_workers + 1, labels.n_items, labels.n_classes)
     scored: list[tuple[float, Candidate]] = []
     seen: set[Candidate] = set()
@@ -93,14 +96,14 @@ def search(
         seen.add(candidate)
         bar = min((score for score, _ in scored), default=float("inf"))
         enough = target if screen is None else 0.0
-        first = firsts[candidate.start]
-        passes = _scored_passes(first, truth, screen or aggregator, candidate, bar, enough)
-        after, error = min(passes, key=lambda pair: pair[1])
+        begin(engine, aggregator, starts[candidate.start])
+        made = _scored_passes(engine, truth, screen or aggregator, candidate, bar, enough)
+        after, error = min(made, key=lambda pair: pair[1])
         scored.append((error, candidate))
         if screen is not None:
             if best is not None and error > 1.03 * bar + 0.3:
                 continue
-            error = _error(after, truth, aggregator)
+            error = _error(engine, after, truth, aggregator)
         if best is None or error < best.error:
             best = Found({**asdict(candidate), "passes": after.number}, error, trial)
         best = replace(best, trials=trial)
@@ -111,7 +114,7 @@ def search(
 
 
 def _scored_passes(
-    first: Pass,
+    engine: MemoryEngine,
     truth: Codes,
     aggregator: Aggregator,
     candidate: Candidate,
@@ -121,8 +124,9 @@ def _scored_passes(
     """Yield each pass with its error in per cent, until further passes are not worth their time."""
     completer = Tucker(candidate.ranks, candidate.initial_rank, candidate.sweeps)
     before = float("inf")
-    for after in trajectory(first, completer, MOST_PASSES, candidate.slice):
-        error = _error(after, truth, aggregator)
+    for solution in passes(engine, completer, MOST_PASSES, candidate.slice):
+        after = solution.state
+        error = _error(engine, after, truth, aggregator)
         yield after, error
         far = error > 1.1 * bar + 1.0 and error >= before  # from the best, and not nearing it
         if far or round(error, 2) <= enough:
@@ -130,9 +134,9 @@ def _scored_passes(
         before = error
 
 
-def _error(after: Pass, truth: Codes, aggregator: Aggregator) -> float:
-    found = aggregate_pass(after, aggregator, final="completed")  # as the paper ends
-    return 100 * expected_error(found.posteriors, truth)
+def _error(engine: MemoryEngine, after: Pass, truth: Codes, aggregator: Aggregator) -> float:
+    finish(engine, after, aggregator, Loop(final="completed"))  # as the paper ends
+    return 100 * expected_error(engine.whole(POSTERIORS), truth)
 
 
 def _propose(

@@ -615,19 +615,18 @@ def in_turn(
             (inputs / source.name / rest).unlink(missing_ok=True)
         if source.file != "answers.csv":
             (inputs / source.name / "answers.csv").unlink(missing_ok=True)
-    running: dict[int, Case] = {}
+    running: dict[int, tuple[Case, Path]] = {}
     waiting = list(reversed(chosen))
     while waiting or running:
         while waiting and len(running) < jobs:
             case = waiting.pop()
-            place = folder / "cases" / case.name
+            place = folder / "cases" / str(len(waiting))  # names may be folders of one another
             place.mkdir(parents=True)
-            running[forked(case, inputs, place)] = case
+            running[forked(case, inputs, place)] = case, place
         process, status = os.wait()
-        case = running.pop(process)
+        case, place = running.pop(process)
         if status:
             raise SystemExit(f"{case.name}: the ratchet itself failed")
-        place = folder / "cases" / case.name
         found = json.loads((place / "result").read_text())
         shutil.rmtree(place)
         yield case, found

@@ -37,11 +37,14 @@ import scipy.sparse as sp
 
 from misc_cli import registry
 from misc_cli.cli.tables import Table, markdown
-from misc_cli.completers.completion_loop import aggregate_pass, start, trajectory
+from misc_cli.completers.completion_loop import begin, finish, passes
+from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data.holdout import Triplets, answers_of
 from misc_cli.data.types import Aggregator, Codes, Labels
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscError
 from misc_cli.paper import datasets
 from misc_cli.paper.reproduce import load
@@ -214,14 +217,14 @@ def run(
 def _errors(labels: Labels, truth: Codes, aggregator: Aggregator) -> dict[str, float]:
     """Return the error of each strategy in per cent."""
     pure = aggregator(labels).posteriors
-    first = start(labels, pure)
 
     def along(completer: Tucker) -> list[float]:
-        ends = (
-            aggregate_pass(after, aggregator, final="completed")
-            for after in trajectory(first, completer, PASSES)
-        )
-        return [100 * expected_error(found.posteriors, truth) for found in ends]
+        engine, errors = MemoryEngine(labels), []
+        begin(engine, aggregator, pure)
+        for solution in passes(engine, completer, PASSES):
+            finish(engine, solution.state, aggregator, Loop(final="completed"))
+            errors.append(100 * expected_error(engine.whole(POSTERIORS), truth))
+        return errors
 
     return {
         "pure": 100 * expected_error(pure, truth),

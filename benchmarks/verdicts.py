@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from misc_cli import registry
 from misc_cli.data.types import Codes, Labels
 from misc_cli.data.votes import SparseVotes
-from misc_cli.engines.local import LocalEngine, MemoryEngine
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.agreement import agreement_intervals, krippendorff_alpha, pairwise_agreement
 from misc_cli.quality.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
@@ -130,7 +130,7 @@ def judged(crowd: Crowd) -> Verdicts:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = registry.create("aggregator", "ds-em", "robust")(labels)
-    engine = LocalEngine.of(labels, {POSTERIORS: fitted.posteriors})
+    engine = MemoryEngine(labels, {POSTERIORS: fitted.posteriors})
     return judge(peer_agreement(engine), compare_workers(MemoryEngine(labels)))
 
 

@@ -31,7 +31,7 @@ from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.report.frames import frames, text_frame
 from misc_cli.run import pipeline
-from misc_cli.run.pipeline import encoded
+from misc_cli.run.pipeline import memory_engine
 from misc_cli.run.request import AggregateRequest, Stopwatch
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import manifest, write_records
@@ -267,12 +267,12 @@ def compare(
     )
     check({name: getattr(settings, name) for name in OWN}, OWN)
     with _quietly(processes) as caught, thread_limit(threads):
-        labels = encoded(_answers(answers, reading)[0], settings).labels
+        engine = memory_engine(_answers(answers, reading)[0], settings)
         judges, _ = _known(truth)
         standings = leaderboard(
-            labels,
-            combinations(completers, aggregators or applicable(labels), preset, seed),
-            truth=None if judges is None else encode_truth(labels, judges),
+            engine,
+            combinations(completers, aggregators or applicable(engine), preset, seed),
+            truth=None if judges is None else encode_truth(engine.labels, judges),
             seed=seed,
             time_budget=settings.time_budget,
         )

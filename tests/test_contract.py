@@ -22,6 +22,8 @@ from misc_cli.data.encode import encode
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, Codes, Iteration, Labels
 from misc_cli.data.votes import LabelTensor, SparseVotes
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 
 AGGREGATORS = list(itertools.product(registry.AGGREGATORS, registry.PRESETS))
 COMPLETERS = list(itertools.product(registry.COMPLETERS, registry.PRESETS))
@@ -237,16 +239,17 @@ def test_the_loop_runs_with_every_completer(completer: str, preset: str, aggrega
     labels, truth = crowd()
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[:5] = (truth[:5] + 1) % labels.n_classes
-    mixture = run_loop(
-        dataclasses.replace(labels, gold=gold),
+    engine = MemoryEngine(dataclasses.replace(labels, gold=gold))
+    looped = run_loop(
+        engine,
         registry.create("completer", completer, preset),
         registry.create("aggregator", aggregator, preset),
         Loop(passes=2),
     )
-    posteriors = mixture.aggregation.posteriors
+    posteriors = engine.whole(POSTERIORS)
     np.testing.assert_allclose(posteriors.sum(axis=1), 1.0, atol=1e-9)
     np.testing.assert_array_equal(posteriors[:5], np.eye(labels.n_classes)[gold[:5]])
-    assert mixture.aggregation.confusions.shape[0] == labels.n_workers
+    assert looped.fitted.confusions.shape[0] == labels.n_workers
     assert (posteriors.argmax(axis=1) == truth)[5:].mean() > 0.85
 
 

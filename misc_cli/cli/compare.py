@@ -16,7 +16,8 @@ from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
     from misc_cli.cli.tables import Table
-    from misc_cli.data.types import Iteration, Labels
+    from misc_cli.data.types import Iteration
+    from misc_cli.engines.protocol import Engine
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Standing
 
@@ -73,7 +74,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.readers.known_labels import read_known
     from misc_cli.readers.read import read_answer_columns
     from misc_cli.readers.source import check_stdin_once
-    from misc_cli.run.pipeline import encoded
+    from misc_cli.run.pipeline import memory_engine
     from misc_cli.selection.compare import compare
     from misc_cli.writers.output_paths import TABLES, check_writable
 
@@ -89,11 +90,12 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
         columns = options.with_workers(read_answer_columns(answers, reading)).answers
         # warns of what `aggregate` warns of
         rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
-        labels = encoded(columns, rules).labels
+        engine = memory_engine(columns, rules)
+        labels = engine.labels
         truth = None
         if known:
             truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)
-        methods = _methods(labels, parameters)
+        methods = _methods(engine, parameters)
         with console.bar(len(methods) * (fold_plan(labels.votes.n_votes)[0] + 1)) as tell:
 
             def advance(iteration: Iteration) -> None:
@@ -101,7 +103,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
                     tell(str(iteration.extra.get("candidate", "")))
 
             standings = compare(
-                labels,
+                engine,
                 methods,
                 truth=truth,
                 seed=parameters["seed"],
@@ -111,7 +113,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     _write(standings, output, as_json)
 
 
-def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
+def _methods(engine: Engine, parameters: dict[str, Any]) -> list[Method]:
     """Return every pair of a completer and an aggregator that these answers allow."""
     from misc_cli.run.fitting import combinations
     from misc_cli.selection import roster
@@ -122,7 +124,7 @@ def _methods(labels: Labels, parameters: dict[str, Any]) -> list[Method]:
     )
     return combinations(
         completers or [NO_COMPLETER, *registry.names("completer")],
-        aggregators or roster.applicable(labels),
+        aggregators or roster.applicable(engine),
         parameters["preset"],
         parameters["seed"],
     )

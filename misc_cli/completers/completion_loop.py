@@ -296,10 +296,8 @@ class Moved(Summed):
 
 def next_slice(old: Floats, new: Floats, gold: Codes | None, hard: bool) -> tuple[Floats, Moved]:
     """Return the slice of the next pass: the completed one or its top classes; gold stays."""
-    if hard:
-        new = harden(new, gold)
-    elif gold is not None:
-        new = new.copy()
+    new = harden(new, gold) if hard else new.copy()
+    if gold is not None:
         clamp(new, gold)
     step = new - old
     flipped = int(np.count_nonzero(new.argmax(axis=1) != old.argmax(axis=1)))

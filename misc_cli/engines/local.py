@@ -201,6 +201,7 @@ def solved(
     In memory other rows of the method do not. One that knows no engines is called on the labels.
     `whole`, a fit on more answers, is the start of a method that has `refit_subset`.
     """
+
     def fit(here: Engine, start: Start | None) -> Fitted:
         if whole is not None and hasattr(method, "refit_subset"):
             refitted: Fitted = method.refit_subset(here, whole, start)

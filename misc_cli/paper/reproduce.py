@@ -133,8 +133,10 @@ def run_cell(cell: Cell, folder: Path, options: Options) -> float:
     # the same way as `misc aggregate --preset paper --completer … --ranks …`
     methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
     loop = Loop(**methods.loop)
-    found = run_loop(labels, methods.completer, methods.aggregator, loop, initial=initial)
-    return 100 * expected_error(found.aggregation.posteriors, truth)
+    engine = MemoryEngine(labels)
+    assert methods.completer is not None
+    run_loop(engine, methods.completer, methods.aggregator, loop, initial=initial.posteriors)
+    return 100 * expected_error(engine.whole(POSTERIORS), truth)
 
 
 def run_auto(cell: Cell, folder: Path) -> float:

@@ -102,11 +102,11 @@ def _codes(column: Any, names: Names) -> Any:
 def completion_frames(outcome: RunResult) -> dict[str, pd.DataFrame]:
     """Return the frames changed, worker_map and item_map; none for a run without completion."""
     mixture = outcome.fit.completion
-    if mixture is None or mixture.completion is None:
+    if mixture is None or mixture.completion is None or mixture.initial is None:
         return {}
     labels, decision = outcome.labels, outcome.decision
     classes = np.array(labels.classes.to_pylist(), dtype=object)
-    before = decide(mixture.initial.posteriors).label
+    before = decide(mixture.initial).label
     items = pd.DataFrame(
         {
             "item": labels.items.to_pandas(),

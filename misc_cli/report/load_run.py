@@ -160,7 +160,7 @@ def _from_answers(
     engine = MemoryEngine(labels, rows, counts_of(encoding))
     outcome = RunResult(
         FitResult(
-            engine,
+            engine=engine,
             confusions=confusions_of(labels, posteriors, PSEUDO_ANSWERS),
             class_prior=np.array(facts["class_prior"], dtype=np.float64),
             iterations=facts["figures"]["iterations"],

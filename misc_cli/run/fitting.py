@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
+
+import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.types import (
-    Aggregation,
     Aggregator,
+    Floats,
+    Iteration,
     Labels,
     Lighten,
     OnIteration,
+    ignore_iteration,
     without_posteriors,
 )
 from misc_cli.engines.capabilities import check_aggregator, methods_of
-from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine, Fitted
+from misc_cli.engines.local import MemoryEngine, solved
+from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine
+from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build
-from misc_cli.selection.candidates import Method
-from misc_cli.selection.ensemble import Fit, FitResult
-
-if TYPE_CHECKING:
-    from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
+from misc_cli.selection.scoring import Trial
 
 
 def fit(
@@ -43,9 +47,14 @@ def fit(
     `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in;
     `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
     """
-    if not isinstance(engine, MemoryEngine):
-        return _fit_on_engine(engine, methods, on_iteration)
-    return _fit_in_memory(engine.labels, engine, methods, on_iteration, lighten, incumbent)
+    if methods.automatic:
+        rank = _rank_of_named(methods)
+        completed = [] if rank is None else _ranks_to_try(engine, methods)
+        if rank is None or completed:
+            return _searched(engine, methods, completed, on_iteration, lighten, incumbent)
+        methods = _by_rule_of_thumb(engine, methods, rank)
+    found = fit_named(behind(engine), methods, on_iteration)
+    return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
 
 
 def few(engine: Engine) -> bool:
@@ -55,94 +64,80 @@ def few(engine: Engine) -> bool:
 
 def in_memory(engine: Engine) -> MemoryEngine:
     """Return the engine with all answers in memory."""
-    from misc_cli.engines.views import gathered_engine
-
-    return gathered_engine(_whole(engine))
+    return gathered_engine(behind(engine))
 
 
-def _whole(engine: Engine) -> AnswerEngine:
-    """Return the engine with all answers behind a view."""
-    from misc_cli.engines.views import View
-
-    return cast(AnswerEngine, engine.engine if isinstance(engine, View) else engine)
-
-
-def _fit_on_engine(engine: Engine, methods: Methods, on_iteration: OnIteration) -> FitResult:
-    """Fit where the answers are: the methods that are named, or a choice among pure ones."""
-    whole = _whole(engine)
-    if methods.automatic:
-        return _searched(engine, methods, [], on_iteration).on(whole)
+def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    """Fit the methods as they are, without a choice and not calibrated."""
+    aggregator = methods.aggregator
+    assert aggregator is not None
     if methods.completer is None:
-        loop, trial = None, Method(methods.names["aggregator"], methods.aggregator)
-        fitted: Fitted = methods.aggregator.solve(whole, on_iteration)
-    else:
-        fitted, loop = _completed_on_engine(whole, methods, on_iteration)
-        trial = _completed_trial(methods, loop["passes"])
-    if fitted.item_details is not None:  # before trials change the rows that it needs
-        whole.sweep(fitted.item_details)
-    calibration = None
-    if methods.settings.calibrate:
-        calibration = _calibrated_on_engine(whole, methods, trial, fitted, on_iteration)
-    return FitResult.of(whole, fitted, calibration=calibration, loop=loop)
+        return FitResult.of(engine, solved(aggregator, engine, on_iteration))
+    from misc_cli.completers.completion_loop import run_loop
+
+    loop = Loop(**methods.loop)
+    ended = run_loop(engine, methods.completer, aggregator, loop, on_iteration=on_iteration)
+    if loop.strength < 1.0:
+        assert isinstance(engine, MemoryEngine)
+        pure = ended.initial
+        if loop.start is not None:
+            here = engine.with_labels(engine.labels)
+            solved(aggregator, here, on_iteration)
+            pure = here.whole(POSTERIORS)
+        both = [engine.whole(POSTERIORS), np.asarray(pure)]
+        mixed: Floats = np.average(both, axis=0, weights=[loop.strength, 1 - loop.strength])
+        engine.put(POSTERIORS, mixed)
+    record = {
+        # whose result started the loop stands among the methods, by name
+        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
+        "ranks": ended.ranks,
+        "passes": ended.passes,
+        "stopped": ended.fitted.stopped["pass"],
+        "completed_workers": ended.n_completed_workers,
+        "columns": ended.columns,
+    }
+    return FitResult.of(engine, ended.fitted, loop=record, completion=ended)
 
 
-def _completed_on_engine(
-    engine: AnswerEngine, methods: Methods, on_iteration: OnIteration
-) -> tuple[Fitted, dict[str, Any]]:
-    """Return the fit of the completion loop on an engine, and what the record says of it."""
-    from misc_cli.completers.completion_loop import CompletedAnswers
-
-    loop, completer = Loop(**methods.loop), cast(Any, methods.completer)
-    method = CompletedAnswers(completer, methods.aggregator, loop)
-    fitted, passes = method.run(engine, on_iteration)
-    ranks, stopped = method.ranks(engine), fitted.stopped["pass"]
-    return fitted, loop_record(loop, ranks=ranks, passes=passes, stopped=stopped)
-
-
-def _completed_trial(methods: Methods, passes: int) -> Method:
-    loop = Loop(**{**methods.loop, "passes": passes})
-    return Method(methods.names["aggregator"], methods.aggregator, methods.completer, loop)
-
-
-def _calibrated_on_engine(
-    engine: AnswerEngine,
-    methods: Methods,
-    trial: Method,
-    whole: Fitted,
-    on_iteration: OnIteration,
-) -> Calibration | None:
-    """Soften the engine's posteriors by hidden answers; return what they were softened by.
+def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    """Return the fit with its posteriors softened by hidden answers.
 
     Few answers are judged in this process's memory, many where they are.
     """
-    from misc_cli.completers.completion_loop import CompletedAnswers
-    from misc_cli.engines.views import gathered_engine
-    from misc_cli.selection.cross_validation import MANY_ANSWERS, calibration_of
-    from misc_cli.selection.engine_validation import EngineValidation
-    from misc_cli.selection.ensemble import combine, member_row
+    from misc_cli.selection import roster
+    from misc_cli.selection.cross_validation import calibration_of
 
-    seed, row = methods.settings.seed, POSTERIORS
-    calibration = None
-    if few(engine):
-        labels, known = gathered_engine(engine).labels, None
-        if hasattr(trial.aggregator, "refit_subset") and engine.n_votes >= MANY_ANSWERS:
-            known = trial.aggregator(labels)
-        calibration = calibration_of(trial, labels, seed, known)
-    elif trial.calibratable:
-        row = member_row(trial.name)
-        engine.sweep(CopyRows(POSTERIORS, row))
-        most_folds = 1 if getattr(trial.aggregator, "slow", False) else None
-        if trial.completer is not None:
-            completer: Any = trial.completer
-            looped: Any = CompletedAnswers(completer, methods.aggregator, trial.loop, tol=0.0)
-            trial = Method(trial.name, looped)
-        work = EngineValidation(engine, seed=seed, on_iteration=on_iteration, most_folds=most_folds)
-        if work.n_folds:
-            (score,) = work.score([trial], whole=whole)
-            calibration = work.calibration([score], [1.0], score)
-    if calibration is not None or row != POSTERIORS:
-        combine(engine, [row], [1.0], calibration=calibration)
-    return calibration
+    engine, aggregator = found.engine, methods.aggregator
+    assert aggregator is not None
+    method = Method(methods.names["aggregator"], aggregator)
+    if methods.completer is not None and found.loop is not None:
+        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
+        method = replace(method, completer=methods.completer, loop=loop)
+    judged = gathered_engine(engine) if few(engine) else engine
+    rows = (POSTERIORS, *found.detail_rows)
+    in_place = judged is engine and not isinstance(engine, MemoryEngine)
+    if in_place:  # trials change the rows
+        for name in rows:
+            engine.sweep(CopyRows(name, member_row(name)))
+    calibration = calibration_of(
+        method,
+        judged,
+        methods.settings.seed,
+        found,
+        judge_completion=(engine.n_workers + 1) * engine.n_items <= roster.MAX_TRIED_CELLS,
+        on_iteration=on_iteration if in_place else ignore_iteration,
+    )
+    if in_place:
+        for name in rows:
+            engine.sweep(CopyRows(member_row(name), name))
+    return calibrated_by(found, calibration)
+
+
+def calibrated_by(found: FitResult, calibration: Calibration | None) -> FitResult:
+    """Return the fit with its engine's posteriors softened."""
+    if calibration is not None:
+        combine(found.engine, [POSTERIORS], [1.0], calibration=calibration)
+    return replace(found, calibration=calibration)
 
 
 def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
@@ -177,28 +172,6 @@ def _refuse_completion(where: str, methods: Methods, runs: Sequence[str]) -> Non
         raise ConfigError(f"{where} does not run --start {starter}; it runs {', '.join(runs)}")
 
 
-def _fit_in_memory(
-    labels: Labels,
-    engine: MemoryEngine,
-    methods: Methods,
-    on_iteration: OnIteration,
-    lighten: Lighten,
-    incumbent: Mapping[str, float] | None,
-) -> FitResult:
-    if methods.automatic:
-        rank = _rank_of_named(methods)
-        completed = [] if rank is None else _ranks_to_try(labels, methods)
-        if rank is None or completed:
-            return _searched(engine, methods, completed, on_iteration, lighten, incumbent).on(
-                engine
-            )
-        methods = _by_rule_of_thumb(labels, methods, rank)
-    found = fit_named(labels, methods, on_iteration)
-    if methods.settings.calibrate:
-        found = _calibrated(found, labels, methods)
-    return found.on(engine)
-
-
 def _rank_of_named(methods: Methods) -> str | None:
     """The flag of the rank of a completer that was asked for by its name; None if none was."""
     if methods.settings.completer in (None, NO_COMPLETER, AUTO):
@@ -207,15 +180,15 @@ def _rank_of_named(methods: Methods) -> str | None:
     return flag(next(ranks, "passes"))
 
 
-def _ranks_to_try(labels: Labels, methods: Methods) -> list[Method]:
+def _ranks_to_try(engine: Engine, methods: Methods) -> list[Method]:
     """Return the variants of a named completer that hidden answers choose from: rank, last step."""
     from misc_cli.selection import roster
     from misc_cli.selection.search import MIN_ANSWERS
 
-    if labels.votes.n_votes < MIN_ANSWERS:
+    if engine.n_votes < MIN_ANSWERS:
         return []
     return roster.completions(
-        labels,
+        engine,
         methods.names["completer"],
         methods.completer,
         _builds_on(methods),
@@ -234,14 +207,14 @@ def _builds_on(methods: Methods) -> Aggregator:
     return baseline
 
 
-def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
+def _by_rule_of_thumb(engine: Engine, methods: Methods, rank: str) -> Methods:
     """A completer that was asked for is used, also where hidden answers cannot choose its rank.
 
     Of several ranks or passes that were given, the first counts.
     """
     from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
 
-    few = labels.votes.n_votes < MIN_ANSWERS
+    few = engine.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
     several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
     if several:
@@ -262,30 +235,48 @@ def _by_rule_of_thumb(labels: Labels, methods: Methods, rank: str) -> Methods:
     )
 
 
-def mean_of_members(
-    labels: Labels,
-    fitted: Mapping[str, Aggregation],
+def fit_members(
+    engine: MemoryEngine,
+    members: Sequence[Candidate],
+    on_iteration: OnIteration,
+    start_of: Callable[[Candidate], Labels] | None = None,
+) -> list[Trial]:
+    """Fit methods that were chosen earlier, each on the labels that `start_of` gives."""
+    fitted = []
+    for member in members:
+
+        def observe(iteration: Iteration, name: str = member.name) -> None:
+            extra = {**iteration.extra, "candidate": name}
+            on_iteration(replace(iteration, extra=extra))
+
+        here = engine.with_labels(engine.labels if start_of is None else start_of(member))
+        *_, (_, found) = fits(member.method, here, observe)
+        rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
+        fitted.append(Trial(member, found, rows))
+    return fitted
+
+
+def mean_as_chosen(
+    engine: MemoryEngine,
+    fitted: Sequence[Trial],
     calibration: Calibration | None,
     selection: Mapping[str, Any],
-) -> Fit:
-    """The result of methods that were chosen earlier."""
-    from misc_cli.selection.ensemble import mean_of
-
-    shares = selection.get("weights", {})
-    aggregation = mean_of(
-        labels,
-        list(fitted.values()),
-        [shares.get(name, 1.0) for name in fitted],
+) -> FitResult:
+    """Return the mean of fits with the weights of an earlier choice."""
+    weights = selection.get("weights", {})
+    return mean_of(
+        engine,
+        fitted,
+        [weights.get(trial.candidate.name, 1.0) for trial in fitted],
+        selection,
         by_votes=bool(selection.get("fallback")),
         calibration=calibration,
     )
-    return Fit(aggregation, selection=selection, calibration=calibration)
 
 
 def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
     """Return a fitter of the methods that an earlier run chose; `where` is its run.json."""
-    from misc_cli.run.run_record import fit_members, rebuilt
-    from misc_cli.selection.calibration import Calibration
+    from misc_cli.run.run_record import rebuilt
 
     members = [rebuilt(entry) for entry in facts["members"]]
     softened = facts.get("calibration")
@@ -298,90 +289,10 @@ def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
         engine: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
     ) -> FitResult:
         here = in_memory(engine)
-        labels = here.labels
-        fitted = fit_members(members, {member.name: labels for member in members}, on_iteration)
-        found = mean_of_members(labels, fitted, calibration, selection)
-        return replace(found, members=members).on(here)
+        fitted = fit_members(here, members, on_iteration)
+        return mean_as_chosen(here, fitted, calibration, selection)
 
     return fit
-
-
-def fit_named(labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
-    """The methods as they are, without a choice and not calibrated."""
-    assert methods.aggregator is not None
-    if methods.completer is None:
-        return Fit(methods.aggregator(labels, on_iteration))
-    from misc_cli.completers.completion_loop import run_loop
-
-    loop = Loop(**methods.loop)
-    mixture = run_loop(
-        labels, methods.completer, methods.aggregator, loop, on_iteration=on_iteration
-    )
-    if loop.strength < 1.0:
-        pure = mixture.initial
-        if loop.start is not None:
-            pure = methods.aggregator(labels, on_iteration)
-        mixture = mixture.weakened(loop.strength, pure)
-    ended = loop_record(
-        loop,
-        ranks=mixture.ranks,
-        passes=mixture.passes,
-        stopped=mixture.aggregation.stopped["pass"],
-        completed_workers=mixture.n_completed_workers,
-        columns=mixture.columns,
-    )
-    return Fit(mixture.aggregation, loop=ended, mixture=mixture)
-
-
-def loop_record(
-    loop: Loop,
-    *,
-    ranks: tuple[int, ...] | None,
-    passes: int,
-    stopped: str,
-    completed_workers: int = 0,
-    columns: int = 0,
-) -> dict[str, Any]:
-    """Return the end of the complete ⇄ slice loop, for run.json."""
-    return {
-        # whose result started the loop stands among the methods, by name
-        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
-        "ranks": ranks,
-        "passes": passes,
-        "stopped": stopped,
-        "completed_workers": completed_workers,
-        "columns": columns,
-    }
-
-
-def _calibrated(found: Fit, labels: Labels, methods: Methods) -> Fit:
-    from misc_cli.selection import roster
-    from misc_cli.selection.cross_validation import calibration_of
-
-    name, aggregator = methods.names["aggregator"], methods.aggregator
-    if methods.completer is None or found.loop is None:
-        method = Method(name, aggregator)
-    else:
-        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
-        method = Method(name, aggregator, methods.completer, loop)
-    cells = (labels.n_workers + 1) * labels.n_items
-    calibration = calibration_of(
-        method,
-        labels,
-        methods.settings.seed,
-        found.in_memory,
-        judge_completion=cells <= roster.MAX_TRIED_CELLS,
-    )
-    return calibrated_by(found, labels, calibration)
-
-
-def calibrated_by(found: Fit, labels: Labels, calibration: Calibration | None) -> Fit:
-    """Return the fit with its posteriors softened."""
-    if calibration is None:
-        return found
-    posteriors = calibration(found.in_memory.posteriors, labels)
-    aggregation = replace(found.in_memory, posteriors=posteriors)
-    return replace(found, aggregation=aggregation, calibration=calibration)
 
 
 def _searched(
@@ -391,13 +302,12 @@ def _searched(
     on_iteration: OnIteration,
     lighten: Lighten = without_posteriors,
     incumbent: Mapping[str, float] | None = None,
-) -> Fit:
-    """The automatic choice; `completed` are the candidates of a completer that was asked for."""
+) -> FitResult:
+    """Choose by hidden answers; `completed` are candidates of a completer that was asked for."""
     from misc_cli.selection import roster
     from misc_cli.selection.search import search
 
     settings = methods.settings
-    source = engine.labels if isinstance(engine, MemoryEngine) else engine
     seed, preset = settings.seed, settings.preset
     few: list[Method] = []
     insist = bool(completed)
@@ -413,7 +323,7 @@ def _searched(
         pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
     if methods.completer is not None and not insist and isinstance(engine, MemoryEngine):
         completed = roster.completions(
-            engine.labels,
+            engine,
             methods.names["completer"],
             methods.completer,
             _builds_on(methods),
@@ -423,7 +333,7 @@ def _searched(
             tries=methods.tries,
         )
     found = search(
-        source,
+        engine,
         pure,
         completed,
         few=few,
@@ -444,7 +354,7 @@ def _searched(
     return found
 
 
-def completion_in_words(found: Fit, methods: Methods) -> str:
+def completion_in_words(found: FitResult, methods: Methods) -> str:
     """Return what was chosen of a completer that was asked for, and the flags that repeat it."""
     member, names = found.members[0], methods.names
     alone = names.get("aggregator", BASELINE)

@@ -54,8 +54,11 @@ def run(
     """
     watch, settings = watch or Stopwatch(), methods.settings
     with watch.stage("encode"):
-        engine = memory_engine(source, settings, gold) if isinstance(source, Answers) else source
-        _warn_of_answers(engine, settings, gold)
+        if isinstance(source, Answers):
+            engine: AnswerEngine = memory_engine(source, settings, gold)
+        else:
+            engine = source
+            _warn_of_answers(engine, settings, gold)
         if truth is not None:
             mark_truth(engine, truth)
         if fitter is not None or (methods.automatic and few(engine)):
@@ -104,7 +107,7 @@ def _brought_back(found: FitResult, engine: AnswerEngine) -> FitResult:
         return found
     assert isinstance(engine, MemoryEngine)
     assert isinstance(found.engine, MemoryEngine)
-    for name in (POSTERIORS, *found.item_details):
+    for name in (POSTERIORS, *found.detail_rows):
         engine.put(name, found.engine.whole(name))
     return replace(found, engine=engine)
 
@@ -112,7 +115,7 @@ def _brought_back(found: FitResult, engine: AnswerEngine) -> FitResult:
 def memory_engine(
     answers: Answers, settings: Settings, gold: KnownLabels | None = None
 ) -> MemoryEngine:
-    """Encode answers and known labels into an engine in memory."""
+    """Encode answers and known labels into an engine in memory; warn of what is hardly meant."""
     encoding = encode(
         answers, duplicates=settings.duplicates_rule, class_order=settings.class_order_list
     )
@@ -121,7 +124,9 @@ def memory_engine(
     if gold is not None:
         codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
         labels = replace(labels, gold=codes)
-    return MemoryEngine(labels, counts=counts_of(encoding))
+    engine = MemoryEngine(labels, counts=counts_of(encoding))
+    _warn_of_answers(engine, settings, gold)
+    return engine
 
 
 def counts_of(encoding: Encoding) -> Counts:
@@ -151,17 +156,6 @@ def _with_time_left(methods: Methods, seconds: float) -> Methods:
             stacklevel=3,
         )
     return replace(methods, settings=replace(settings, time_budget=left))
-
-
-def encoded(answers: Answers, settings: Settings) -> Encoding:
-    """Return the answers as codes; warn of what a user hardly means."""
-    encoding = encode(
-        answers, duplicates=settings.duplicates_rule, class_order=settings.class_order_list
-    )
-    warn_of_little(MemoryEngine(encoding.labels))
-    if settings.duplicates is None:
-        warn_of_conflicts(encoding.n_conflicts)
-    return encoding
 
 
 def warn_of_gold(gold: KnownLabels, n_used: int) -> None:

@@ -91,7 +91,7 @@ class RunResult:
         """Return the engine, gathered into memory if it is not there already."""
         from misc_cli.engines.views import gathered_engine
 
-        return gathered_engine(self.engine, (POSTERIORS, *self.fit.item_details))
+        return gathered_engine(self.engine, (POSTERIORS, *self.fit.detail_rows))
 
     @property
     def labels(self) -> Labels:
@@ -105,7 +105,7 @@ class RunResult:
     @property
     def item_details(self) -> dict[str, Floats]:
         """Return details of items from the method, (n_items,) by name."""
-        return {name: self.memory.whole(name) for name in self.fit.item_details}
+        return {name: self.memory.whole(name) for name in self.fit.detail_rows}
 
     @property
     def truth(self) -> Codes | None:

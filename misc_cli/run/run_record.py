@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,12 +23,11 @@ import numpy as np
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.resources import threads
-from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError
 from misc_cli.readers.remote import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
-from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -73,24 +72,6 @@ def rebuilt(entry: Mapping[str, Any]) -> Candidate:
         bool(entry.get("early_stopped", False)),
     )
     return Candidate(method, passes)
-
-
-def fit_members(
-    members: Sequence[Candidate], labels: Mapping[str, Labels], on_iteration: OnIteration
-) -> dict[str, Aggregation]:
-    """Fit every member on its labels (each with a start of its own); return fits by name."""
-    fitted = {}
-    for member in members:
-
-        def observe(iteration: Iteration, name: str = member.name) -> None:
-            extra = {**iteration.extra, "candidate": name}
-            on_iteration(replace(iteration, extra=extra))
-
-        *_, (_, found) = fits(member.method, labels[member.name], None, observe)
-        if member.method.early_stopped:  # it stops when it should
-            found = replace(found, stopped={})
-        fitted[member.name] = found
-    return fitted
 
 
 def _described(kind: str, method: Any) -> dict[str, Any] | None:

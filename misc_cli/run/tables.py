@@ -153,7 +153,7 @@ def label_maker(
     classes = engine.vocabulary.classes
     if item_details:
         engine.sweep(CountVotes(len(classes) <= MOST_CONFUSED))
-    return LabelColumns(classes, probabilities, fit.item_details if item_details else None)
+    return LabelColumns(classes, probabilities, fit.detail_rows if item_details else None)
 
 
 def label_chunks(

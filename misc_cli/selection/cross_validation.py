@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,6 @@ from misc_cli.engines.views import (
     Reveal,
     TrainingView,
     WithoutGoldView,
-    behind,
     gathered_votes,
 )
 from misc_cli.errors import MiscWarning
@@ -79,7 +78,7 @@ from misc_cli.selection.calibration import (
 )
 from misc_cli.selection.candidates import Candidate, Method, fits
 from misc_cli.selection.dependence_check import SHRINKAGE, looked_at, together
-from misc_cli.selection.ensemble import FitResult, combine, ensemble_fit, member_row
+from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
@@ -237,20 +236,22 @@ class CrossValidation:
         self.left_out: list[str] = []
         self.folds: list[Fold] = []
         self._marked: Fold | None = None
+        nulls, crowd = [], []
         n_folds, share = fold_plan(self.n_votes)
         self.late = deadline.passed
         if not self.late:
             for fold in folds_of(engine, min(n_folds, most_folds or n_folds), share, seed):
                 self.folds.append(fold)
                 self._marked = fold
+                said = said_by_workers(fold.training)
+                nulls.append(null_score(said, fold.hidden))
+                crowd.append(crowd_score(said, fold.hidden))
                 self.late = deadline.passed
                 if self.late:
                     break
         if self.folds:
-            said = [(said_by_workers(fold.training), fold.hidden) for fold in self.folds]
-            self.null = np.concatenate([null_score(*fold) for fold in said])
-            crowd = float(np.concatenate([crowd_score(*fold) for fold in said]).mean())
-            self.blind = max(float(self.null.mean()), crowd)
+            self.null = np.concatenate(nulls)
+            self.blind = max(float(self.null.mean()), float(np.concatenate(crowd).mean()))
             self.workers: Codes = np.concatenate([fold.hidden.workers for fold in self.folds])
 
     @property
@@ -499,39 +500,6 @@ class CrossValidation:
         mean: Floats = np.average(known, axis=0, weights=shares)
         return calibration_of_known(
             mean, shares_of(totals), classes, by_hidden, pool(known, shares)
-        )
-
-    def result(
-        self,
-        fitted: Sequence[Trial],
-        shares: Sequence[float],
-        selection: dict[str, Any],
-        *,
-        by_votes: bool = False,
-        calibration: Calibration | None = None,
-    ) -> FitResult:
-        """Return the weighted mean of fits on all answers, calibrated; the engine keeps it.
-
-        A single one keeps all it knows.
-        """
-        engine, whole = self.engine, behind(self.engine)
-        rows = {member_row(trial.candidate.name): trial for trial in fitted}
-        if isinstance(engine, MemoryEngine):
-            held = {name: trial.posteriors for name, trial in rows.items()}
-            engine = MemoryEngine(engine.labels, held)
-        combine(engine, list(rows), shares, by_votes=by_votes, calibration=calibration)
-        found = [trial.fitted for trial in fitted]
-        joint = found[0] if len(found) == 1 else ensemble_fit(engine, found)
-        if isinstance(whole, MemoryEngine):
-            whole.put(POSTERIORS, _there(engine))
-            for name in joint.detail_rows:
-                whole.put(name, fitted[0].rows[name])
-        return FitResult.of(
-            whole,
-            joint,
-            members=[trial.candidate for trial in fitted],
-            selection=selection,
-            calibration=calibration,
         )
 
 

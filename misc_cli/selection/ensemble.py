@@ -13,6 +13,7 @@ from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
 from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import joined_stops
 from misc_cli.data.types import Codes, Floats
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
     POSTERIORS,
@@ -22,6 +23,7 @@ from misc_cli.engines.protocol import (
     Fitted,
     RowArrays,
 )
+from misc_cli.engines.views import behind
 from misc_cli.errors import MiscWarning
 from misc_cli.selection.calibration import Calibration, pool, voted
 from misc_cli.selection.candidates import Candidate, Method
@@ -29,6 +31,7 @@ from misc_cli.selection.dependence_check import SHRINKAGE, evidence_of_votes
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
+    Trial,
     holdout_uninformative,
     lead,
     pure_table,
@@ -142,6 +145,35 @@ def ensemble_fit(engine: Engine, found: Sequence[Fitted]) -> Fitted:
         iterations=sum(one.iterations for one in found),
         stopped=joined_stops(*(one.stopped for one in found)),
     )
+
+
+def mean_of(
+    engine: Engine,
+    trials: Sequence[Trial],
+    shares: Sequence[float],
+    selection: Mapping[str, Any],
+    *,
+    by_votes: bool = False,
+    calibration: Calibration | None = None,
+) -> FitResult:
+    """Return the weighted mean of fits on all answers, calibrated; the engine keeps it.
+
+    A single one keeps all it knows.
+    """
+    names = [member_row(trial.candidate.name) for trial in trials]
+    whole, here = behind(engine), engine
+    if isinstance(whole, MemoryEngine):
+        held = {name: trial.posteriors for name, trial in zip(names, trials, strict=True)}
+        here = MemoryEngine(whole.labels, held)
+    combine(here, names, shares, by_votes=by_votes, calibration=calibration)
+    fitted = [trial.fitted for trial in trials]
+    joint = fitted[0] if len(fitted) == 1 else ensemble_fit(here, fitted)
+    if isinstance(whole, MemoryEngine):
+        whole.put(POSTERIORS, np.asarray(here.whole(POSTERIORS)))
+        for name in joint.detail_rows:
+            whole.put(name, trials[0].rows[name])
+    members = [trial.candidate for trial in trials]
+    return FitResult.of(whole, joint, members=members, selection=selection, calibration=calibration)
 
 
 def member_row(name: str) -> str:

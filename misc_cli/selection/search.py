@@ -39,6 +39,7 @@ from misc_cli.selection.cross_validation import CrossValidation, by_answers
 from misc_cli.selection.ensemble import (
     FitResult,
     finish_record,
+    mean_of,
     warn_of_the_null,
     warn_of_time,
     weighed,
@@ -126,7 +127,7 @@ def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) 
         "why": reason,
         "methods": parameters(methods),
     }
-    return work.result(fitted, shares, selection, calibration=calibration)
+    return mean_of(work.engine, fitted, shares, selection, calibration=calibration)
 
 
 def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> FitResult | None:
@@ -146,7 +147,7 @@ def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> FitRes
     }
     finish_record(reasons, [Candidate(fallback)], [1.0])
     reasons["methods"] = parameters([fallback])
-    return work.result(fitted[:1], [1.0], reasons, by_votes=True, calibration=calibration)
+    return mean_of(work.engine, fitted[:1], [1.0], reasons, by_votes=True, calibration=calibration)
 
 
 def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
@@ -170,7 +171,7 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResu
         "methods": parameters([taken.method]),
         "cut_short": True,
     }
-    return work.result(fitted[-1:], [1.0], selection)
+    return mean_of(work.engine, fitted[-1:], [1.0], selection)
 
 
 @dataclass(frozen=True)
@@ -398,7 +399,8 @@ def search(
     judged = {score.candidate.name: score.candidate.method for score in scores}
     tried = [judged.get(method.name, method) for method in pure]
     reasons["methods"] = parameters([*tried, *variants, *([fallback] if fallback else [])])
-    return work.result(
+    return mean_of(
+        engine,
         result.fitted,
         result.shares,
         reasons,

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import (
-    Aggregation,
     Floats,
     Labels,
     Lighten,
@@ -30,13 +29,14 @@ from misc_cli.data.types import (
 )
 from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, Engine
+from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import MiscWarning
 from misc_cli.run import fitting
-from misc_cli.run.run_record import described, fit_members, rebuilt, strict
+from misc_cli.run.run_record import described, rebuilt, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.ensemble import Fit, FitResult
+from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.ensemble import FitResult
 from misc_cli.state.contract import Contract
 from misc_cli.state.saved_state import (
     JOINT,
@@ -139,7 +139,7 @@ class IncrementalRun:
     of_other_data: bool = False
     _labels: Labels | None = None
     _choice: dict[str, Any] = field(default_factory=dict)
-    _members: dict[str, Aggregation | FitResult] = field(default_factory=dict)
+    _members: dict[str, Fitted] = field(default_factory=dict)
     _at_choice: Any = None
 
     def fit(
@@ -167,11 +167,11 @@ class IncrementalRun:
                 self.saved, labels, methods.settings, self.now, self.rechoose
             )
         if reason is None:
-            found = self._kept(labels, methods, on_iteration).on(engine)
+            found = self._kept(engine, methods, on_iteration)
         else:
             self.why = f"chosen: {reason}"
             found = self._chosen(engine, methods, on_iteration, lighten)
-        self._freeze(engine)
+        self._freeze(fitting.in_memory(found.engine))
         return found
 
     def save(self, posteriors: Floats) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -200,9 +200,9 @@ class IncrementalRun:
         }
         return strict(about), tables
 
-    def _kept(self, labels: Labels, methods: Methods, on_iteration: OnIteration) -> Fit:
+    def _kept(self, engine: MemoryEngine, methods: Methods, on_iteration: OnIteration) -> FitResult:
         assert self.saved is not None
-        choice = self.saved.choice
+        choice, labels = self.saved.choice, engine.labels
         self.why = time.strftime("kept from %Y-%m-%d", time.gmtime(choice["at"]))
         self._choice = dict(choice)
         self._at_choice = pc.is_in(labels.workers, self.saved.at_choice)
@@ -211,19 +211,21 @@ class IncrementalRun:
         )
         if choice["named"]:
             name = methods.names["aggregator"]
-            found = fitting.fit_named(self._started(labels, name), methods, on_iteration)
-            self._members = {name: found.in_memory}
-            return fitting.calibrated_by(found, labels, calibration)
-        members = [rebuilt(entry) for entry in choice["members"]]
-        starts = {
+            started = engine.with_labels(self._started(labels, name))
+            found = fitting.fit_named(started, methods, on_iteration)
+            self._members = {name: found}
+            return fitting.calibrated_by(found, calibration)
+
+        def start_of(member: Candidate) -> Labels:
             # a member whose few steps are its point starts from nothing
-            one.name: labels if one.method.early_stopped else self._started(labels, one.name)
-            for one in members
-        }
-        fitted = fit_members(members, starts, on_iteration)
-        self._members = dict(fitted)
+            return labels if member.method.early_stopped else self._started(labels, member.name)
+
+        members = [rebuilt(entry) for entry in choice["members"]]
+        fitted = fitting.fit_members(engine, members, on_iteration, start_of)
+        self._members = {trial.candidate.name: trial.fitted for trial in fitted}
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
-        return fitting.mean_of_members(labels, fitted, calibration, selection)
+        found = fitting.mean_as_chosen(engine, fitted, calibration, selection)
+        return replace(found, members=())
 
     def _chosen(
         self,

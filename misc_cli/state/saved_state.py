@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.holdout import BYTES, Hashes, mixed, name_hashes, sums_between
-from misc_cli.data.types import Aggregation, Floats, Labels, Start, aligned
+from misc_cli.data.types import Floats, Labels, Start, aligned
+from misc_cli.engines.protocol import Fitted
 from misc_cli.run.run_record import rebuilt
 from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.ensemble import FitResult
 
 
 def item_fingerprints(labels: Labels) -> Hashes:
@@ -127,7 +127,7 @@ class SavedState:
 
 
 def member_tables(
-    members: Mapping[str, Aggregation | FitResult],
+    members: Mapping[str, Fitted],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return where methods ended: values by method, and columns of a table of workers."""
     columns: dict[str, Any] = {}

@@ -13,10 +13,12 @@ from scipy.special import digamma
 from scipy.stats import dirichlet
 
 from misc_cli import registry
-from misc_cli.aggregators.confusion_kernels import expected_counts, judge_answers
+from misc_cli.aggregators.confusion_kernels import expected_counts, judge
 from misc_cli.aggregators.dawid_skene import MeanField
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Iteration, Labels, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import SLICE, gathered
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import PAPER_SIX, SIX_MORE, Load
@@ -109,7 +111,8 @@ def test_beliefs_about_items_of_known_class_are_certain() -> None:
     rows = [("a", "1", "x"), ("a", "2", "x"), ("a", "3", "x"), ("a", "4", "y")]
     labels = encode(Answers(*(pa.array(column) for column in zip(*rows, strict=True)))).labels
     known = replace(labels, gold=np.array([0, 0, 1, -1], dtype=np.int32))
-    found = judge_answers(known, np.full((4, 2), 0.5), ignore_iteration)
+    engine = MemoryEngine(known, {SLICE: np.full((4, 2), 0.5)})
+    found = gathered(engine, judge(engine, ignore_iteration))
     # counts believed: true x says x, x and half of y; true y says x and half of y
     x, y = 0.5 / 2.5, 0.5 / 1.5
     np.testing.assert_allclose(found.posteriors[:3], np.eye(2)[[0, 0, 1]])

@@ -16,8 +16,8 @@ from misc_cli.aggregators.ebcc.fit import _marked, _priors
 from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
 from misc_cli.data.encode import encode
-from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels
-from misc_cli.engines.local import LocalEngine
+from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels, ignore_iteration
+from misc_cli.engines.local import LocalEngine, MemoryEngine
 from misc_cli.errors import ConfigError, ConvergenceWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
@@ -158,7 +158,7 @@ def test_folds_have_the_subtypes_that_lived_and_one_more(
 ) -> None:
     labels, _ = dataset(name)
     method = EnhancedBcc(restarts=8)
-    whole = method(labels)
+    whole = method.solve(MemoryEngine(labels), ignore_iteration)
     live = int(np.bincount(whole.own_shared["classes"].astype(int)).max())
     found = method.cv_variant_of(whole)
     assert found.subtypes == (1 if live == 1 else min(live + 1, 10)) <= most
@@ -195,7 +195,7 @@ def test_priors_by_hand_with_shrinkage() -> None:
     np.testing.assert_allclose(crowd, [[4 / 3 + 1 / 2, 2 / 3 + 1 / 2], [2 / 3 + 1 / 2, 17 / 6]])
     crowd /= crowd.sum(axis=1, keepdims=True)
     method = EnhancedBcc(shrinkage=3.0, diagonal=4.0, off_diagonal=1.0, subtypes=2)
-    found = _priors(method, LocalEngine.of(tiny()).sweep(FractionsAndKeys()), None)
+    found = _priors(method, MemoryEngine(tiny()).sweep(FractionsAndKeys()), None)
     np.testing.assert_allclose(found.answers, [[4.0, 1.0], [1.0, 4.0]] + 3.0 * crowd, rtol=1e-9)
     np.testing.assert_allclose(found.classes, fractions.sum(axis=0), rtol=1e-9)
 

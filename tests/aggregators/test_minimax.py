@@ -30,6 +30,7 @@ from misc_cli.data.encode import encode
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, Floats, Iteration, Labels
 from misc_cli.data.votes import DenseVotes
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
@@ -267,7 +268,11 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
     n_classes, part = 20, 1 << 14
     labels = simulated(n_workers=30, n_items=60, n_classes=n_classes)
     monkeypatch.setattr(minimax_steps, "PART", part)
-    parameters = structure_of(method(), labels).zeros(labels.n_items + 3 * labels.n_workers).size
+    parameters = (
+        structure_of(method(), MemoryEngine(labels))
+        .zeros(labels.n_items + 3 * labels.n_workers)
+        .size
+    )
     tracemalloc.start()
     with thread_limit(1):
         method(max_iter=1, tol=0)(labels)

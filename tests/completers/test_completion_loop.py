@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,14 +11,25 @@ import numpy.typing as npt
 import pytest
 
 from misc_cli import registry
-from misc_cli.aggregators.confusion_kernels import expected_counts, judge_answers
-from misc_cli.completers.completion_loop import aggregate_pass, run_loop, start, trajectory
+from misc_cli.aggregators.confusion_kernels import expected_counts, judge
+from misc_cli.completers import completion_loop
+from misc_cli.completers.completion_loop import LoopResult, begin, finish, passes
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
-from misc_cli.completers.parameters import FINALS, Loop
+from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data import resources
-from misc_cli.data.types import Iteration, Labels, OnIteration, Start, ignore_iteration
-from misc_cli.data.votes import DenseVotes, LabelTensor
+from misc_cli.data.types import (
+    Aggregation,
+    Floats,
+    Iteration,
+    Labels,
+    OnIteration,
+    Start,
+    ignore_iteration,
+)
+from misc_cli.data.votes import DenseVotes, LabelTensor, SparseVotes
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import SLICE, gathered
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
@@ -37,13 +47,27 @@ def small_labels(n_workers: int = 12, n_items: int = 40, seed: int = 0) -> Label
     return Labels(votes_of(labels.tolist(), 3), None, None, None)
 
 
+def run_loop(
+    labels: Labels, completer: Any, method: Any, loop: Loop = DEFAULT_LOOP, **more: Any
+) -> tuple[Aggregation, LoopResult, Floats]:
+    """Return the result in memory, what the loop says of itself, and its last slice."""
+    engine = MemoryEngine(labels)
+    ended = completion_loop.run_loop(engine, completer, method, loop, **more)
+    return gathered(engine, ended.fitted), ended, engine.whole(SLICE)
+
+
+def judged(labels: Labels, beliefs: Floats, on_iteration: OnIteration) -> Floats:
+    engine = MemoryEngine(labels, {SLICE: beliefs})
+    return gathered(engine, judge(engine, on_iteration)).posteriors
+
+
 # ds-em needs more than its 100 iterations on web, in the paper's settings too
 slow_on_web = pytest.mark.filterwarnings("ignore:ds-em did not converge")
 
 
 @slow_on_web
 @pytest.mark.parametrize(
-    ("name", "aggregator", "ranks", "passes", "at_most"),
+    ("name", "aggregator", "ranks", "passes_made", "at_most"),
     [
         ("web", "ds-em", (10, 40, 5), 6, 6.5),
         ("web", "mv", (5, 25, 5), 4, 11.2),
@@ -55,13 +79,13 @@ def test_the_papers_figures(
     name: str,
     aggregator: str,
     ranks: tuple[int, int, int],
-    passes: int,
+    passes_made: int,
     at_most: float,
 ) -> None:
     labels, truth = dataset(name)
     method = registry.create("aggregator", aggregator, "paper")
     completer = registry.create("completer", "tucker", "paper", ranks=ranks)
-    found = run_loop(labels, completer, method, Loop(passes=passes, final="completed")).aggregation
+    found, *_ = run_loop(labels, completer, method, Loop(passes=passes_made, final="completed"))
     assert 100 * expected_error(found.posteriors, truth) <= at_most
 
 
@@ -71,16 +95,9 @@ def test_a_hard_slice_freezes_the_loop_on_web(dataset: Load) -> None:
     labels, truth = dataset("web")
     method = registry.create("aggregator", "ds-em", "paper")
     completer = Tucker((10, 40, 5))
-    found = run_loop(labels, completer, method, Loop(passes=6, slice="hard", final="completed"))
-    assert 100 * expected_error(found.aggregation.posteriors, truth) > 14
-
-
-def test_without_a_completer_it_is_the_pure_aggregation() -> None:
-    labels = small_labels()
-    method = registry.create("aggregator", "ds-em")
-    found = run_loop(labels, None, method)
-    np.testing.assert_array_equal(found.aggregation.posteriors, method(labels).posteriors)
-    assert found.passes == 0
+    loop = Loop(passes=6, slice="hard", final="completed")
+    found, *_ = run_loop(labels, completer, method, loop)
+    assert 100 * expected_error(found.posteriors, truth) > 14
 
 
 @slow_on_web
@@ -93,10 +110,11 @@ def test_the_defaults_gain_where_there_is_structure_and_lose_little_elsewhere(
 ) -> None:
     """Ranks by rule of thumb, three passes, the real answers judged last: nothing was tuned."""
     labels, truth = dataset(name)
-    found = run_loop(labels, Tucker(), registry.create("aggregator", "ds-em"))
-    assert found.ranks == (5, 5 * labels.n_classes, labels.n_classes)
-    assert 100 * expected_error(found.initial.posteriors, truth) <= pure
-    assert 100 * expected_error(found.aggregation.posteriors, truth) <= at_most
+    found, ended, _ = run_loop(labels, Tucker(), registry.create("aggregator", "ds-em"))
+    assert ended.ranks == (5, 5 * labels.n_classes, labels.n_classes)
+    assert ended.initial is not None
+    assert 100 * expected_error(ended.initial, truth) <= pure
+    assert 100 * expected_error(found.posteriors, truth) <= at_most
 
 
 def test_the_last_step_is_one_step_of_dawid_skene_with_the_slice_as_prior() -> None:
@@ -104,7 +122,7 @@ def test_the_last_step_is_one_step_of_dawid_skene_with_the_slice_as_prior() -> N
     votes = votes_of([[1, 2, 1], [1, 2, 2]], 2)
     beliefs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     lines: list[Iteration] = []
-    found = judge_answers(Labels(votes, None, None, None), beliefs, lines.append)
+    found = judged(Labels(votes, None, None, None), beliefs, lines.append)
     # Σ_i S_ic [worker answered k]: rows are the true class
     counts = np.array([[[1.5, 0.2], [0.5, 0.8]], [[0.9, 0.8], [0.1, 1.2]]])
     crowd = counts.sum(axis=0) / counts.sum(axis=(0, 2))[:, None]
@@ -114,18 +132,18 @@ def test_the_last_step_is_one_step_of_dawid_skene_with_the_slice_as_prior() -> N
     likelihood = rows[0, :, answers[:, 0]] * rows[1, :, answers[:, 1]]
     expected = beliefs * likelihood
     expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.posteriors, expected, atol=1e-12)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
     assert [line.stage for line in lines] == ["answers"]
-    doubtful = judge_answers(Labels(votes, None, None, None), -beliefs, lines.append)
-    np.testing.assert_allclose(doubtful.posteriors.sum(axis=1), 1.0)
+    doubtful = judged(Labels(votes, None, None, None), -beliefs, lines.append)
+    np.testing.assert_allclose(doubtful.sum(axis=1), 1.0)
 
 
 def test_a_class_that_the_slice_rules_out_keeps_a_hundredth() -> None:
     """Of an item that nobody answered only the prior is known."""
     labels = Labels(votes_of([[1, 2, 0], [1, 2, 0]], 2), None, None, None)
     beliefs = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -0.2]])
-    found = judge_answers(labels, beliefs, ignore_iteration)
-    np.testing.assert_allclose(found.posteriors[2], [1 / 1.01, 0.01 / 1.01])
+    found = judged(labels, beliefs, ignore_iteration)
+    np.testing.assert_allclose(found[2], [1 / 1.01, 0.01 / 1.01])
 
 
 @pytest.mark.parametrize("final", ["answers", "completed"])
@@ -135,7 +153,7 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
 ) -> None:
     labels = small_labels()
     method = registry.create("aggregator", aggregator)
-    found = run_loop(labels, Tucker((3, 6, 3)), method, Loop(final=final)).aggregation
+    found, *_ = run_loop(labels, Tucker((3, 6, 3)), method, Loop(final=final))
     np.testing.assert_allclose(found.posteriors.sum(axis=1), 1.0)
     # of their own answers, each row with half an answer of the crowd's
     counts = expected_counts(labels, found.posteriors)
@@ -146,21 +164,26 @@ def test_any_aggregator_gives_posteriors_and_the_real_workers_confusions(
 def test_another_aggregator_can_fill_the_first_slice() -> None:
     labels, completer = small_labels(), Tucker((3, 6, 3))
     majority, other = (registry.create("aggregator", name) for name in ("mv", "ds-em"))
-    found = run_loop(labels, completer, majority, Loop(start=other, passes=1), tol=0)
-    again = next(trajectory(start(labels, other(labels).posteriors), completer, 1))
-    np.testing.assert_array_equal(found.initial.posteriors, other(labels).posteriors)
-    np.testing.assert_array_equal(found.slice, again.slice)
+    _, ended, slices = run_loop(labels, completer, majority, Loop(start=other, passes=1), tol=0)
+    engine = MemoryEngine(labels)
+    begin(engine, other)
+    next(passes(engine, completer, 1))
+    np.testing.assert_array_equal(ended.initial, other(labels).posteriors)
+    np.testing.assert_array_equal(slices, engine.whole(SLICE))
 
 
 def test_one_trajectory_gives_every_number_of_passes() -> None:
     labels, completer = small_labels(), Tucker((3, 6, 3))
     method = registry.create("aggregator", "ds-em")
-    first = start(labels, method(labels).posteriors)
-    for after, final in product(trajectory(first, completer, passes=3), FINALS):
-        alone = run_loop(labels, completer, method, Loop(passes=after.number, final=final), tol=0)
-        np.testing.assert_array_equal(after.slice, alone.slice)
-        again = aggregate_pass(after, method, final=final)
-        np.testing.assert_array_equal(again.posteriors, alone.aggregation.posteriors)
+    engine = MemoryEngine(labels)
+    begin(engine, method, method(labels).posteriors)
+    for solution in passes(engine, completer, 3):
+        for final in FINALS:
+            loop = Loop(passes=solution.state.number, final=final)
+            alone, _, slices = run_loop(labels, completer, method, loop, tol=0)
+            np.testing.assert_array_equal(engine.whole(SLICE), slices)
+            again = gathered(engine, finish(engine, solution.state, method, loop)[0])
+            np.testing.assert_array_equal(again.posteriors, alone.posteriors)
 
 
 @pytest.mark.parametrize("final", FINALS)
@@ -169,9 +192,9 @@ def test_gold_stays_known_in_slice_and_posteriors(final: str) -> None:
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[[3, 8]] = [2, 0]
     method = registry.create("aggregator", "ds-em")
-    found = run_loop(replace(labels, gold=gold), Tucker((3, 6, 3)), method, Loop(final=final))
-    assert found.slice is not None
-    for rows in (found.slice, found.aggregation.posteriors):
+    known = replace(labels, gold=gold)
+    found, _, slices = run_loop(known, Tucker((3, 6, 3)), method, Loop(final=final))
+    for rows in (slices, found.posteriors):
         np.testing.assert_array_equal(rows[[3, 8]], np.eye(3)[[2, 0]])
 
 
@@ -188,11 +211,11 @@ def test_gold_stands_in_the_completed_matrix_where_the_slice_does() -> None:
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[:20] = (majority(labels).posteriors[:20].argmax(axis=1) + 1) % 3
     known = replace(labels, gold=gold)
-    found = run_loop(known, completer, observed, Loop(passes=1, final="completed"))
-    assert found.completion is not None
+    _, ended, _ = run_loop(known, completer, observed, Loop(passes=1, final="completed"))
+    assert ended.completion is not None
     votes = seen[-1].votes
     assert isinstance(votes, DenseVotes)
-    expected = found.completion.label_rows(slice(0, labels.n_items), None)
+    expected = ended.completion.label_rows(slice(0, labels.n_items), None)
     assert (expected[:20, -1] != gold[:20]).any()
     expected[:20, -1] = gold[:20]
     np.testing.assert_array_equal(votes.label_matrix, expected)
@@ -234,20 +257,20 @@ def test_diagnostics_say_stage_pass_and_what_moved(final: str, stage: str) -> No
         (2, "pass"),
         (2, stage),
     ]
-    passes = [line for line in lines if line.stage == "pass"]
-    assert all(line.change is not None and "flipped" in line.extra for line in passes)
+    made = [line for line in lines if line.stage == "pass"]
+    assert all(line.change is not None and "flipped" in line.extra for line in made)
     assert all("explained" in line.extra for line in lines if line.stage == "tucker")
 
 
 def test_stops_when_the_slice_stops_evolving() -> None:
     """Workers who agree on everything: the completed slice is the slice."""
     labels = Labels(votes_of([[1, 2, 1, 2]] * 3, 2), None, None, None)
-    found = run_loop(
+    found, ended, _ = run_loop(
         labels, Tucker((1, 2, 2)), registry.create("aggregator", "mv"), Loop(passes=20)
     )
-    assert found.passes == 1
-    assert found.aggregation.stopped == {"pass": "tolerance"}
-    assert found.aggregation.posteriors.argmax(axis=1).tolist() == [0, 1, 0, 1]
+    assert ended.passes == 1
+    assert found.stopped == {"pass": "tolerance"}
+    assert found.posteriors.argmax(axis=1).tolist() == [0, 1, 0, 1]
 
 
 def test_a_slice_that_still_moves_by_a_few_thousandths_is_not_settled() -> None:
@@ -258,9 +281,10 @@ def test_a_slice_that_still_moves_by_a_few_thousandths_is_not_settled() -> None:
         grown = tensor.slice * (1.0 + next(growth))
         return SimpleNamespace(slice=grown)
 
-    found = run_loop(small_labels(), grow, registry.create("aggregator", "mv"), Loop(passes=5))
-    assert found.passes == 4
-    assert found.aggregation.stopped == {"pass": "tolerance"}
+    majority = registry.create("aggregator", "mv")
+    found, ended, _ = run_loop(small_labels(), grow, majority, Loop(passes=5))
+    assert ended.passes == 4
+    assert found.stopped == {"pass": "tolerance"}
 
 
 def test_workers_of_one_direction_merge_exactly() -> None:
@@ -271,13 +295,12 @@ def test_workers_of_one_direction_merge_exactly() -> None:
     for aggregator in ("mv", "ds-em"):
         method = registry.create("aggregator", aggregator, "paper")
         completer, budget = Tucker((3, 6, 3)), 5 * labels.n_items
-        exact = run_loop(labels, completer, method, Loop(final="completed"))
+        exact, whole, _ = run_loop(labels, completer, method, Loop(final="completed"))
+        fewer = Loop(final="completed", max_cells=budget)
         with pytest.warns(MiscWarning, match="13 workers were grouped into 5"):
-            merged = run_loop(labels, completer, method, Loop(final="completed", max_cells=budget))
-        assert (merged.columns, exact.columns) == (5, 13)
-        np.testing.assert_allclose(
-            merged.aggregation.posteriors, exact.aggregation.posteriors, atol=1e-6
-        )
+            merged, grouped, _ = run_loop(labels, completer, method, fewer)
+        assert (grouped.columns, whole.columns) == (5, 13)
+        np.testing.assert_allclose(merged.posteriors, exact.posteriors, atol=1e-6)
 
 
 def test_more_workers_than_fit_become_the_nearest_prototypes() -> None:
@@ -299,7 +322,8 @@ def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(resources, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match=r"GiB are free; lower --ranks"):
         run_loop(labels, Tucker((3, 6, 3)), method)
-    completion = Tucker((3, 6, 3))(start(labels, method(labels).posteriors).tensor)
+    assert isinstance(labels.votes, SparseVotes)
+    completion = Tucker((3, 6, 3))(LabelTensor(labels.votes, method(labels).posteriors))
     monkeypatch.setattr(resources, "available_bytes", lambda: 100)
     with pytest.raises(ConfigError, match="lower --max-cells"):
         completed_matrix(completion, (13, 40, 3), max_cells=1 << 30)
@@ -308,7 +332,7 @@ def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) 
 def test_one_answer_per_item_is_no_trouble() -> None:
     labels = Labels(votes_of([[1, 0, 2, 0], [0, 2, 0, 1]], 2), None, None, None)
     for aggregator in ("mv", "ds-em", "ds-mf", "one-coin"):
-        found = run_loop(labels, Tucker(), registry.create("aggregator", aggregator)).aggregation
+        found, *_ = run_loop(labels, Tucker(), registry.create("aggregator", aggregator))
         assert np.isfinite(found.posteriors).all()
         assert found.posteriors.argmax(axis=1).tolist() == [0, 1, 1, 0]
 

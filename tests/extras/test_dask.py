@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,14 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.completers.completion_loop import CompletedAnswers
+from misc_cli.completers.completion_loop import run_loop
 from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data import holdout
-from misc_cli.data.types import Iteration
-from misc_cli.engines.local import LocalEngine
+from misc_cli.data.types import Iteration, OnIteration
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.partitioned import joined_columns
-from misc_cli.engines.protocol import POSTERIORS
+from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.tables import LabelColumns
@@ -259,7 +260,7 @@ def test_a_killed_worker_changes_no_posterior(
     method = registry.create("aggregator", first, tol=0.0, max_iter=12, **few)
     middle = 6
     if name == "tucker":
-        method = CompletedAnswers(Tucker((4, 8, 3), sweeps=4), method, Loop(passes=3), tol=0.0)
+        method = Completed(Tucker((4, 8, 3), sweeps=4), method, Loop(passes=3))
         middle = 12 + 2 * (4 + 1) + 2  # two passes are made, and two sweeps of the third
     expected = _posteriors_here(method)
     made = Cluster(tmp_path)
@@ -297,12 +298,26 @@ def test_a_killed_worker_changes_no_posterior(
     np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
 
 
+@dataclass(frozen=True)
+class Completed:
+    """The completion loop as a method."""
+
+    completer: Tucker
+    aggregator: Any
+    loop: Loop
+
+    def solve(self, engine: Engine, observe: OnIteration) -> Fitted:
+        return run_loop(
+            engine, self.completer, self.aggregator, self.loop, tol=0.0, on_iteration=observe
+        ).fitted
+
+
 def _posteriors_here(method: Any) -> dict[str, Any]:
     from misc_cli.data.encode import encode
     from misc_cli.readers.read import read_answer_columns
 
     labels = encode(read_answer_columns(["answers.csv"]).answers).labels
-    engine, changes = LocalEngine.of(labels), list[float]()
+    engine, changes = MemoryEngine(labels), list[float]()
     method.solve(engine, lambda line: changes.append(line.change or 0.0))
     posteriors = engine.whole(POSTERIORS)
     return {"items": labels.items.to_pylist(), POSTERIORS: posteriors, "changes": changes}

@@ -11,7 +11,7 @@ import pytest
 
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.engines.local import LocalEngine
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evidence import (
     POWERLESS,
@@ -38,7 +38,7 @@ def crowd_of(answers: Floats, n_classes: int) -> Labels:
 
 
 def evidence_in(labels: Labels) -> Evidence:
-    return evidence_of(LocalEngine.of(labels))
+    return evidence_of(MemoryEngine(labels))
 
 
 def coin_flips(
@@ -83,7 +83,7 @@ def test_the_sums_are_those_over_pairs() -> None:
             agreed += d[w] @ d[v]
             variance += 2.0 * np.trace(spread[w] @ spread[v])
             most += math.sqrt(np.trace(spread[w]) * np.trace(spread[v]))
-    sums = LocalEngine.of(labels).sweep(AgreementBeyondChance.of(said))
+    sums = MemoryEngine(labels).sweep(AgreementBeyondChance.of(said))
     assert [sums.agreed, sums.variance, sums.most] == pytest.approx([agreed, variance, most])
 
 
@@ -196,7 +196,7 @@ def test_gold_stays_certain() -> None:
     labels = crowd_of(np.array([[0, 1, 0], [0, 1, 1]]), 2)
     posteriors = np.array([[1.0, 0.0], [0.2, 0.8], [0.5, 0.5]])
     known = replace(labels, gold=np.array([0, -1, -1], dtype=np.int32))
-    engine = LocalEngine.of(known, {POSTERIORS: posteriors})
+    engine = MemoryEngine(known, {POSTERIORS: posteriors})
     engine.sweep(WeighEvidence(0.0, np.array([0.3, 0.7])))
     written = engine.whole(POSTERIORS)
     assert written is not None
@@ -213,7 +213,7 @@ def test_good_workers_among_spammers_and_adversaries_are_heard(seed: int) -> Non
 
 def test_what_workers_agree_on_adds_up() -> None:
     labels = coin_flips(50, 3, 3, 1)
-    engine = LocalEngine.of(labels)
+    engine = MemoryEngine(labels)
     said = (
         np.stack(
             [
@@ -241,8 +241,8 @@ def test_who_contradicts_itself_on_an_item_does_not_disagree() -> None:
     )
     counts = np.full((3, 2), 2)
     kernel = AgreementBeyondChance.of(counts)
-    whole = LocalEngine.of(once).sweep(kernel)
-    less = LocalEngine.of(more).sweep(kernel)
+    whole = MemoryEngine(once).sweep(kernel)
+    less = MemoryEngine(more).sweep(kernel)
     # items 0 and 1 keep one pair of three
     assert less.agreed == pytest.approx(whole.agreed * (2 * 3 + 2 * 1) / (4 * 3))
     assert less.most == pytest.approx(whole.most * (2 * 3 + 2 * 1) / (4 * 3))

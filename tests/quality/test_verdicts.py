@@ -12,7 +12,7 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.types import Codes, Floats, Labels
-from misc_cli.engines.local import LocalEngine, MemoryEngine
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality import worker_scores
 from misc_cli.quality.verdicts import (
@@ -40,8 +40,8 @@ MIX = {
 }
 
 
-def engine_of(labels: Labels, posteriors: Floats) -> LocalEngine:
-    return LocalEngine.of(labels, {POSTERIORS: posteriors})
+def engine_of(labels: Labels, posteriors: Floats) -> MemoryEngine:
+    return MemoryEngine(labels, {POSTERIORS: posteriors})
 
 
 def judged(crowd: Crowd) -> tuple[Codes, npt.NDArray[np.bool_]]:

@@ -81,10 +81,10 @@ def test_a_completed_run_is_calibrated_after_the_passes_that_it_made() -> None:
     assert 3 < found.fit.loop["passes"] < 60
     aggregator, completer = found.methods.aggregator, found.methods.completer
     method = Method("ds-em", aggregator, completer, Loop(passes=found.fit.loop["passes"]))
-    expected = calibration_of(method, found.labels)
+    expected = calibration_of(method, found.memory)
     assert expected is not None
     assert found.fit.calibration == expected
-    assert calibration_of(replace(method, loop=Loop(passes=60)), found.labels) != expected
+    assert calibration_of(replace(method, loop=Loop(passes=60)), found.memory) != expected
 
 
 def test_few_answers_take_the_options_that_many_take() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from misc_cli import registry
 from misc_cli.data.encode import encode, encode_gold
-from misc_cli.data.types import Answers, Codes, Labels
+from misc_cli.data.types import Answers, Codes, Floats, Labels
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
+from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Method
+from misc_cli.selection.ensemble import combine
 from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
 
 
@@ -17,6 +23,18 @@ def simulated(**settings: float) -> tuple[Labels, Codes]:
     labels = encode(Answers(**answer_columns(crowd, names))).labels
     truth = truth_columns(crowd, names)
     return labels, encode_gold(labels, truth["item"], truth["label"])
+
+
+def calibrated(calibration: Calibration, posteriors: Floats, labels: Labels) -> Floats:
+    """The posteriors of one method as they are written."""
+    engine = MemoryEngine(labels, {POSTERIORS: posteriors.copy()})
+    combine(engine, [POSTERIORS], [1.0], calibration=calibration)
+    return engine.whole(POSTERIORS)
+
+
+def vote_totals(labels: Labels) -> Floats:
+    """The votes of each class on each item."""
+    return np.concatenate([labels.votes.class_totals(rows) for rows in labels.votes.blocks])
 
 
 def method(name: str, preset: str = "robust") -> Method:

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from misc_cli.aggregators.confusion_kernels import confusions_of
+from misc_cli.aggregators.confusion_kernels import confusions_of, expected_counts
 from misc_cli.data.holdout import folds, log_score
 from misc_cli.data.types import Answers
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality.evaluation import calibration_error
 from misc_cli.run.pipeline import run
 from misc_cli.run.settings import Settings, build
@@ -20,14 +21,15 @@ from misc_cli.selection.calibration import (
     VOTE_WEIGHTS,
     Calibration,
     best_calibration,
-    calibration_surface,
+    said_of_hidden,
+    shares_of,
+    surface_of_few,
     temper,
-    vote_shares,
 )
 from misc_cli.selection.cross_validation import calibration_of
 from misc_cli.selection.search import search
 from tests.conftest import Load
-from tests.selection.crowds import method, simulated
+from tests.selection.crowds import calibrated, method, simulated, vote_totals
 
 
 def test_calibration_keeps_labels_and_what_is_known() -> None:
@@ -35,13 +37,14 @@ def test_calibration_keeps_labels_and_what_is_known() -> None:
     posteriors = method("ds-em").aggregator(labels).posteriors
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     gold[0] = int(posteriors[0].argmax())
-    soft = Calibration(4.0, 0.9)(posteriors, replace(labels, gold=gold))
+    soft = calibrated(Calibration(4.0, 0.9), posteriors, replace(labels, gold=gold))
     assert np.allclose(soft.sum(axis=1), 1.0)
     assert (soft.argmax(axis=1) == posteriors.argmax(axis=1)).all()
     assert soft[0].max() == 1.0
-    assert Calibration()(posteriors, labels) == pytest.approx(posteriors)
-    agree = np.flatnonzero(vote_shares(labels).argmax(axis=1) == posteriors.argmax(axis=1))[1:]
-    mixed = 0.1 * temper(posteriors, 4.0) + 0.9 * vote_shares(labels)
+    assert calibrated(Calibration(), posteriors, labels) == pytest.approx(posteriors)
+    shares = shares_of(vote_totals(labels))
+    agree = np.flatnonzero(shares.argmax(axis=1) == posteriors.argmax(axis=1))[1:]
+    mixed = 0.1 * temper(posteriors, 4.0) + 0.9 * shares
     assert soft[agree] == pytest.approx(mixed[agree])
 
 
@@ -70,7 +73,9 @@ def test_the_surface_is_the_log_score_of_mixed_forecasts() -> None:
     labels, _ = simulated()
     kept, hidden = next(folds(labels, 1, 0.1, seed=0))
     posteriors = method("ds-em").aggregator(kept).posteriors
-    surface = calibration_surface(kept, posteriors, hidden)
+    counts = expected_counts(kept, posteriors)
+    said = said_of_hidden(counts, MODEL_SHRINKAGE, hidden)
+    surface = surface_of_few(posteriors[hidden.items], said, np.ones(len(hidden)))
     confusions = confusions_of(kept, posteriors, MODEL_SHRINKAGE)
     for at, temperature in enumerate(TEMPERATURES[:3]):
         soft = temper(posteriors, temperature)
@@ -97,11 +102,11 @@ def test_calibration_lowers_the_calibration_error_without_looking_at_truth(
     labels, truth = dataset(name)
     chosen = method("ds-em")
     raw = chosen.aggregator(labels).posteriors
-    calibration = calibration_of(chosen, labels)
+    calibration = calibration_of(chosen, MemoryEngine(labels))
     assert calibration is not None
-    calibrated = calibration(raw, labels)
+    softened = calibrated(calibration, raw, labels)
     right = raw.argmax(axis=1) == truth
-    before, after = (calibration_error(p.max(axis=1), right) for p in (raw, calibrated))
+    before, after = (calibration_error(p.max(axis=1), right) for p in (raw, softened))
     assert after < 0.8 * before
 
 
@@ -112,7 +117,7 @@ def test_gold_items_calibrate_by_fits_that_did_not_know_them(dataset: Load) -> N
     judged = np.flatnonzero(gold < 0)
     errors = []
     for known in (None, gold):
-        posteriors = search(replace(labels, gold=known), [method("ds-em")]).posteriors
+        posteriors = search(MemoryEngine(replace(labels, gold=known)), [method("ds-em")]).posteriors
         right = posteriors.argmax(axis=1) == truth
         errors.append(calibration_error(posteriors.max(axis=1)[judged], right[judged]))
     assert errors[1] < 0.6 * errors[0]

@@ -10,9 +10,10 @@ import pytest
 from misc_cli.data.holdout import answers_of, fold_plan, folds
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
 from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.cross_validation import CrossValidation
+from misc_cli.selection.cross_validation import CrossValidation, said_by_workers
 from misc_cli.selection.ensemble import weighed
 from misc_cli.selection.racing import _hopeless
 from misc_cli.selection.scoring import (
@@ -78,7 +79,7 @@ def test_the_null_knows_how_often_a_worker_says_what() -> None:
     crowd = np.bincount(left.classes, minlength=3) / len(left)
     own = np.bincount(left.classes[left.workers == hidden.workers[0]], minlength=3)
     expected = (own + 2.0 * crowd) / (own.sum() + 2.0)
-    found = null_score(kept, hidden)
+    found = null_score(said_by_workers(MemoryEngine(kept)), hidden)
     assert found[0] == pytest.approx(np.log(expected[hidden.classes[0]]))
 
 
@@ -124,14 +125,14 @@ def test_a_slow_method_is_given_up_from_two_standard_errors_short(
     errors: float, given_up: bool
 ) -> None:
     """Short of 0.93 of the best lead, the least share that counts."""
-    work = CrossValidation(simulated()[0])
+    work = CrossValidation(MemoryEngine(simulated()[0]))
     values = work.null + 0.93 - drawn(work, errors)
     assert _hopeless(work, scored(values), work.null + 1.0) is given_up
 
 
 @pytest.mark.parametrize(("errors", "is_luck"), [(2.9, True), (3.1, False)])
 def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: bool) -> None:
-    work = CrossValidation(simulated()[0])
+    work = CrossValidation(MemoryEngine(simulated()[0]))
     values = work.null + drawn(work, errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -147,14 +148,16 @@ def test_what_forecasts_best_without_the_item_may_be_the_crowds_shares() -> None
     items = np.repeat(np.arange(200, dtype=np.int32), 3)
     workers = random.permutation(np.repeat(np.arange(150, dtype=np.int32), 4))
     said = random.choice(3, p=[0.6, 0.3, 0.1], size=600).astype(np.int32)
-    alike = CrossValidation(labels_from(workers, items, said, (200, 150, 3)))
+    alike = CrossValidation(MemoryEngine(labels_from(workers, items, said, (200, 150, 3))))
     by_crowd = []
-    for kept, hidden in alike.folds:
-        left = answers_of(kept.votes)  # type: ignore[arg-type]
+    for fold in alike.folds:
+        hidden, training = fold.hidden, fold.training
+        assert isinstance(training, MemoryEngine)
+        left = answers_of(training.votes)  # type: ignore[arg-type]
         shares = np.bincount(left.classes, minlength=3) / len(left)
         by_crowd.append(np.log(shares)[hidden.classes])
     assert alike.blind == pytest.approx(float(np.concatenate(by_crowd).mean()))
     assert alike.blind > alike.null.mean()
     # where each worker has a label of its own, the worker's shares tell more
-    own = CrossValidation(labels_from(workers % 30, items, workers % 3, (200, 30, 3)))
+    own = CrossValidation(MemoryEngine(labels_from(workers % 30, items, workers % 3, (200, 30, 3))))
     assert own.blind == own.null.mean()

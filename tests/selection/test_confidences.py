@@ -13,6 +13,8 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Aggregation, Codes, Floats, Labels, OnIteration, ignore_iteration
 from misc_cli.data.votes import SparseVotes
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evaluation import calibration_error
 from misc_cli.selection import roster
 from misc_cli.selection.calibration import Calibration, pool
@@ -21,7 +23,7 @@ from misc_cli.selection.cross_validation import calibration_of
 from misc_cli.selection.dependence_check import MOST_ANSWERS, looked_at, standard_errors
 from misc_cli.selection.search import search
 from tests.crowds import labels_from
-from tests.selection.crowds import method, simulated
+from tests.selection.crowds import calibrated, method, simulated
 
 
 def misled(seed: int, hard: float = 0.4) -> tuple[Labels, Codes]:
@@ -75,7 +77,7 @@ def test_where_the_model_is_true_confidences_are_no_worse_than_raw(crowd: dict[s
     labels, truth = simulated(**crowd)
     pure = [method("ds-em"), method("one-coin")]
     raw, written = (
-        search(labels, pure, few=pure, calibrate=calibrate).posteriors
+        search(MemoryEngine(labels), pure, few=pure, calibrate=calibrate).posteriors
         for calibrate in (False, True)
     )
     assert sureness(written, truth) <= sureness(raw, truth) + 0.01
@@ -85,7 +87,9 @@ def test_where_the_model_is_true_confidences_are_no_worse_than_raw(crowd: dict[s
 def test_where_workers_err_together_confidences_are_better_than_raw() -> None:
     labels, truth = misled(0)
     pure = [method("ds-em"), method("one-coin")]
-    raw, found = (search(labels, pure, calibrate=calibrate) for calibrate in (False, True))
+    raw, found = (
+        search(MemoryEngine(labels), pure, calibrate=calibrate) for calibrate in (False, True)
+    )
     assert found.calibration is not None
     assert found.calibration.weight == 1.0
     before, after = (sureness(each.posteriors, truth) for each in (raw, found))
@@ -131,9 +135,9 @@ def test_gold_items_say_how_sure_to_be() -> None:
     labels, truth = misled(1)
     gold = np.where(np.arange(600) < 60, truth, -1).astype(np.int32)
     raw, others = method("ds-em").aggregator(labels).posteriors, slice(60, None)
-    calibration = calibration_of(method("ds-em"), replace(labels, gold=gold))
+    calibration = calibration_of(method("ds-em"), MemoryEngine(replace(labels, gold=gold)))
     assert calibration is not None
-    written = calibration(raw, labels)
+    written = calibrated(calibration, raw, labels)
     assert sureness(written[others], truth[others]) < 0.6 * sureness(raw[others], truth[others])
 
 
@@ -151,7 +155,7 @@ def test_gold_items_also_calibrate_the_votes() -> None:
     found = []
     for calibrate in (False, True):
         with pytest.warns(match="workers who only ever say one label"):
-            found.append(search(labels, pure, fallback=fallback, calibrate=calibrate))
+            found.append(search(MemoryEngine(labels), pure, fallback=fallback, calibrate=calibrate))
     others = slice(50, None)
     before, after = (sureness(each.posteriors[others], truth[others]) for each in found)
     assert after < before
@@ -163,12 +167,13 @@ def test_completed_labels_are_as_sure_as_the_answers_that_were_given() -> None:
     completer = registry.create("completer", "tucker", ranks=(3, 6, 3))
     loop = Loop(passes=2, final="completed")
     tucker = Method("tucker", method("ds-em").aggregator, completer, loop)
-    *_, (_, found) = fits(tucker, labels, None, ignore_iteration)
-    raw = found.posteriors
-    calibration = calibration_of(tucker, labels)
+    engine = MemoryEngine(labels)
+    list(fits(tucker, engine, ignore_iteration))
+    raw = engine.whole(POSTERIORS)
+    calibration = calibration_of(tucker, engine)
     assert calibration is not None
     assert calibration.evidence
-    written = calibration(raw, labels)
+    written = calibrated(calibration, raw, labels)
     assert (decide(written).label == decide(raw).label).all()
     assert sureness(written, truth) < 0.6 * sureness(raw, truth)
 
@@ -197,7 +202,7 @@ def test_completed_labels_that_forecast_clearly_better_are_left_as_they_are(
     completer = registry.create("completer", "tucker", ranks=(3, 6, 3))
     loop = Loop(passes=1, final="completed")
     tucker = Method("tucker", Informed(truth, completed_leads), completer, loop)
-    calibration = calibration_of(tucker, labels)
+    calibration = calibration_of(tucker, MemoryEngine(labels))
     if completed_leads:
         assert calibration is None
     else:
@@ -208,7 +213,7 @@ def test_completed_labels_that_forecast_clearly_better_are_left_as_they_are(
 def test_the_model_that_is_asked_is_one_that_counts() -> None:
     """In thirty classes ds-em finds little, and would call its own failure workers' agreement."""
     labels, truth = simulated(classes=30, items=600, workers=40, answers_per_item=5, seed=4)
-    found = search(labels, [method("ds-em"), method("one-coin")])
+    found = search(MemoryEngine(labels), [method("ds-em"), method("one-coin")])
     assert found.selection["chosen"] == ["one-coin"]
     assert found.calibration is not None
     assert found.calibration.weight < 0.5

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from misc_cli.data.types import Floats
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.ensemble import Fit
+from misc_cli.selection.ensemble import FitResult
 from misc_cli.selection.scoring import SIGNIFICANT, Score
 from misc_cli.selection.search import RetainedChoice, search, staying
 from tests.selection.crowds import method, simulated
@@ -16,17 +17,17 @@ from tests.selection.crowds import method, simulated
 NEAR = [method("one-coin"), method("ds-em"), method("mv")]
 
 
-def chosen(found: Fit) -> tuple[str, ...]:
+def chosen(found: FitResult) -> tuple[str, ...]:
     return tuple(found.selection["chosen"])
 
 
 def test_a_choice_does_not_follow_the_luck_of_the_draw() -> None:
     """Methods that are about equally good: another draw of hidden answers prefers others."""
     labels, _ = simulated(items=250, accuracy=0.7)
-    fresh = [search(labels, NEAR, seed=seed) for seed in range(6)]
+    fresh = [search(MemoryEngine(labels), NEAR, seed=seed) for seed in range(6)]
     assert len({chosen(found) for found in fresh}) > 1
     before = dict(fresh[0].selection["weights"])
-    again = [search(labels, NEAR, seed=seed, incumbent=before) for seed in range(6)]
+    again = [search(MemoryEngine(labels), NEAR, seed=seed, incumbent=before) for seed in range(6)]
     assert {chosen(found) for found in again} == {chosen(fresh[0])}
     for found, free in zip(again, fresh, strict=True):
         assert found.selection["weights"] == (
@@ -41,8 +42,8 @@ def test_what_is_clearly_better_takes_its_place() -> None:
     """A vote that is wrong twice as often does not stay, though its labels score well."""
     labels, truth = simulated(items=3000, accuracy=0.5)
     pure = [method("mv"), method("ds-em")]
-    found = search(labels, pure, incumbent={"mv": 1.0})
-    assert chosen(found) == chosen(search(labels, pure)) == ("ds-em",)
+    found = search(MemoryEngine(labels), pure, incumbent={"mv": 1.0})
+    assert chosen(found) == chosen(search(MemoryEngine(labels), pure)) == ("ds-em",)
     assert expected_error(found.posteriors, truth) < 0.25
     assert found.selection["ahead_of_earlier"] is None
     assert "best" in found.selection["why"]
@@ -68,7 +69,7 @@ def test_what_has_nearly_all_of_the_lead_stays_however_surely_it_is_behind(
 
 def test_of_a_choice_that_can_no_longer_be_tried_the_rest_stays() -> None:
     labels, _ = simulated(items=400, accuracy=0.6)
-    found = search(labels, NEAR, incumbent={"ebcc": 0.7, "one-coin": 0.3})
+    found = search(MemoryEngine(labels), NEAR, incumbent={"ebcc": 0.7, "one-coin": 0.3})
     assert found.selection["weights"] == {"one-coin": 1.0}
-    gone = search(labels, NEAR, incumbent={"ebcc": 1.0})
-    assert gone.selection["weights"] == search(labels, NEAR).selection["weights"]
+    gone = search(MemoryEngine(labels), NEAR, incumbent={"ebcc": 1.0})
+    assert gone.selection["weights"] == search(MemoryEngine(labels), NEAR).selection["weights"]

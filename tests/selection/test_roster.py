@@ -21,9 +21,9 @@ def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.Mon
     monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
     labels, _ = simulated()
     everything = [*registry.AGGREGATORS, "theirs"]
-    assert roster.applicable(labels) == everything
+    assert roster.applicable(MemoryEngine(labels)) == everything
     everything.remove("mmce-o")
-    assert roster.applicable(replace(labels, ordered=False)) == everything
+    assert roster.applicable(MemoryEngine(replace(labels, ordered=False))) == everything
 
 
 def test_methods_that_would_take_minutes_are_not_tried() -> None:
@@ -51,7 +51,7 @@ def test_completion_is_tried_by_the_numbers_it_finds_not_by_cells_alone() -> Non
     def tried(classes: int, most: int) -> list[str]:
         labels, _ = simulated(classes=classes, items=1_500, workers=60)
         made = registry.create("completer", "tucker"), registry.create("aggregator", "ds-em")
-        found = roster.completions(labels, "tucker", *made, {}, max_cells=most)
+        found = roster.completions(MemoryEngine(labels), "tucker", *made, {}, max_cells=most)
         return [method.name for method in found]
 
     assert len(tried(5, roster.MAX_TRIED_CELLS)) == len(roster.WORKER_RANKS)

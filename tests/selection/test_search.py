@@ -13,12 +13,12 @@ from misc_cli import registry
 from misc_cli.data.holdout import folds
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import InputError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.run.pipeline import run
 from misc_cli.run.settings import Settings, build
 from misc_cli.selection import roster
-from misc_cli.selection.calibration import vote_totals
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.compare import compare
 from misc_cli.selection.cross_validation import calibration_of
@@ -27,7 +27,7 @@ from misc_cli.selection.search import _voters, search, strength_of
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.conftest import PAPER_SIX, Load
 from tests.crowds import labels_from
-from tests.selection.crowds import method, simulated
+from tests.selection.crowds import method, simulated, vote_totals
 
 
 @pytest.mark.parametrize("errors", [0.9, 1.1])
@@ -50,11 +50,13 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     labels, truth = simulated(items=900)
     pure = [method("mv"), method("ds-em")]
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(labels, "tucker", completer, pure[1].aggregator, {"passes": 2})
+    completed = roster.completions(
+        MemoryEngine(labels), "tucker", completer, pure[1].aggregator, {"passes": 2}
+    )
     found = []
     for threads in (1, 2):
         with thread_limit(threads):
-            found.append(search(labels, pure, completed[:3]))
+            found.append(search(MemoryEngine(labels), pure, completed[:3]))
     assert found[0].posteriors.tobytes() == found[1].posteriors.tobytes()
     selection = found[0].selection
     assert {row["candidate"] for row in selection["pure"]} == {"mv", "ds-em"}
@@ -75,10 +77,10 @@ def test_gold_stays_with_its_items() -> None:
         with_gold = replace(labels, gold=gold)
         for kept, _ in folds(with_gold, 2, 0.1, seed=0):
             np.testing.assert_array_equal(kept.gold, gold)
-        found = calibration_of(method("ds-em"), with_gold)
+        found = calibration_of(method("ds-em"), MemoryEngine(with_gold))
         assert found is not None
         temperatures.append(found.temperature)
-    without = calibration_of(method("ds-em"), labels)
+    without = calibration_of(method("ds-em"), MemoryEngine(labels))
     assert without is not None
     assert temperatures[0] < without.temperature < temperatures[1]
 
@@ -93,10 +95,12 @@ def test_where_answers_say_nothing_of_items_the_votes_decide() -> None:
     labels = labels_from(worker, item, label, (400, 20, 3))
     pure = [method("ds-em"), method("mv")]
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(labels, "tucker", completer, pure[0].aggregator, {"passes": 1})
+    completed = roster.completions(
+        MemoryEngine(labels), "tucker", completer, pure[0].aggregator, {"passes": 1}
+    )
     fallback = roster.fallback("robust", 0)
     with pytest.warns(MiscWarning, match="the votes decide"):
-        found = search(labels, pure, completed[:1], fallback=fallback)
+        found = search(MemoryEngine(labels), pure, completed[:1], fallback=fallback)
     assert not found.selection["null"]["beaten"]
     assert found.selection["completed"] == []
     assert found.calibration is None
@@ -126,7 +130,7 @@ def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -
     labels = labels_from(workers, rows.astype(np.int32), said, (len(heard), 10, 2))
     pure = [method("ds-em"), method("one-coin"), method("mv")]
     with pytest.warns(MiscWarning, match="workers who only ever say one label"):
-        found = search(labels, pure, few=pure, fallback=roster.fallback("robust", 0))
+        found = search(MemoryEngine(labels), pure, few=pure, fallback=roster.fallback("robust", 0))
     assert found.selection["fallback"] == "ds-mf"
     assert "only ever say one label" in found.selection["why"]
     votes = vote_totals(labels)
@@ -140,9 +144,9 @@ def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -
 def test_items_with_one_answer_each_leave_nothing_to_hide() -> None:
     labels, _ = simulated(answers_per_item=1)
     methods = [method("ds-em"), method("mv")]
-    assert search(labels, methods).selection["chosen"] == ["ds-em"]
+    assert search(MemoryEngine(labels), methods).selection["chosen"] == ["ds-em"]
     with pytest.raises(InputError, match="items with one answer each leave none to hide"):
-        compare(labels, methods)
+        compare(MemoryEngine(labels), methods)
 
 
 @pytest.mark.parametrize("name", [name for name in PAPER_SIX if name != "web"])
@@ -150,11 +154,13 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     labels, truth = dataset(name)
     chosen = method("ds-em", "paper")
     completer = registry.create("completer", "tucker", "paper")
-    completed = roster.completions(labels, "tucker", completer, chosen.aggregator, {})
-    found = search(labels, [chosen], completed)
+    completed = roster.completions(MemoryEngine(labels), "tucker", completer, chosen.aggregator, {})
+    found = search(MemoryEngine(labels), [chosen], completed)
     pure = expected_error(chosen.aggregator(labels).posteriors, truth)
     assert expected_error(found.posteriors, truth) <= pure + 0.003
-    asked = search(labels, [chosen], completed, insist=True)  # counts by its lead, at least a fifth
+    asked = search(
+        MemoryEngine(labels), [chosen], completed, insist=True
+    )  # counts by its lead, at least a fifth
     assert 0.2 <= next(iter(asked.selection["weights"].values())) <= 0.5
     assert expected_error(asked.posteriors, truth) <= pure + 0.005
 
@@ -168,10 +174,10 @@ def test_automatic_ranks_halve_the_error_on_web(
     labels, truth = dataset("web")
     chosen = method("ds-em", "paper")
     completer = registry.create("completer", "tucker", "paper")
-    completed = roster.completions(labels, "tucker", completer, chosen.aggregator, {})
-    found = search(labels, [chosen], completed)
+    completed = roster.completions(MemoryEngine(labels), "tucker", completer, chosen.aggregator, {})
+    found = search(MemoryEngine(labels), [chosen], completed)
     assert expected_error(found.posteriors, truth) <= 0.085
-    asked = search(labels, [chosen], completed, insist=True)
+    asked = search(MemoryEngine(labels), [chosen], completed, insist=True)
     assert next(iter(asked.selection["weights"].values())) >= 0.8
     assert expected_error(asked.posteriors, truth) <= 0.085
 

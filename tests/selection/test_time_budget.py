@@ -9,6 +9,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
 from misc_cli.selection import roster
 from misc_cli.selection.candidates import Method
@@ -64,7 +65,7 @@ def test_a_time_budget_that_is_too_short_to_judge_gives_what_can_be_had(
     labels, _ = simulated()
     clock.now = late
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
-        found = search(labels, [method("ds-em"), method("mv")], time_budget=60.0)
+        found = search(MemoryEngine(labels), [method("ds-em"), method("mv")], time_budget=60.0)
     assert found.selection["chosen"] == [taken]
     assert found.selection["cut_short"]
     assert np.allclose(found.posteriors.sum(axis=1), 1.0)
@@ -85,16 +86,16 @@ def test_a_time_budget_leaves_out_what_was_not_done_in_time(
     labels, _ = simulated()
     assert labels.votes.n_votes == 1_500
     methods = [method("ds-em"), Method("tiring", tiring)]
-    alone = search(labels, methods[:1])
+    alone = search(MemoryEngine(labels), methods[:1])
     with pytest.warns(MiscWarning, match="the time budget left no time for tiring"):
-        found = search(labels, methods, time_budget=60.0)
+        found = search(MemoryEngine(labels), methods, time_budget=60.0)
     assert found.selection["chosen"] == ["ds-em"]
     assert found.selection["why"].endswith("there was no time for tiring")
     assert found.posteriors.tobytes() == alone.posteriors.tobytes()
     if tiring.n_answers == 0:
         clock.now = 0.0
         with pytest.warns(MiscWarning, match="no time for tiring"):
-            standings = compare(labels, methods, time_budget=40.0)
+            standings = compare(MemoryEngine(labels), methods, time_budget=40.0)
         assert [standing.method for standing in standings] == ["ds-em", "null"]
 
 
@@ -102,9 +103,13 @@ def test_no_time_for_the_fits_that_completion_builds_on(clock: type[OnPaper]) ->
     labels, _ = simulated()
     tiring = Method("tiring", Tiring(1_400, 55.0, within=True))
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(labels, "tucker", completer, tiring.aggregator, {"passes": 1})
+    completed = roster.completions(
+        MemoryEngine(labels), "tucker", completer, tiring.aggregator, {"passes": 1}
+    )
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
-        found = search(labels, [tiring, method("mv")], completed, insist=True, time_budget=60.0)
+        found = search(
+            MemoryEngine(labels), [tiring, method("mv")], completed, insist=True, time_budget=60.0
+        )
     assert found.selection["chosen"] == ["mv"]
     assert clock.now == 55.0
 
@@ -118,6 +123,6 @@ def test_too_few_answers_to_judge_may_still_take_too_long(
     tiring = Method("tiring", Tiring(0, 55.0, within=True))
     methods = [method("ds-em"), method("mv")]
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
-        found = search(labels, methods, few=[tiring, method("mv")], time_budget=60.0)
+        found = search(MemoryEngine(labels), methods, few=[tiring, method("mv")], time_budget=60.0)
     assert found.selection["chosen"] == ["mv"]
     assert clock.now == 55.0
