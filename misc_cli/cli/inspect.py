@@ -117,8 +117,6 @@ def _file_table(file: FileFacts) -> Table:
     rows = [("format", file.format + (f", {file.title}" if file.title else ""))]
     if file.how:
         rows.append(("told by", file.how))
-    if file.explain:
-        rows.append(("read as", file.explain))
     rows.append(("columns", _few(file.columns)))
     if file.set_aside:
         listed = ", ".join(f"{n:,} {reason}" for reason, n in file.set_aside.items())

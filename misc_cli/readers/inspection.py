@@ -35,7 +35,6 @@ class FileFacts:
     reader: str | None = None
     title: str | None = None
     how: str | None = None
-    explain: str | None = None
     set_aside: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     refused: str | None = None
@@ -95,7 +94,7 @@ def _inspect_file(path: str, options: ReadOptions) -> tuple[FileFacts, OpenedFil
         facts.readings = _others(source, options, error)
         return facts, None
     facts.reader, facts.title = opened.reader.name, opened.reader.title
-    facts.how, facts.explain = opened.match.why, opened.reader.explain
+    facts.how = opened.match.why
     facts.set_aside = {reason: len(rows) for reason, rows in opened.reading.aside.items()}
     facts.notes = list(opened.reading.notes)
     if not opened.reading.questions:

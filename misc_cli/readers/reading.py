@@ -89,13 +89,11 @@ class Reading:
 class Reader:
     """One format: how it is told, what it is, how it is read.
 
-    title    for people: "Label Studio, JSON"
-    explain  one sentence: which field is worker, item, label, and what is left out
+    title  for people: "Label Studio, JSON"; docs/platforms.md says what is left out
     """
 
     name: str
     title: str
-    explain: str
     detect: Callable[[Document], Match | None]
     read: Callable[[Document, ReadOptions], Reading]
 

@@ -89,7 +89,6 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
 LISTS = Reader(
     name="lists",
     title="JSON objects with several answers each",
-    explain="each element of a list, or each key of an object, is one answer",
     detect=lambda _: None,
     read=lambda document, options: read_layout(document, options)[2],
 )

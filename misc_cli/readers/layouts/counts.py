@@ -163,7 +163,6 @@ def _numbers(document: Document, name: str, column: Any) -> Any:
 READER = Reader(
     name="counts",
     title="a table with a row per item and how many chose each class",
-    explain="a count of seven is seven votes of nobody; the column is the class",
     detect=detect,
     read=read,
 )

@@ -208,7 +208,6 @@ def _refuse_nameless(document: Document, question: Question) -> None:
 READER = Reader(
     name="form",
     title="a table with a row per worker and a column per item",
-    explain="each filled cell is one answer: the row is the worker, the column the item",
     detect=detect,
     read=read,
 )

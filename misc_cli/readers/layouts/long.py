@@ -538,7 +538,6 @@ def _most(pattern: re.Pattern[str], cells: list[Any]) -> bool:
 READER = Reader(
     name="long",
     title="a table with one row per answer",
-    explain="columns of worker, item and label",
     detect=lambda _: None,
     read=read,
 )

@@ -220,7 +220,6 @@ def _without_negatives(document: Document, options: ReadOptions, question: Quest
 READER = Reader(
     name="wide",
     title="a table with a row per item and a column per worker",
-    explain="each filled cell is one answer: the column is the worker, the row the item",
     detect=detect,
     read=read,
 )
@@ -241,7 +240,6 @@ def detect_matrix(document: Document) -> Match | None:
 MATRIX = Reader(
     name="matrix",
     title="a matrix of labels: a row per item, a column per worker",
-    explain="each filled cell is one answer; a negative number in a NumPy file is none",
     detect=detect_matrix,
     read=lambda document, options: read(document, replace(options, layout="matrix")),
 )
@@ -313,7 +311,6 @@ def read_pairs(document: Document, options: ReadOptions) -> Reading:
 PAIRS = Reader(
     name="pairs",
     title="a table with a row per item and pairs of columns, who and what",
-    explain="each pair of columns with the same number is one answer",
     detect=detect_pairs,
     read=read_pairs,
 )

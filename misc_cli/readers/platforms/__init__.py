@@ -1,4 +1,4 @@
-"""The table of readers: one line per format, one file each; the surest reads.
+"""The table of readers: one line per format; the surest reads.
 
 docs/platforms.md links the documentation that each was written from. A reader's module is imported
 only if one of its `marks` is in the file, so that a plain table of worker, item and label pays for
@@ -7,10 +7,13 @@ none of them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from misc_cli.errors import InputError
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
@@ -24,7 +27,7 @@ class Entry:
     """The place of a reader, and how names begin in the files that are worth asking it about.
 
     module  in this package
-    marks   a column, or a key at the top of a JSON object, begins with one of them; () is any file
+    marks   a column, or a key at the top of a JSON object, begins with one of them
     reader  the name of the reader in the module
     """
 
@@ -33,42 +36,43 @@ class Entry:
     reader: str = "READER"
 
 
+# The first words of the column of times in a form's responses.
+_TIMESTAMPS = (
+    *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
+    *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
+)
 READERS: dict[str, Entry] = {
     "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
     "label-studio-table": Entry("label_studio", ("annotation_id", "annotator"), "TABLE_READER"),
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
-    "toloka": Entry("toloka", ("INPUT:", "OUTPUT:", "ASSIGNMENT:")),
-    "toloka-api": Entry("toloka", ("solutions", "items", "data"), "API_READER"),
+    "toloka": Entry("crowd_reports", ("INPUT:", "OUTPUT:", "ASSIGNMENT:"), "TOLOKA"),
     "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
     "mturk-api": Entry("mturk", ("Assignments", "AssignmentId"), "API_READER"),
-    "appen": Entry("appen", ("_unit_id", "_worker_id")),
-    "appen-json": Entry("appen", ("results",), "JSON_READER"),
-    "dataloop": Entry("dataloop", ("annotations",)),
+    "appen": Entry("crowd_reports", ("_unit_id", "_worker_id"), "APPEN"),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
-    "argilla": Entry(
-        "argilla", ("responses", "annotation_agent", "fields", "external_id", "status")
-    ),
-    "labelbox": Entry("labelbox", ("data_row", "Created By")),
+    "argilla": Entry("argilla", ("responses", "fields", "external_id", "status")),
+    "labelbox": Entry("labelbox", ("data_row",)),
     "superannotate": Entry("superannotate", ("instances",)),
     "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
-    "google-forms": Entry(
-        "surveys",
-        (
-            *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
-            *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
-        ),
-        "GOOGLE_FORMS",
-    ),
+    "google-forms": Entry("surveys", _TIMESTAMPS, "GOOGLE_FORMS"),
     "qualtrics": Entry("surveys", ("ResponseId",), "QUALTRICS"),
-    "surveymonkey": Entry(
-        "surveys", ("Respondent ID", "RespondentID", "respondent_id"), "SURVEYMONKEY"
-    ),
+    "surveymonkey": Entry("surveys", ("Respondent", "respondent_id"), "SURVEYMONKEY"),
     "snorkel": Entry("labelling_functions", ("lf_", "LF_"), "SNORKEL"),
     "wrench": Entry("labelling_functions", ("weak_labels", "0"), "WRENCH"),
-    "without-workers": Entry("without_workers", ()),
 }
+
+
+# Exports that hold nothing to vote on, by keys of their first object.
+_NO_ANSWERS = {
+    ("task_id", "response", "params"): "a task of Scale names no annotators",
+    ("tags", "shapes", "version"): "annotations of CVAT name no annotators",
+    ("images", "annotations", "categories"): "COCO holds boxes and segments, and no annotators",
+    ("categories", "items", "info"): "Datumaro names no annotators",
+    ("Label", "Created By", "DataRow ID"): "version 1 of Labelbox's export is not read",
+}
+_TAG = re.compile(r"O|[BIESLU]-[\w-]+")  # of a token
 
 
 def load(name: str) -> Reader:
@@ -80,10 +84,11 @@ def load(name: str) -> Reader:
 
 def recognise(document: Document) -> tuple[Reader, Match] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
+    _refuse_no_answers(document)
     found = []
     keys = _keys(document)
     for name, entry in READERS.items():
-        if not entry.marks or any(key.startswith(entry.marks) for key in keys):
+        if any(key.startswith(entry.marks) for key in keys):
             reader = load(name)
             match = reader.detect(document)
             if match is not None:
@@ -96,3 +101,18 @@ def _keys(document: Document) -> list[str]:
         return document.names if document.table.header is not False else []
     first = islice(document.records, LOOKED_AT)
     return list(dict.fromkeys(key for record in first for key in record))
+
+
+def _refuse_no_answers(document: Document) -> None:
+    """Raise for exports without annotators, and for tags of tokens, whose layout looks alike."""
+    why = None
+    if document.records:
+        known = (why for keys, why in _NO_ANSWERS.items() if set(keys) <= set(document.records[0]))
+        why = next(known, None)
+    elif document.records is None and (document.table.header is False or document.table.doubtful):
+        last = [row[-1].strip() for row in document.table.sample if row]
+        tags = [cell for cell in last if _TAG.fullmatch(cell)]
+        if len(last) > 4 and len(tags) > 0.8 * len(last) and len(set(tags)) > 1:
+            why = "tags of tokens (CoNLL), not of items: there are no classes to vote on"
+    if why is not None:
+        raise InputError(f"{document.name}: {why}; export each annotator's own answers")

@@ -1,48 +1,37 @@
-"""Argilla 1 and 2, records as JSON, Parquet or CSV, nested or flat.
-
-Of version 1 see https://docs.v1.argilla.io/en/latest/practical_guides/collect_responses.html.
-"""
+"""Argilla, records as JSON or Parquet: responses by question (version 1: by user), or flat."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import LOOKED_AT, Answers, kind_of_region
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
-from misc_cli.readers.values import CHOICE, OTHER, SPANS, parsed
+from misc_cli.readers.platforms.export import PLAIN, Export, kind_of_region, of_records
+from misc_cli.readers.reading import Reader, Reading
+from misc_cli.readers.values import CHOICE, OTHER, SPANS
 
 _FLAT = ".responses"
-_OLD = {"annotation", "annotation_agent"}
-_IDS = ("id", "external_id", "_server_id")
+_IDS = ("id", "external_id", "_server_id", "text")
 
 Response = tuple[str, Any, Any, Any]  # question, user, value, status
 
 
-def detect(document: Document) -> Match | None:
-    if document.records is None:
-        flat = any(f"{name}.users" in document.names for name in document.names)
-        return Match(CERTAIN, "question.responses.users") if flat else None
-    for record in _rows(document.records)[:LOOKED_AT]:
-        if any(f"{key}.users" in record for key in record if key.endswith(_FLAT)):
-            return Match(CERTAIN, "question.responses.users")
-        if "fields" in record and _is_response(record.get("responses")):
-            return Match(CERTAIN, "fields and responses")
-        if record.keys() >= _OLD and "status" in record:
-            return Match(CERTAIN, "annotation, annotation_agent and status")
-        if any(_is_feedback(value) for value in record.values()):
-            return Match(CERTAIN, "responses with user_id, value and status")
+@of_records
+def detect(record: Record) -> str | None:
+    if any(f"{key}.users" in record for key in record if key.endswith(_FLAT)):
+        return "question.responses.users"
+    given = record.get("responses")
+    by_question = isinstance(given, dict) and all(map(_is_list, given.values()))
+    if "fields" in record and (by_question or any("values" in one for one in objects(given))):
+        return "fields and responses"
+    if any(_is_feedback(value) for value in record.values()):
+        return "responses with user_id, value and status"
     return None
 
 
-def _is_response(value: Any) -> bool:
-    """Return whether these are version 2's lists by question, or version 1's objects."""
-    if isinstance(value, dict):
-        return all(isinstance(given, list) for given in value.values())
-    return isinstance(value, list) and all("values" in one for one in objects(value))
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
 
 
 def _is_feedback(value: Any) -> bool:
@@ -51,112 +40,68 @@ def _is_feedback(value: Any) -> bool:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "user_id", "id", "{}.value")
-    records = _from_table(document) if document.records is None else document.records
-    for row, record in enumerate(_rows(records)):
-        responses = list(_responses(document, row, record))
+    export = Export(document, options, "user_id", "id", "{}.value")
+    for record in export.records(_rows(document.records or [])):
+        responses = list(_responses(export, record))
+        fields = mapping(record.get("fields"))
+        names = (*(record.get(key) for key in _IDS), *list(fields.values())[:1], export.row + 1)
+        item = next(name for name in names if name not in (None, ""))
         if not responses:
-            found.aside("not annotated", row)
+            export.aside("not annotated")
         for question, user, value, given in responses:
             status = text(given).lower()
-            if status not in ("", "submitted", "validated"):
-                found.aside(status, row)
-            elif value is None or value == "":
-                found.aside("empty", row)
-            elif isinstance(value, list) and not any(isinstance(v, dict | list) for v in value):
-                found.said(question, user, _item(record, row), value, row)
+            if status not in ("", "submitted"):
+                export.aside(status)
+            elif value in (None, ""):
+                export.aside("empty")
             else:
-                found.answer(question, user, _item(record, row), text(value), row, _kind(value))
-    return found.inferred()
+                export.answer(question, user, item, value, _kind(value))
+    return export.reading()
 
 
 def _kind(value: Any) -> str:
-    """Return the kind of one value that is no list of plain options."""
-    if not isinstance(value, dict | list):
-        return CHOICE
-    spans = isinstance(value, list) and any(
-        isinstance(one, list) or kind_of_region(one) for one in value
-    )
-    return SPANS if spans else OTHER
+    if isinstance(value, dict):
+        return OTHER
+    if not isinstance(value, list):
+        return PLAIN
+    if any(isinstance(one, list) or kind_of_region(one) for one in value):
+        return SPANS
+    return OTHER if any(isinstance(one, dict) for one in value) else CHOICE
 
 
-def _responses(document: Document, row: int, record: Record) -> Iterator[Response]:
+def _responses(export: Export, record: Record) -> Iterator[Response]:
     flat = [key for key in record if key.endswith(_FLAT) and f"{key}.users" in record]
+    for key in flat:
+        values, users, states = (record.get(key + end) or [] for end in ("", ".users", ".status"))
+        states = states or ([""] * len(users))
+        if not all(map(_is_list, (values, users, states))) or not (
+            len(values) == len(users) == len(states)
+        ):
+            raise export.error(
+                f"{key} and {key}.users should be lists of the same length; export it again"
+            )
+        for value, user, state in zip(values, users, states, strict=True):
+            yield key.removesuffix(_FLAT), user, value, state
     given = record.get("responses")
-    if flat:
-        for key in flat:
-            yield from _flat(document, row, record, key)
-    elif isinstance(given, list):
-        for response in objects(given):
-            for question, value in mapping(response.get("values")).items():
-                value = value.get("value") if isinstance(value, dict) else value
-                yield question, response.get("user_id"), value, response.get("status")
-    elif set(record) >= _OLD:
-        value, status = record["annotation"], record.get("status")
-        if value is not None or text(status).lower() == "discarded":
-            yield "annotation", record["annotation_agent"], value, status
-    else:
-        questions = given if isinstance(given, dict) else record
-        for question, value in questions.items():
-            if questions is given or _is_feedback(value):
-                for one in objects(value):
-                    yield question, one.get("user_id"), one.get("value"), one.get("status")
-
-
-def _flat(document: Document, row: int, record: Record, key: str) -> Iterator[Response]:
-    """Yield the responses of parallel lists of values, users and states."""
-    values, users = record[key] or [], record[f"{key}.users"] or []
-    states = record.get(f"{key}.status") or [""] * (len(users) if isinstance(users, list) else 0)
-    lists = all(isinstance(one, list) for one in (values, users, states))
-    if not lists or not len(values) == len(users) == len(states):
-        raise InputError(
-            f"{document.name}, record {row + 1}: {key} and {key}.users should be lists of the same "
-            "length; export it again"
-        )
-    for value, user, state in zip(values, users, states, strict=True):
-        yield key.removesuffix(_FLAT), user, value, state
-
-
-def _item(record: Record, row: int) -> str:
-    for key in _IDS:
-        if record.get(key) not in (None, ""):
-            return text(record[key])
-    fields = mapping(record.get("fields")) or record
-    plain = record.get("text", next(iter(fields.values()), None))
-    return plain if isinstance(plain, str) and plain else str(row + 1)
+    for response in objects(given):  # version 1: all answers of one user
+        for question, value in mapping(response.get("values")).items():
+            value = value.get("value") if isinstance(value, dict) else value
+            yield question, response.get("user_id"), value, response.get("status")
+    questions = given if isinstance(given, dict) else {} if flat else record
+    for question, value in questions.items():
+        if questions is given or _is_feedback(value):
+            for one in objects(value):
+                yield question, one.get("user_id"), one.get("value"), one.get("status")
 
 
 def _rows(records: list[Record]) -> list[Record]:
     """Return the rows of to_dict(), which writes a list per column; other records as they are."""
-    if len(records) != 1 or not all(isinstance(value, list) for value in records[0].values()):
+    if len(records) != 1 or "id" not in records[0]:
         return records
-    (columns,) = records
-    if len({len(value) for value in columns.values()}) != 1 or "id" not in columns:
+    columns = records[0].values()
+    if not all(map(_is_list, columns)) or len(set(map(len, columns))) != 1:
         return records
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [dict(zip(records[0], row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _from_table(document: Document) -> list[Record]:
-    """Return the rows of CSV, whose lists are JSON or as Python prints them."""
-    names = document.names
-    keys = [name for name in names if name.endswith(_FLAT) and f"{name}.users" in names]
-    lists = [n for n in names if any(n == key or n.startswith(f"{key}.") for key in keys)]
-    wanted = [*(name for name in (*_IDS, "text") if name in names), *lists]
-    cells = [column.to_pylist() for column in document.columns(wanted)]
-    return [
-        {
-            name: parsed(row[at].strip()) if name in lists else row[at]
-            for at, name in enumerate(wanted)
-        }
-        for row in zip(*cells, strict=True)
-    ]
-
-
-READER = Reader(
-    name="argilla",
-    title="Argilla records",
-    explain="worker is user_id (annotation_agent), item is id, a question its name; only submitted "
-    "responses count, suggestions and predictions are no answers",
-    detect=detect,
-    read=read,
-)
+READER = Reader("argilla", "Argilla records", detect, read)

@@ -1,4 +1,4 @@
-"""Labelbox, NDJSON of a project's data rows (export v2), and the JSON of export v1.
+"""Labelbox, NDJSON of a project's data rows (export v2).
 
 `benchmark_reference_label` names the label that others are compared with.
 """
@@ -10,73 +10,62 @@ from typing import Any
 
 from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, Field, objects_at, of_records
+from misc_cli.readers.platforms.export import Export, Field, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
 
 @of_records
 def detect(record: Record) -> str | None:
-    if isinstance(record.get("data_row"), dict) and isinstance(record.get("projects"), dict):
-        return "data_row and projects"
-    if {"Label", "Created By"} <= set(record) and ("DataRow ID" in record or "ID" in record):
-        return "Label, Created By and DataRow ID"
-    return None
+    known = isinstance(record.get("data_row"), dict) and isinstance(record.get("projects"), dict)
+    return "data_row and projects" if known else None
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "label_details.created_by", "data_row", "classifications[name={}]")
+    fields = ("label_details.created_by", "data_row", "classifications[name={}]")
+    export = Export(document, options, *fields)
     projects = {key for record in document.records or [] for key in mapping(record.get("projects"))}
-    for row, record in enumerate(document.records or []):
-        if "Label" in record:
-            _version_1(found, row, record)
-            continue
+    for record in export.records():
         data = mapping(record.get("data_row"))
         item = data.get("global_key") or data.get("external_id") or data.get("id")
-        for project in mapping(record.get("projects")).values():
-            title = text(mapping(project).get("name")) if len(projects) > 1 else ""
-            labels = objects_at(document, row, mapping(project).get("labels"), "labels")
-            if not labels:
-                found.aside("not annotated", row)
-            for label in labels:
-                _label(found, row, item, label, f"{title}: " if title else "", labels)
-    return found.reading()
+        for project in map(mapping, mapping(record.get("projects")).values()):
+            title = text(project.get("name")) if len(projects) > 1 else ""
+            _project(export, item, project, f"{title}: " if title else "")
+    return export.reading()
 
 
-def _label(
-    found: Answers, row: int, item: Any, label: Record, prefix: str, all_labels: list[Record]
-) -> None:
-    details = mapping(label.get("label_details"))
-    performance = mapping(label.get("performance_details"))
-    if any(part.get("skipped") is True for part in (label, details, performance)):
-        found.aside("skipped", row)
-        return
-    references = {
-        text(mapping(one.get("performance_details")).get("benchmark_reference_label"))
-        for one in all_labels
-    } - {""}
-    right = text(label.get("id")) in references or text(label.get("label_kind")) == "Benchmark"
-    answers = _answers(mapping(label.get("annotations")), prefix)
-    found.fields(answers, details.get("created_by"), item, row, gold="benchmark" if right else "")
+def _project(export: Export, item: Any, project: Record, prefix: str) -> None:
+    labels = export.objects(project.get("labels"), "labels")
+    if not labels:
+        export.aside("not annotated")
+    compared = [mapping(one.get("performance_details")) for one in labels]
+    references = {text(one.get("benchmark_reference_label")) for one in compared} - {""}
+    for label, performance in zip(labels, compared, strict=True):
+        details = mapping(label.get("label_details"))
+        if any(part.get("skipped") is True for part in (label, details, performance)):
+            export.aside("skipped")
+            continue
+        right = text(label.get("id")) in references or text(label.get("label_kind")) == "Benchmark"
+        answers = _answers(mapping(label.get("annotations")), prefix)
+        export.fields(answers, details.get("created_by"), item, "benchmark" if right else "")
 
 
-def _answers(annotations: Record, prefix: str = "") -> Iterator[Field]:
+def _answers(annotations: Record, prefix: str) -> Iterator[Field]:
     for one in objects(annotations.get("classifications")):
         yield from _classification(one, prefix)
     regions = objects(annotations.get("objects"))
     if regions:
-        spans = any(
-            "location" in one or "TextEntity" in text(one.get("annotation_kind")) for one in regions
-        )
+        kinds = [text(one.get("annotation_kind")) for one in regions]
+        spans = any("TextEntity" in kind for kind in kinds) or any("location" in r for r in regions)
         yield f"{prefix}objects", SPANS if spans else BOXES, text(regions)
 
 
 def _classification(one: Record, prefix: str) -> Iterator[Field]:
     """Yield a question's answer, and those of the questions that it opens."""
-    question = prefix + text(one.get("name") or one.get("title") or one.get("value"))
-    radio = one.get("radio_answer", one.get("answer"))
-    several = one.get("checklist_answers", one.get("checklist_answer", one.get("answers")))
-    free = one.get("text_answer")
+    question = prefix + _name(one)
+    radio, several, free = (
+        one.get(key) for key in ("radio_answer", "checklist_answers", "text_answer")
+    )
     if isinstance(radio, dict):
         yield question, CHOICE, _name(radio)
         for inner in objects(radio.get("classifications")):
@@ -86,33 +75,12 @@ def _classification(one: Record, prefix: str) -> Iterator[Field]:
         for answer in objects(several):
             for inner in objects(answer.get("classifications")):
                 yield from _classification(inner, f"{question}/{_name(answer)}/")
-    elif free is not None or isinstance(radio, str):
-        content = mapping(free).get("content") if isinstance(free, dict) else free or radio
-        yield question, TEXT, text(content)
+    elif free is not None:
+        yield question, TEXT, text(mapping(free).get("content") if isinstance(free, dict) else free)
 
 
 def _name(answer: Record) -> str:
-    return text(answer.get("name") or answer.get("title") or answer.get("value"))
+    return text(answer.get("name") or answer.get("value"))
 
 
-def _version_1(found: Answers, row: int, record: Record) -> None:
-    label = record["Label"]
-    if record.get("Skipped") in (True, "true") or label in ("Skip", None, {}):
-        found.aside("skipped", row)
-        return
-    item = record.get("External ID") or record.get("DataRow ID") or record.get("ID")
-    answers = list(_answers(mapping(label)))
-    if not answers and isinstance(label, dict):  # the oldest: {"question": "answer"}
-        answers = [(q, CHOICE, a) for q, a in label.items() if isinstance(a, str)]
-    roles = {"worker": "Created By", "item": "DataRow ID", "label": "Label: {}"}
-    found.fields(answers, record["Created By"], item, row, columns=roles)
-
-
-READER = Reader(
-    name="labelbox",
-    title="Labelbox, NDJSON",
-    explain="worker is label_details.created_by, item the data row (its global_key where it has "
-    "one), a question a classification; skipped labels are left out, benchmarks are gold",
-    detect=detect,
-    read=read,
-)
+READER = Reader("labelbox", "Labelbox, NDJSON", detect, read)

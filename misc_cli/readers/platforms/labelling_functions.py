@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
 from misc_cli.readers.layouts.melt import melt
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers
+from misc_cli.readers.platforms.export import Export
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, take
 from misc_cli.readers.values import CHOICE, OTHER
 from misc_cli.readers.vocabulary import normalise
 
-_PREFIX = "lf_"
 _NONE = {"-1", "-1.0", "abstain"}
+_VOTES = "weak_labels"
 
 
 def _functions(document: Document) -> list[str]:
-    return [name for name in document.names if name.lower().startswith(_PREFIX)]
+    return [name for name in document.names if name.lower().startswith("lf_")]
 
 
 def detect_snorkel(document: Document) -> Match | None:
@@ -34,84 +31,61 @@ def detect_snorkel(document: Document) -> Match | None:
 def read_snorkel(document: Document, options: ReadOptions) -> Reading:
     functions = _functions(document)
     n_rows = len(document.columns([functions[0]])[0])
-    names = [
-        name for name in document.names if normalise(name) in ("id", "itemid", "exampleid", "text")
-    ]
+    ids = ("id", "itemid", "exampleid", "text")
+    names = [name for name in document.names if normalise(name) in ids]
     items, item = text_array(map(str, range(n_rows))), "the row's number, from 0"
     for name, column in zip(names, document.columns(names), strict=True):
         if len(column.dictionary) == n_rows:
             items, item = column, name
             break
     cells = melt(document, items, {name: name for name in functions})
-    kept = np.flatnonzero(~np.asarray(is_one_of(cells.label, *_NONE)))
     roles = {"worker": "a column for each", "item": item, "label": "lf_*"}
     who, what = cells.by_column, cells.by_row
     every = Question("label", CHOICE, who, what, cells.label, cells.rows, columns=roles)
-    return Reading([take(every, kept)])
+    return Reading([take(every, np.flatnonzero(~np.asarray(is_one_of(cells.label, *_NONE))))])
 
 
-SNORKEL = Reader(
-    name="snorkel",
-    title="Snorkel, a table of labelling functions",
-    explain="worker is a column lf_…, item the row (its id or text where there is one), -1 is no "
-    "answer",
-    detect=detect_snorkel,
-    read=read_snorkel,
-)
-
-
-_VOTES = "weak_labels"
+SNORKEL = Reader("snorkel", "Snorkel, a table of labelling functions", detect_snorkel, read_snorkel)
 
 
 def detect_wrench(document: Document) -> Match | None:
-    first = next(_examples(document), None)
-    if first is not None and isinstance(first[1].get(_VOTES), list):
-        return Match(CERTAIN, _VOTES)
-    return None
+    first = next(iter(_examples(document)), {})
+    return Match(CERTAIN, _VOTES) if isinstance(first.get(_VOTES), list) else None
 
 
 def read_wrench(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "place in weak_labels", "key", _VOTES)
-    width: int | None = None
-    for row, (item, example) in enumerate(_examples(document)):
-        votes = example.get(_VOTES)
-        width = width or (len(votes) if isinstance(votes, list) else None)
+    export = Export(document, options, "place in weak_labels", "key", _VOTES)
+    examples = _examples(document)
+    width = len(examples[0].get(_VOTES) or ()) if examples else 0
+    for example in export.records(examples):
+        votes, item = example.get(_VOTES), text(example.get("id")) or str(export.row)
         if not isinstance(votes, list) or len(votes) != width:
-            raise InputError(
-                f"{document.name}, record {row + 1}: {_VOTES} should be a list of "
-                f"{width or 'some'} labels, one for each labelling function"
+            raise export.error(
+                f"{_VOTES} should be a list of {width or 'some'} labels, one for each labelling "
+                "function"
             )
         if any(isinstance(vote, list) for vote in votes):  # a label for each token
-            found.answer(_VOTES, "tokens", item, text(votes), row, OTHER)
+            export.answer(_VOTES, "tokens", item, text(votes), OTHER)
             continue
-        said = {str(at): text(vote) for at, vote in enumerate(votes)}
-        filled = {at: vote for at, vote in said.items() if vote and not vote.startswith("-")}
-        if not filled:
-            found.aside("no vote", row)
-        for at, vote in filled.items():
-            found.answer(_VOTES, at, item, vote, row)
+        said = {at: vote for at, vote in enumerate(map(text, votes)) if vote and vote[0] != "-"}
+        if not said:
+            export.aside("no vote")
+        for at, vote in said.items():
+            export.answer(_VOTES, str(at), item, vote)
         if not isinstance(example.get("label"), list | dict | type(None)):
-            found.gold(_VOTES, item, example["label"])
-    return found.reading()
+            export.gold(_VOTES, item, example["label"])
+    return export.reading()
 
 
-def _examples(document: Document) -> Iterator[tuple[str, Record]]:
-    """Yield name and content of each example: values of one object, or records of their own."""
+def _examples(document: Document) -> list[Record]:
+    """Return the examples: records of their own, or values of one object, with their key as id."""
     records = document.records or []
-    if len(records) == 1 and _VOTES not in records[0]:
-        pairs = [(key, value) for key, value in records[0].items() if isinstance(value, dict)]
-        if len(pairs) == len(records[0]):
-            yield from pairs
-        return
-    for row, record in enumerate(records):
-        yield text(record.get("id")) or str(row), record
+    if len(records) != 1 or _VOTES in records[0]:
+        return records
+    values = records[0].items()
+    if not all(isinstance(value, dict) for _, value in values):
+        return []
+    return [{**value, "id": key} for key, value in values]
 
 
-WRENCH = Reader(
-    name="wrench",
-    title="WRENCH, weak labels in JSON",
-    explain="worker is the place in weak_labels, item the example's key, -1 is no answer; label is "
-    "gold",
-    detect=detect_wrench,
-    read=read_wrench,
-)
+WRENCH = Reader("wrench", "WRENCH, weak labels in JSON", detect_wrench, read_wrench)

@@ -1,16 +1,16 @@
-"""Mechanical Turk, CSV of a batch: HITId, WorkerId, AssignmentStatus, Input.x and Answer.x columns.
+"""Mechanical Turk: the CSV of a batch, and the JSON of assignments that its interface lists.
 
-An answer is a column of its own (Answer.animal), a true/false column for each radio button
-(Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several items on
-one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2. A batch that was
-posted again has several HITs for one input: then the input is the item.
+An answer of a batch is a column of its own (Answer.animal), a true/false column for each radio
+button (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several
+items on one page are Input.image1, Input.image2 beside Answer.animal1, Answer.animal2. A batch
+that was posted again has several HITs for one input: then the input is the item.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,90 +20,30 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, Record, is_one_of, mapping, objects, text
+from misc_cli.readers.document import Document, Record, is_one_of, objects, text
 from misc_cli.readers.layouts.melt import melt, share_values
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import (
-    Answers,
+from misc_cli.readers.platforms.export import (
+    PLAIN,
+    Export,
     Field,
-    choice,
-    form_answers,
-    is_flag,
+    form_fields,
+    inferred,
+    labels_of,
     narrowed,
     of_names,
-    with_inferred_kinds,
 )
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, from_columns, take
+from misc_cli.readers.reading import (
+    CERTAIN,
+    Match,
+    Question,
+    Reader,
+    Reading,
+    from_columns,
+    rows_of,
+    take,
+)
 from misc_cli.readers.values import CHOICE, CHOICES, parsed
-
-# Found by pattern, not by a parser of XML: entities that a document defines are never expanded.
-_ANSWER = re.compile(r"<Answer>(.*?)</Answer>", re.DOTALL)
-_NAME = re.compile(r"<QuestionIdentifier>(.*?)</QuestionIdentifier>", re.DOTALL)
-_VALUE = re.compile(r"<(FreeText|SelectionIdentifier|OtherSelectionText)>(.*?)</\1>", re.DOTALL)
-_FORM = "QuestionFormAnswers"
-
-
-def detect_api(document: Document) -> Match | None:
-    first = next(iter(_assignments(document)), None)
-    known = first is not None and {"WorkerId", "HITId"} <= set(first)
-    if first is not None and known and _FORM in text(first.get("Answer")):
-        return Match(CERTAIN, "assignments with QuestionFormAnswers")
-    return None
-
-
-def _assignments(document: Document) -> list[Record]:
-    records = document.records or []
-    if len(records) == 1 and isinstance(records[0].get("Assignments"), list):
-        return objects(records[0]["Assignments"])
-    return records
-
-
-def read_api(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "WorkerId", "HITId", "Answer: {}")
-    for row, assignment in enumerate(_assignments(document)):
-        if text(assignment.get("AssignmentStatus")).lower() == "rejected":
-            found.aside("rejected", row)
-            continue
-        answers = _answers(document, row, assignment)
-        found.fields(answers, assignment.get("WorkerId"), assignment.get("HITId"), row)
-    return found.inferred()
-
-
-def _answers(document: Document, row: int, assignment: Record) -> Iterator[Field]:
-    content = text(assignment.get("Answer"))
-    if _FORM not in content:
-        raise InputError(f"{document.name}, assignment {row + 1}: Answer holds no {_FORM}")
-    for answer in _ANSWER.findall(content):
-        name = _NAME.search(answer)
-        values = [_plain_api(value) for _, value in _VALUE.findall(answer)]
-        if name is None or not values:
-            continue
-        question = _plain_api(name[1])
-        if question == "taskAnswers":
-            forms = parsed(values[0])
-            for form in forms if isinstance(forms, list) else [forms]:
-                yield from form_answers(mapping(form))
-        else:
-            yield choice(question, values)
-
-
-def _plain_api(content: str) -> str:
-    """Return the text of an XML element."""
-    inner = content.strip()
-    if inner.startswith("<![CDATA[") and inner.endswith("]]>"):
-        return inner[9:-3].strip()
-    return html.unescape(inner)
-
-
-API_READER = Reader(
-    name="mturk-api",
-    title="Mechanical Turk, JSON of assignments",
-    explain="worker is WorkerId, item HITId, a question a QuestionIdentifier of the answer's XML; "
-    "rejected assignments are left out",
-    detect=detect_api,
-    read=read_api,
-)
-
 
 _PREFIX = "Answer."
 _JSON = "Answer.taskAnswers"
@@ -121,42 +61,102 @@ def read(document: Document, options: ReadOptions) -> Reading:
             f"{document.name}: a batch of Mechanical Turk without its WorkerId column; download "
             "the results again, or name the worker's column with --worker-col"
         )
-    aside = _aside(set(document.names))
     names = [name for name in document.names if name.startswith(_PREFIX)]
-    is_json = _JSON in names and options.label_col is None
-    pairs = _pairs(document, names) if options.item_col is None is options.label_col else None
-    if pairs is not None and not is_json:
-        return _several_items(document, options, aside, *pairs)
     again = _input_posted_again(document) if options.item_col is None else None
-    reader = _task_answers if is_json else _plain
+    if options.label_col is not None:
+        reading = _columns(document, {_question(name): name for name in names}, options, again)
+    elif _JSON in names:
+        reading = _task_answers(document, options, again)
+    elif options.item_col is None and (pairs := _pairs(document, names)) is not None:
+        return _several_items(document, options, *pairs)
+    else:
+        reading = _answer_columns(document, names, options, again)
     if again is None:
-        return reader(document, options, aside)
-    reading = reader(document, replace(options, item_col=again), aside)
+        return reading
     note = f"{document.name}: one input in several HITs, so items are {again}, not HITId"
     return replace(reading, notes=[*reading.notes, note])
 
 
-def _plain(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
+def _columns(
+    document: Document, questions: dict[str, str], options: ReadOptions, item: str | None = None
+) -> Reading:
+    """Read columns of answers but for the assignments that were rejected."""
+    rules: dict[str, Any] = {}
+    if "AssignmentStatus" in document.names:
+        rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
+    elif "RejectionTime" in document.names:
+        rules["rejected"] = lambda column: _is_filled(column("RejectionTime"))
+    if "Reject" in document.names:
+        rules["rejected by hand"] = lambda column: _is_filled(column("Reject"))
+    return from_columns(
+        document,
+        worker="WorkerId",
+        item=item or "HITId",
+        questions=questions,
+        options=options,
+        aside=rules,
+    )
+
+
+def _is_filled(column: Any) -> Any:
+    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
+    return pc.invert(is_one_of(column, "", "null", "nan", "none", "{}"))
+
+
+def _question(column: str) -> str:
+    """Return the question of a column: crowd-classifier writes Answer.animal.label."""
+    return column.removeprefix(_PREFIX).removesuffix(".label")
+
+
+def _answer_columns(
+    document: Document, names: list[str], options: ReadOptions, item: str | None
+) -> Reading:
     """Read answers in columns of their own."""
-    names = [name for name in document.names if name.startswith(_PREFIX)]
     groups = _groups(document, names)
     grouped = {column for columns in groups.values() for column in columns}
     plain = {_question(name): name for name in names if name not in grouped}
-    reading = _read_columns(document, narrowed(document.name, plain, options), options, aside)
-    if options.label_col is not None:
-        return reading
-    kept = _kept(document, reading)
-    found = [_group(document, name, columns, options, kept) for name, columns in groups.items()]
-    questions = [*found, *(q for q in reading.questions if _is_filled(q.label))]
-    return with_inferred_kinds(Reading(questions, reading.aside, reading.notes))
+    reading = _columns(document, narrowed(document.name, plain, options), options, item)
+    first = _columns(document, {names[0]: names[0]}, options, item) if groups else reading
+    found = [_chosen(document, first, name, columns) for name, columns in groups.items()]
+    filled = (q for q in reading.questions if q.kind == CHOICES or _has_text(q.label))
+    return Reading([*found, *map(_with_kind, filled)], first.aside, reading.notes)
 
 
-def _read_columns(
-    document: Document, questions: dict[str, str], options: ReadOptions, aside: dict[str, Any]
-) -> Reading:
-    return from_columns(
-        document, worker="WorkerId", item="HITId", questions=questions, options=options, aside=aside
-    )
+def _has_text(labels: Any) -> bool:
+    return any(value.strip() for value in labels.dictionary.to_pylist() if value)
+
+
+def _with_kind(question: Question) -> Question:
+    if question.kind != CHOICE:
+        return question
+    return replace(question, kind=inferred(question.name, question.label))
+
+
+def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
+    """Return the questions of radio buttons and checkboxes, with their true/false columns."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
+        if dot:
+            groups.setdefault(question, []).append(name)
+    found = {}
+    for question, columns in groups.items():
+        cells = {cell.lower() for name in columns for cell in document.sampled(name)}
+        if len(columns) > 1 and cells and cells <= {"true", "false"}:
+            found[question] = columns
+    return found
+
+
+def _chosen(document: Document, reading: Reading, name: str, columns: list[str]) -> Question:
+    """Return a question with a column per option: the options whose column is true."""
+    (base,) = reading.questions
+    flags = [np.asarray(is_one_of(flag, "true")) for flag in document.columns(columns)]
+    on = np.column_stack(flags)[rows_of(base)]
+    words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
+    kind = CHOICES if np.any(on.sum(axis=1) > 1) else CHOICE
+    labels = labels_of([words[row].tolist() for row in on], kind)
+    roles = {**base.columns, "label": f"{_PREFIX}{name}.*"}
+    return replace(base, name=name, kind=kind, label=labels, columns=roles)
 
 
 def _input_posted_again(document: Document) -> str | None:
@@ -216,126 +216,100 @@ def _by_number(names: list[str]) -> dict[str, dict[str, str]]:
 def _several_items(
     document: Document,
     options: ReadOptions,
-    aside: dict[str, Any],
     question: str,
-    items: dict[str, str],
-    said: dict[str, str],
+    items: Mapping[str, str],
+    said: Mapping[str, str],
 ) -> Reading:
-    first = next(iter(said.values()))
-    reading = _read_columns(document, {question: first}, options, aside)
-    kept = np.zeros(len(document.columns([first])[0]), dtype=bool)
-    kept[_kept(document, reading)] = True
+    reading = _columns(document, {question: next(iter(said.values()))}, options)
     worker = options.worker_col or "WorkerId"
-    cells = melt(document, document.columns([worker])[0], said)
+    (workers,) = document.columns([worker])
+    cells = melt(document, workers, said)
     inputs = [column.cast(pa.string()) for column in document.columns([items[n] for n in said])]
-    places = np.asarray(cells.by_column.indices) * len(kept) + cells.rows
+    places = np.asarray(cells.by_column.indices) * len(workers) + cells.rows
     what = pa.concat_arrays(inputs).take(places).dictionary_encode()
     roles = {"worker": worker, "item": listing(list(items.values()), 4)}
     roles["label"] = listing(list(said.values()), 4)
     every = Question(question, CHOICE, cells.by_row, what, cells.label, cells.rows, columns=roles)
     note = f"{document.name}: {roles['item']} are items, answered by {roles['label']}"
-    answered = take(every, np.flatnonzero(kept[cells.rows]))
-    return with_inferred_kinds(Reading([answered], reading.aside, [*reading.notes, note]))
+    kept = take(every, np.flatnonzero(np.isin(cells.rows, rows_of(reading.questions[0]))))
+    return Reading([_with_kind(kept)], reading.aside, [note])
 
 
-def _aside(names: set[str]) -> dict[str, Any]:
-    """Return the rules of rejection: by status, else by the time of rejection, or by hand."""
-    rules: dict[str, Any] = {}
-    if "AssignmentStatus" in names:
-        rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
-    elif "RejectionTime" in names:
-        rules["rejected"] = lambda column: _is_said(column("RejectionTime"))
-    if "Reject" in names:
-        rules["rejected by hand"] = lambda column: _is_said(column("Reject"))
-    return rules
-
-
-def _is_said(column: Any) -> Any:
-    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
-    return pc.invert(is_one_of(column, "", "null", "nan", "none", "{}"))
-
-
-def _question(column: str) -> str:
-    """Return the question of a column: crowd-classifier writes Answer.animal.label."""
-    return column.removeprefix(_PREFIX).removesuffix(".label")
-
-
-def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
-    """Return the questions of radio buttons and checkboxes, with their true/false columns."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
-        if dot:
-            groups.setdefault(question, []).append(name)
-    return {
-        question: columns
-        for question, columns in groups.items()
-        if len(columns) > 1 and is_flag(c for name in columns for c in document.sampled(name))
-    }
-
-
-def _kept(document: Document, reading: Reading) -> Any:
-    """Return the rows that were not set aside."""
-    (workers,) = document.columns([document.names[0]])
-    left = np.ones(len(workers), dtype=bool)
-    for rows in reading.aside.values():
-        left[rows] = False
-    return np.flatnonzero(left)
-
-
-def _group(
-    document: Document, name: str, columns: list[str], options: ReadOptions, kept: Any
-) -> Question:
-    """Return a question with a column per option: the options whose column is true."""
-    worker, item = options.worker_col or "WorkerId", options.item_col or "HITId"
-    who, what, *flags = document.columns([worker, item, *columns])
-    on = np.column_stack([np.asarray(is_one_of(flag, "true")) for flag in flags])[kept]
-    words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
-    if np.all(on.sum(axis=1) <= 1):
-        labels = np.where(on.any(axis=1), words[on.argmax(axis=1)], "")
-        kind, said = CHOICE, pa.array(labels, pa.string()).dictionary_encode()
-    else:
-        kind = CHOICES
-        said = pa.array([sorted(words[row]) for row in on], pa.list_(pa.string()))
-    roles = {"worker": worker, "item": item, "label": f"{_PREFIX}{name}.*"}
-    return Question(name, kind, who.take(kept), what.take(kept), said, kept, None, roles)
-
-
-def _is_filled(labels: Any) -> bool:
-    if pa.types.is_list(labels.type):
-        return True
-    return any(value.strip() for value in labels.dictionary.to_pylist() if value)
-
-
-def _task_answers(document: Document, options: ReadOptions, aside: dict[str, Any]) -> Reading:
+def _task_answers(document: Document, options: ReadOptions, item: str | None) -> Reading:
     """Read answers within JSON: a list of one object, a field per question."""
-    reading = _read_columns(document, {"taskAnswers": _JSON}, options, aside)
+    reading = _columns(document, {"taskAnswers": _JSON}, options, item)
+    (base,) = reading.questions
     (cells,) = document.columns([_JSON])
-    kept = _kept(document, reading).tolist()
-    (question,) = reading.questions
-    found = Answers(document, **{**question.columns, "label": f"{_JSON}: {{}}"})
     contents = [parsed(cell) for cell in cells.dictionary.to_pylist()]
     codes = cells.indices.to_pylist()
-    rows = zip(kept, question.worker.to_pylist(), question.item.to_pylist(), strict=True)
-    for row, who, what in rows:
-        content = contents[codes[row]]
-        forms = content if isinstance(content, list) else [content]
-        if not all(isinstance(form, dict) for form in forms):
-            raise InputError(
-                f"{document.name}, line {document.table.line(row)}: {_JSON} is not a list of "
-                "objects in JSON; download the results again"
-            )
-        found.fields((f for form in forms for f in form_answers(form)), who, what, row)
-    inner = found.inferred()
-    return Reading(inner.questions, {**reading.aside, **inner.aside}, has_workers=inner.has_workers)
+    export = Export(
+        document, options, base.columns["worker"], base.columns["item"], f"{_JSON}: {{}}"
+    )
+    people = zip(
+        rows_of(base).tolist(), base.worker.to_pylist(), base.item.to_pylist(), strict=True
+    )
+    for export.row, who, what in people:
+        content = contents[codes[export.row]]
+        forms = export.objects(content if isinstance(content, list) else [content], _JSON)
+        export.fields((field for form in forms for field in form_fields(form)), who, what)
+    inner = export.reading()
+    return replace(inner, aside={**reading.aside, **inner.aside})
 
 
-READER = Reader(
-    name="mturk",
-    title="Mechanical Turk, CSV of a batch",
-    explain="worker is WorkerId, item HITId (the input, if it was posted again), a question an "
-    "Answer. column, a group of true/false columns or a field of taskAnswers; rejected "
-    "assignments are left out",
-    detect=detect,
-    read=read,
+READER = Reader("mturk", "Mechanical Turk, CSV of a batch", detect, read)
+
+
+# Found by pattern, not by a parser of XML: entities that a document defines are never expanded.
+_ANSWER = re.compile(
+    r"<QuestionIdentifier>(.*?)</QuestionIdentifier>((?:(?!<Answer>).)*)</Answer>", re.DOTALL
 )
+_VALUE = re.compile(r"<(FreeText|SelectionIdentifier|OtherSelectionText)>(.*?)</\1>", re.DOTALL)
+_FORM = "QuestionFormAnswers"
+
+
+def _assignments(document: Document) -> list[Record]:
+    records = document.records or []
+    listed = records[0].get("Assignments") if len(records) == 1 else None
+    return objects(listed) if isinstance(listed, list) else records
+
+
+def detect_api(document: Document) -> Match | None:
+    first = next(iter(_assignments(document)), {})
+    known = {"WorkerId", "HITId"} <= set(first) and _FORM in text(first.get("Answer"))
+    return Match(CERTAIN, f"assignments with {_FORM}") if known else None
+
+
+def read_api(document: Document, options: ReadOptions) -> Reading:
+    export = Export(document, options, "WorkerId", "HITId", "Answer: {}")
+    for assignment in export.records(_assignments(document)):
+        answer = text(assignment.get("Answer"))
+        if text(assignment.get("AssignmentStatus")).lower() == "rejected":
+            export.aside("rejected")
+        elif _FORM not in answer:
+            raise export.error(f"Answer holds no {_FORM}")
+        else:
+            export.fields(_fields(answer), assignment.get("WorkerId"), assignment.get("HITId"))
+    return export.reading()
+
+
+def _fields(answer: str) -> Iterator[Field]:
+    for name, content in _ANSWER.findall(answer):
+        question = _content(name)
+        values = [_content(value) for _, value in _VALUE.findall(content)]
+        if question == "taskAnswers" and values:
+            forms = parsed(values[0])
+            for form in forms if isinstance(forms, list) else [forms]:
+                yield from form_fields(form)
+        elif values:
+            yield question, PLAIN, values
+
+
+def _content(element: str) -> str:
+    """Return the text of an XML element."""
+    inner = element.strip()
+    if inner.startswith("<![CDATA[") and inner.endswith("]]>"):
+        return inner[9:-3].strip()
+    return html.unescape(inner)
+
+
+API_READER = Reader("mturk-api", "Mechanical Turk, JSON of assignments", detect_api, read_api)

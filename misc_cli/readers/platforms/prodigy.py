@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, mapping, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers
+from misc_cli.readers.platforms.export import Export
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
-from misc_cli.readers.values import BOXES, CHOICE, SPANS, TEXT
+from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
 _VERDICTS = ("accept", "reject", "ignore")
 _OWN = ("_input_hash", "_task_hash", "_session_id", "_annotator_id", "_view_id")
@@ -30,46 +29,41 @@ def detect(document: Document) -> Match | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "_session_id", "_task_hash")
-    for row, task in enumerate(document.records or []):
+    export = Export(document, options, "_session_id", "_task_hash")
+    for task in export.records():
         if "versions" in task:
-            raise InputError(
-                f"{document.name}, record {row + 1}: made by Prodigy's review, which merges the "
-                "annotators; export the datasets that were reviewed"
+            raise export.error(
+                "made by Prodigy's review, which merges the annotators; export the datasets that "
+                "were reviewed"
             )
-        _task(document, found, row, task)
-    return found.reading()
+        verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
+        if verdict not in _VERDICTS or verdict == "ignore":
+            export.aside("ignored" if verdict == "ignore" else "unanswered")
+        else:
+            _task(export, task, verdict)
+    return export.reading()
 
 
-def _task(document: Document, found: Answers, row: int, task: Record) -> None:
-    verdict = text(task.get("answer")) or ("accept" if task.get("accept") else "")
-    if verdict not in _VERDICTS or verdict == "ignore":
-        found.aside("ignored" if verdict == "ignore" else "unanswered", row)
-        return
-    who = task.get("_annotator_id") or task.get("_session_id")
+def _task(export: Export, task: Record, verdict: str) -> None:
     worker = "_annotator_id" if task.get("_annotator_id") else "_session_id"
-    if "accept" in task or "options" in task:
-        if verdict == "reject":
-            found.aside("rejected", row)
-            return
-        item = _item(document, row, task, "_input_hash")
+    is_choice = "accept" in task or "options" in task
+    marked = None if is_choice or "label" in task else _marked(task)
+    key = "_input_hash" if is_choice else "_task_hash"
+    who, item = task.get(worker), _item(export, task, key)
+    paths = {"worker": worker, "item": key}
+    if verdict == "reject" and (is_choice or marked):
+        export.aside("rejected")
+    elif is_choice:
         accepted = task.get("accept")
         chosen = accepted if isinstance(accepted, list) else [] if accepted is None else [accepted]
         several = mapping(task.get("config")).get("choice_style") == "multiple"
-        roles = {"worker": worker, "item": "_input_hash"}
-        found.said("accept", who, item, chosen, row, several, roles)
-        return
-    item = _item(document, row, task, "_task_hash")
-    marked = _marked(task)
-    if marked and "label" not in task:
-        if verdict == "reject":
-            found.aside("rejected", row)
-        else:
-            found.answer("spans", who, item, text(task.get("spans")), row, marked)
+        export.answer("accept", who, item, chosen, CHOICES if several else CHOICE, paths)
+    elif marked:
+        export.answer("spans", who, item, text(task.get("spans")), marked, paths)
     elif "user_input" in task:
-        found.answer("user_input", who, item, task["user_input"], row, TEXT)
+        export.answer("user_input", who, item, task["user_input"], TEXT, paths)
     else:  # yes or no to the label, or to the span, that the task proposes
-        found.answer("answer", who, item, verdict, row, CHOICE, {"worker": worker})
+        export.answer("answer", who, item, verdict, paths=paths)
 
 
 def _marked(task: Record) -> str | None:
@@ -82,19 +76,11 @@ def _marked(task: Record) -> str | None:
     return BOXES if any(isinstance(s, dict) and "points" in s for s in spans) else SPANS
 
 
-def _item(document: Document, row: int, task: Record, key: str) -> Any:
+def _item(export: Export, task: Record, key: str) -> Any:
     for name in (key, "_input_hash", "_task_hash", "id", "text", "image"):
         if task.get(name) not in (None, ""):
             return task[name]
-    raise InputError(f"{document.name}, record {row + 1}: a task without {key}")
+    raise export.error(f"a task without {key}")
 
 
-READER = Reader(
-    name="prodigy",
-    title="Prodigy, JSON lines",
-    explain="worker is _annotator_id or _session_id; a choice is the accepted options of an "
-    "_input_hash, a yes/no question the verdict on a _task_hash; ignored tasks and rejected "
-    "choices are left out",
-    detect=detect,
-    read=read,
-)
+READER = Reader("prodigy", "Prodigy, JSON lines", detect, read)

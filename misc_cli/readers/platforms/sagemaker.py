@@ -14,7 +14,7 @@ from typing import Any
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, form_answers, objects_at, of_records
+from misc_cli.readers.platforms.export import Export, form_fields, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import parsed
 
@@ -29,49 +29,42 @@ def detect(record: Record) -> str | None:
     for key in _RESPONSES:
         if any("answerContent" in answer for answer in objects(record.get(key))):
             return f"{key} with answerContent"
-    return "a label and its -metadata" if _consolidated(record) else None
+    return "a label and its -metadata" if _is_consolidated(record) else None
 
 
-def _consolidated(record: Record) -> bool:
+def _is_consolidated(record: Record) -> bool:
     metadata = [mapping(value) for key, value in record.items() if key.endswith("-metadata")]
     return any("human-annotated" in one or "job-name" in one for one in metadata)
 
 
-def _passed_on(record: Record) -> list[Record]:
-    """Return all workers' answers, where a custom job's function writes them into its output."""
-    return [one for value in record.values() for one in objects(mapping(value).get(_ALL))]
-
-
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "workerId", "datasetObjectId")
-    for row, record in enumerate(document.records or []):
-        if _consolidated(record) and not _passed_on(record):
+    export = Export(document, options, "workerId", "datasetObjectId")
+    for record in export.records():
+        answers = list(_answers(export, record))
+        if not answers and _is_consolidated(record):
             raise InputError(
                 f"{document.name}: Ground Truth's output manifest holds consolidated labels and no "
                 "workers; read the job's annotations/worker-response files"
             )
-        answers = list(_answers(document, row, record))
         if not answers:
-            found.aside("not annotated", row)
+            export.aside("not annotated")
+        key, item = _item(document, record)
         for who, content in answers:
-            key, item = _item(document, record)
-            found.fields(form_answers(content), who, item, row, columns={"item": key})
-    return found.inferred()
+            export.fields(form_fields(content), who, item, paths={"item": key})
+    return export.reading()
 
 
-def _answers(document: Document, row: int, record: Record) -> Iterator[tuple[Any, Any]]:
+def _answers(export: Export, record: Record) -> Iterator[tuple[Any, Any]]:
     """Yield worker and content of each answer."""
-    annotations = objects_at(document, row, record.get("annotations"), "annotations")
-    for one in [*annotations, *_passed_on(record)]:
+    passed_on = [one for value in record.values() for one in objects(mapping(value).get(_ALL))]
+    for one in [*export.objects(record.get("annotations"), "annotations"), *passed_on]:
         content = mapping(one.get("annotationData")).get("content", one.get("content"))
         content = parsed(content) if isinstance(content, str) else content
         if not isinstance(content, dict):
-            raise InputError(
-                f"{document.name}, record {row + 1}: annotationData.content is not JSON"
-            )
+            raise export.error("annotationData.content is not JSON")
         yield one.get("workerId"), content
     for key in _RESPONSES:
-        for one in objects_at(document, row, record.get(key), key):
+        for one in export.objects(record.get(key), key):
             yield one.get("workerId"), one.get("answerContent")
 
 
@@ -86,12 +79,4 @@ def _item(document: Document, record: Record) -> tuple[str, str]:
     return "the file's name", path.stem
 
 
-READER = Reader(
-    name="sagemaker",
-    title="SageMaker Ground Truth, workers' answers",
-    explain="worker is workerId, item datasetObjectId (or the source, or the folder's number), a "
-    "question a field of the worker's page; an output manifest without "
-    "annotationsFromAllWorkers is refused, since it names no workers",
-    detect=detect,
-    read=read,
-)
+READER = Reader("sagemaker", "SageMaker Ground Truth, workers' answers", detect, read)

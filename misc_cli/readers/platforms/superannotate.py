@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from misc_cli.readers.document import Document, Record, mapping, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, objects_at, of_records
+from misc_cli.readers.platforms.export import Export, of_records
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, SPANS
 
@@ -16,50 +16,43 @@ def detect(record: Record) -> str | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    found = Answers(document, "createdBy.email", "metadata.name")
-    for row, record in enumerate(document.records or []):
+    export = Export(document, options, "createdBy.email", "metadata.name")
+    for record in export.records():
         metadata = mapping(record.get("metadata"))
         status = text(metadata.get("status")).lower()
         if status in ("skipped", "notstarted", "not started"):
-            found.aside(status, row)
+            export.aside(status)
             continue
         by_person: dict[str, list[Record]] = {}
-        for one in objects_at(document, row, record.get("instances"), "instances"):
-            by_person.setdefault(text(mapping(one.get("createdBy")).get("email")), []).append(one)
+        for one in export.objects(record.get("instances"), "instances"):
+            who = text(mapping(one.get("createdBy")).get("email"))
+            by_person.setdefault(who or text(metadata.get("annotatorEmail")), []).append(one)
         if not by_person:
-            found.aside("empty", row)
-        item = metadata.get("name") or metadata.get("id")
+            export.aside("empty")
         for who, own in by_person.items():
-            _person(found, row, item, who or text(metadata.get("annotatorEmail")), own)
-    return found.reading()
+            _person(export, metadata.get("name") or metadata.get("id"), who, own)
+    return export.reading()
 
 
-def _person(found: Answers, row: int, item: object, who: str, instances: list[Record]) -> None:
+def _person(export: Export, item: object, who: str, instances: list[Record]) -> None:
     said: dict[str, list[str]] = {}
     for one in instances:
         type_ = text(one.get("type")).lower()
+        name = text(one.get("className"))
+        attributes = objects(one.get("attributes"))
         if text(one.get("creationType")).lower() in ("prediction", "preannotation"):
-            found.aside("predicted", row)
+            export.aside("predicted")
         elif type_ != "tag":
             kind = SPANS if type_ == "entity" else BOXES
-            found.answer("instances", who, item, text(instances), row, kind)
-        else:
-            name = text(one.get("className"))
-            attributes = objects(one.get("attributes"))
+            export.answer("instances", who, item, text(instances), kind)
+        elif attributes:
             for attribute in attributes:
                 question = f"{name}.{text(attribute.get('groupName'))}"
                 said.setdefault(question, []).append(text(attribute.get("name")))
-            if not attributes:
-                said.setdefault("class", []).append(name)
+        else:
+            said.setdefault("class", []).append(name)
     for question, labels in said.items():
-        found.said(question, who, item, labels, row)
+        export.answer(question, who, item, labels)
 
 
-READER = Reader(
-    name="superannotate",
-    title="SuperAnnotate, JSON",
-    explain="worker is createdBy.email, item metadata.name, a question the classes of tags or a "
-    "group of their attributes; predictions and skipped items are left out",
-    detect=detect,
-    read=read,
-)
+READER = Reader("superannotate", "SuperAnnotate, JSON", detect, read)

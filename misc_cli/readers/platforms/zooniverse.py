@@ -7,12 +7,11 @@ of {"choice"}; gold_standard marks an expert's classification.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from misc_cli.errors import InputError
-from misc_cli.readers.document import Document, objects, text
+from misc_cli.readers.document import Document, Record, objects, text
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.platforms.common import Answers, Field, choice, kind_of_region, of_names
+from misc_cli.readers.platforms.export import PLAIN, Export, Field, kind_of_region, of_names
 from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import BOXES, CHOICE, CHOICES, OTHER, parsed
 
@@ -25,64 +24,47 @@ def detect(names: set[str]) -> str | None:
 
 
 def read(document: Document, options: ReadOptions) -> Reading:
-    names = set(document.names)
-    worker = next((n for n in ("user_name", "user_id", "user_ip") if n in names), None)
+    worker = next((n for n in ("user_name", "user_id", "user_ip") if n in document.names), None)
     if worker is None:
         raise InputError(f"{document.name}: no user_name column; export the classifications again")
-    extra = [name for name in ("workflow_id", "gold_standard") if name in names]
+    extra = [name for name in ("workflow_id", "gold_standard") if name in document.names]
     wanted = [worker, "subject_ids", "annotations", *extra]
-    cells = dict(zip(wanted, (c.to_pylist() for c in document.columns(wanted)), strict=True))
-    workflows = set(cells.get("workflow_id", []))
-    found = Answers(document, worker, "subject_ids", "annotations[task={}]")
-    for row, cell in enumerate(cells["annotations"]):
-        tasks = parsed(cell)
-        if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-            raise InputError(
-                f"{document.name}, line {document.table.line(row)}: annotations is not a list of "
-                "objects in JSON; export it again"
-            )
-        who, item = cells[worker][row], cells["subject_ids"][row]
-        prefix = f"{cells['workflow_id'][row]}." if len(workflows) > 1 else ""
-        is_gold = cells.get("gold_standard", [""] * (row + 1))[row].lower() == "true"
+    columns = [column.to_pylist() for column in document.columns(wanted)]
+    rows = [dict(zip(wanted, row, strict=True)) for row in zip(*columns, strict=True)]
+    n_workflows = len({row.get("workflow_id") for row in rows})
+    export = Export(document, options, worker, "subject_ids", "annotations[task={}]")
+    for row in export.records(rows):
+        tasks = export.objects(parsed(row["annotations"]) or row["annotations"], "annotations")
+        prefix = f"{row['workflow_id']}." if n_workflows > 1 else ""
         answers = [(prefix + q, *answer) for task in tasks for q, *answer in _answers(task)]
-        found.fields(answers, who, item, row, gold="gold standard" if is_gold else "")
-    return found.inferred()
+        gold = "gold standard" if row.get("gold_standard", "").lower() == "true" else ""
+        export.fields(answers, row[worker], row["subject_ids"], gold)
+    return export.reading()
 
 
-def _answers(task: dict[str, Any]) -> Iterator[Field]:
+def _answers(task: Record) -> Iterator[Field]:
     """Yield the answer of a task, and of those that it combines."""
     question, value = text(task.get("task")) or "task", task.get("value")
-    if value is None or value in ("", []):
+    inner = objects(value)
+    if value in (None, "", []):
         return
     if not isinstance(value, list):
-        region = kind_of_region(value)
-        kind = region or (OTHER if isinstance(value, dict) else CHOICE)
-        yield question, kind, text(value)
-        return
-    inner = objects(value)
-    if not inner:
-        plain = all(not isinstance(one, list) for one in value)
-        yield question, CHOICES if plain else OTHER, value if plain else text(value)
+        kind = OTHER if isinstance(value, dict) else PLAIN
+        yield question, kind_of_region(value) or kind, text(value)
+    elif not inner:
+        nested = any(isinstance(one, list) for one in value)
+        yield question, OTHER if nested else CHOICES, value
     elif all("task" in one and "value" in one for one in inner):  # tasks on one page
         for one in inner:
             yield from _answers(one)
     elif all("choice" in one for one in inner):  # a survey
-        yield choice(question, [one["choice"] for one in inner])
-    elif any(map(kind_of_region, inner)):
-        yield question, BOXES, text(value)
-    elif all("value" in one for one in inner):  # drop-down menus
-        for at, one in enumerate(inner):
+        yield question, CHOICE, [one["choice"] for one in inner]
+    elif not any(map(kind_of_region, inner)) and all("value" in one for one in inner):
+        for at, one in enumerate(inner):  # drop-down menus
             name = question if len(inner) == 1 else f"{question}.{one.get('select_label') or at}"
-            yield name, CHOICE, text(one.get("label") or one["value"])
+            yield name, PLAIN, text(one.get("label") or one["value"])
     else:
-        yield question, OTHER, text(value)
+        yield question, BOXES if any(map(kind_of_region, inner)) else OTHER, text(value)
 
 
-READER = Reader(
-    name="zooniverse",
-    title="Zooniverse, CSV of classifications",
-    explain="worker is user_name, item subject_ids, a question a task of annotations; gold "
-    "standard classifications are gold",
-    detect=detect,
-    read=read,
-)
+READER = Reader("zooniverse", "Zooniverse, CSV of classifications", detect, read)

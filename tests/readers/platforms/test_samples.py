@@ -99,12 +99,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"draft": 1},
         {},
     ),
-    "argilla_classic.jsonl": (
-        "argilla",
-        {("ann", "r1", "happy")},
-        {"discarded": 1, "not annotated": 1},
-        {},
-    ),
     "labelbox.ndjson": (
         "labelbox",
         {
@@ -188,6 +182,7 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
 }
 
 REFUSED = {
+    "argilla_classic.jsonl": "no worker column among",
     "doccano.jsonl": "no worker is named.*--worker-from",
     "sagemaker_output.manifest.jsonl": "no workers",
     "scale.json": "Scale.*no annotators",

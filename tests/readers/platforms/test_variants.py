@@ -120,10 +120,9 @@ def test_doccano_variants(tmp_path: Path) -> None:
     spans = [{"id": 1, "text": "x", "label": [[0, 1, "PER"]], "Comments": []}]
     assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"label": "spans"}
     table = "id,text,label,user\n1,x,pos,7\n1,x,neg,8\n2,y,pos,7\n3,z,,7\n"
-    seen = look(written(tmp_path, table, "a.csv"))
-    assert seen.answers == {"label": [("7", "1", "pos"), ("7", "2", "pos"), ("8", "1", "neg")]}
-    several = table + "2,y,neg,7\n"
-    assert look(written(tmp_path, several, "a.csv")).kinds == {"label": "choices"}
+    answers = read_answer_columns([str(written(tmp_path, table, "a.csv"))]).answers
+    assert answers.worker.to_pylist() == ["7", "8", "7", "7"]
+    assert answers.item.to_pylist() == ["x", "x", "y", "z"]
 
 
 def test_one_file_for_each_worker(tmp_path: Path) -> None:
@@ -165,10 +164,6 @@ def test_argilla_variants(tmp_path: Path) -> None:
     assert look(written(tmp_path, columns)).answers == {"q": [("u", "1", "a"), ("u", "2", "b")]}
     parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert look(tmp_path / "a.parquet").answers == {"q": [("u", "1", "a"), ("u", "2", "b")]}
-    table = "id,status,q.responses,q.responses.users\n1,x,\"['a', 'b']\",\"['u', 'v']\"\n2,x,,\n"
-    assert look(written(tmp_path, table, "a.csv")).answers == {
-        "q": [("u", "1", "a"), ("v", "1", "b")]
-    }
     several = [{**hub[0], "q": [{**response, "value": ["a", "b"]}]}]
     assert look(written(tmp_path, several)).kinds == {"q": "choices"}
     ranks = [{**hub[0], "q": [{**response, "value": [{"value": "a", "rank": 1}]}]}]
@@ -178,16 +173,10 @@ def test_argilla_variants(tmp_path: Path) -> None:
         look(written(tmp_path, [uneven, uneven]))
 
 
-def test_labelbox_of_version_1(tmp_path: Path) -> None:
-    row = {"ID": "l1", "DataRow ID": "d1", "Created By": "ann@x", "Skipped": False}
-    answer = {"title": "Mood", "value": "mood", "answer": {"title": "Happy", "value": "happy"}}
-    rows = [
-        {**row, "Label": {"objects": [], "classifications": [answer]}},
-        {**row, "Label": {}, "Skipped": True, "Created By": "ben@x"},
-    ]
-    seen = look(written(tmp_path, rows))
-    assert seen.answers == {"Mood": [("ann@x", "d1", "Happy")]}
-    assert seen.aside == {"skipped": 1}
+def test_labelbox_of_version_1_is_refused(tmp_path: Path) -> None:
+    row = {"ID": "l1", "DataRow ID": "d1", "Created By": "ann@x", "Skipped": False, "Label": {}}
+    with pytest.raises(InputError, match="version 1 of Labelbox"):
+        look(written(tmp_path, [row, {**row, "Skipped": True, "Created By": "ben@x"}]))
 
 
 def test_zooniverse_kinds(tmp_path: Path) -> None:
@@ -211,12 +200,6 @@ def test_worker_responses_of_ground_truth(tmp_path: Path) -> None:
     answers = {"answers": [{"workerId": "w1", "answerContent": content, "submissionTime": "x"}]}
     seen = look(written(folder, answers))
     assert seen.answers == {"crowd-classifier": [("w1", "17", "cat")]}
-
-
-def test_potato_state(tmp_path: Path) -> None:
-    pair = [{"schema": "mood", "name": "happy"}, "true"]
-    state = {"user_id": "ann", "instance_id_to_label_to_value": {"i1": [pair]}}
-    assert look(written(tmp_path, state)).answers == {"mood": [("ann", "i1", "happy")]}
 
 
 def test_weak_labels_as_records(tmp_path: Path) -> None:
