@@ -70,7 +70,8 @@ class QuestionRun:
 
         read = self.inputs.read
         shown = () if read is None else (read.answers, read.times)
-        report = build(self.outcome, facts, *shown, title=self.request.title or "")
+        kept = None if read is None else read.kept
+        report = build(self.outcome, facts, *shown, kept=kept, title=self.request.title or "")
         return anonymized(report) if anonymize else report
 
 

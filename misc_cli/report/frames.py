@@ -20,12 +20,14 @@ from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
 from misc_cli.run.result import RunResult
-from misc_cli.run.tables import worker_columns
+from misc_cli.run.tables import queue_columns, unused, worker_columns
 
 Frames = dict[str, pd.DataFrame]
 
 HISTOGRAM_BINS = 20
-RELIABILITY_BINS = 10
+# Bands of confidence that a person is shown, by the bin that each ends before.
+BANDS = (10, 12, 14, 16, 18, 19, 20)
+MOST_CONFUSIONS = 1_000
 CONFUSION = ("true_", "_said_")
 # Words that a verdict begins with, the worst first; one that is not listed comes after "check".
 VERDICTS = ("spammer", "always says", "copies", "check", "", "fine", "too few")
@@ -148,7 +150,8 @@ def plane(rows: Floats) -> tuple[Floats, Floats]:
 
 def frames(outcome: RunResult) -> Frames:
     """Return the frames of a run that are not empty, by name."""
-    crowd = crowd_rows(expected_counts(outcome.labels, outcome.posteriors))
+    counts = expected_counts(outcome.labels, outcome.posteriors).sum(axis=0)
+    crowd = crowd_rows(counts[None])
     classes, decision = outcome.labels.classes.to_pylist(), outcome.decision
     found: Frames = {
         "figures": figures_frame(outcome.figures),
@@ -156,8 +159,10 @@ def frames(outcome: RunResult) -> Frames:
         "confidence": confidence_frame(decision.confidence, decision.label, outcome.truth),
         "classes": _classes(outcome),
         "crowd": pd.DataFrame(crowd, index=pd.Index(classes, name="true"), columns=classes),
+        "confusions": confusion_frame(counts, classes),
         "workers": worst_first(text_frame(worker_columns(outcome))),
         "items": _items(outcome),
+        "ask_again": text_frame(queue_columns(outcome, None)),
         "convergence": convergence_frame(outcome.records),
         "tried": tried_frame(outcome.fit.selection),
         **completion_frames(outcome),
@@ -246,22 +251,40 @@ def confidence_frame(
     return pd.DataFrame(columns)
 
 
-def reliability_frame(confidence: pd.DataFrame) -> pd.DataFrame:
-    """Return mean_confidence, accuracy, low, high, known for each tenth that has known items."""
-    if "known" not in confidence:
-        return pd.DataFrame()
-    tenth = np.arange(len(confidence)) * RELIABILITY_BINS // len(confidence)
-    sums = confidence[["known", "sum_confidence", "right"]].groupby(tenth).sum()
-    sums = sums[sums["known"] > 0]
-    known, right = (sums[name].to_numpy(float) for name in ("known", "right"))
-    low, high = wilson(right / known, known)
+def confidence_bands(confidence: pd.DataFrame) -> pd.DataFrame:
+    """Return from, to and items of each band that has items, the surest first.
+
+    Where truth is known also known, right (a share) and its interval low, high.
+    """
+    band = np.searchsorted(BANDS, np.arange(len(confidence)), side="right")
+    groups = confidence.groupby(band)
+    found = groups.sum().assign(to=groups["to"].max())
+    found["from"] = groups["from"].min()
+    found = found[found["items"] > 0][::-1]
+    if "known" in found:
+        known = found["known"].to_numpy(float)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found["right"] = found["right"] / known
+            found["low"], found["high"] = wilson(found["right"].to_numpy(), known)
+    return found.reset_index(drop=True)
+
+
+def confusion_frame(counts: Floats, classes: list[str]) -> pd.DataFrame:
+    """Return true, said, share (of the answers to that class) and answers, most answers first.
+
+    counts  (n_classes, n_classes) expected answers, [true, said]; right ones are left out.
+    """
+    wrong = np.where(np.eye(len(classes), dtype=bool), 0.0, counts)
+    true, said = np.nonzero(wrong >= 0.5)
+    order = np.argsort(-wrong[true, said], kind="stable")[:MOST_CONFUSIONS]
+    true, said = true[order], said[order]
+    names = np.array(classes, dtype=object)
     return pd.DataFrame(
         {
-            "mean_confidence": sums["sum_confidence"].to_numpy() / known,
-            "accuracy": right / known,
-            "low": low,
-            "high": high,
-            "known": known.astype(np.int64),
+            "true": names[true],
+            "said": names[said],
+            "share": wrong[true, said] / counts.sum(axis=1)[true],
+            "answers": np.rint(wrong[true, said]).astype(np.int64),
         }
     )
 
@@ -337,7 +360,8 @@ class Report:
 
     `missing` says in sentences what the files of the run do not hold and how to get it. `labels`
     are the encoded answers, None where they are not available. `aliases` maps the name of each
-    worker to the one that an anonymous report shows.
+    worker to the one that an anonymous report shows. `carried` names the columns of items that
+    --keep brought along.
     """
 
     frames: Frames
@@ -346,6 +370,7 @@ class Report:
     labels: Labels | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
+    carried: tuple[str, ...] = ()
 
     def answers_on(self, items: list[str]) -> pd.DataFrame:
         """Return item, worker, label of each answer to these items; empty without the answers."""
@@ -371,13 +396,25 @@ def build(
     answers: Answers | None = None,
     times: Any = None,
     *,
+    kept: Mapping[str, Mapping[str, str]] | None = None,
     title: str = "",
 ) -> Report:
-    """Make the report of a run; `times` says when each of these answers was given, if known."""
+    """Make the report of a run.
+
+    times  when each of these answers was given, in seconds since 1970, if known
+    kept   texts of items that --keep carries along: name of the column → item → text
+    """
     found = frames(outcome)
+    carried = {unused(name, found["items"].columns): texts for name, texts in (kept or {}).items()}
+    for name in ("items", "ask_again") if carried else ():
+        if name in found:
+            items = found[name]["item"]
+            found[name] = found[name].assign(
+                **{column: items.map(texts).fillna("") for column, texts in carried.items()}
+            )
     if answers is not None and len(progress := progress_frame(answers, times, outcome)):
         found["progress"] = progress
-    return Report(found, facts, labels=outcome.labels, title=title)
+    return Report(found, facts, labels=outcome.labels, title=title, carried=tuple(carried))
 
 
 def anonymized(report: Report) -> Report:

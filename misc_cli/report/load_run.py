@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_truth
 from misc_cli.data.posteriors import Decision, tied_classes
-from misc_cli.data.types import Codes, Floats, LabelTable
+from misc_cli.data.types import Codes, Floats, Labels, LabelTable
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
@@ -150,10 +150,10 @@ def _from_answers(
         assert table.probabilities is not None
         posteriors = table.probabilities[order]
     else:
-        posteriors = _spread(label, confidence, labels.n_classes)
+        posteriors = _estimated(labels, label, confidence)
         missing.append(
-            "Ties and the next best class are not shown: the labels' file has no probabilities. "
-            "Run again with --probabilities to have them."
+            "The next best classes and what asking again is worth are estimated from the answers: "
+            "the labels' file has no probabilities. Run again with --probabilities to have them."
         )
     truth = _truth(facts, folder, encoding)
     rows = {POSTERIORS: posteriors, **({} if truth is None else {TRUTH: truth})}
@@ -173,10 +173,10 @@ def _from_answers(
         compare_workers(engine),
         decided=_decision(label, confidence, posteriors),
     )
-    report = build(outcome, facts, read.answers, read.times)
+    report = build(outcome, facts, read.answers, read.times, kept=read.kept)
     frames = report.frames
     if not exact:
-        frames["items"] = frames["items"].drop(columns=["tie", "runner_up"])
+        frames["items"] = frames["items"].drop(columns="tie")
     if workers is not None:
         frames["workers"] = statistics.worst_first(workers)
     else:
@@ -241,11 +241,26 @@ def _decision(label: Codes, confidence: Floats, posteriors: Floats) -> Decision:
     return Decision(label, confidence, tied, runner_up.astype(np.int32))
 
 
-def _spread(label: Codes, confidence: Floats, n_classes: int) -> Floats:
-    """Return posteriors from labels alone: the rest of each confidence is spread evenly."""
-    others = (1.0 - confidence) / max(n_classes - 1, 1)
-    posteriors = np.repeat(others[:, None], n_classes, axis=1)
-    posteriors[np.arange(len(label)), label] = confidence
+def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:
+    """Return posteriors with these labels and confidences, (n_items, n_classes).
+
+    What a confidence leaves goes to the other classes as the answers speak for them, given the
+    confusions that the labels show.
+    """
+    rows = np.arange(len(label))
+    rest = 1.0 - confidence
+    posteriors = np.repeat(rest[:, None] / max(labels.n_classes - 1, 1), labels.n_classes, axis=1)
+    posteriors[rows, label] = confidence
+    confusions = confusions_of(labels, posteriors, PSEUDO_ANSWERS)
+    # Σ_w log π_w[c, x_wi], by columns (worker, observed) of the votes
+    by_answer = np.log(confusions).transpose(0, 2, 1).reshape(-1, labels.n_classes)
+    votes = labels.votes
+    scores = np.vstack([votes.block(part) @ by_answer for part in votes.blocks])
+    scores[rows, label] = -np.inf
+    best = scores.max(axis=1, keepdims=True)
+    others = np.exp(scores - np.where(np.isfinite(best), best, 0.0))  # one class: no others
+    posteriors[:] = rest[:, None] * others / np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
+    posteriors[rows, label] = confidence
     return posteriors
 
 

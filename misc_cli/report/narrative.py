@@ -1,45 +1,74 @@
-"""Describe a run in sentences: what was done, what came out, what a person should check."""
+"""Say in plain words what a run found: the answers to the three questions that a reader has.
+
+Can I trust these labels? Whom should I look at? What should I do next?
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from misc_cli.quality.evaluation import wilson
 from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
-from misc_cli.report.frames import Report
+from misc_cli.report.frames import Report, verdict_kind
 
-# Krippendorff (2004, p. 241): rely on data from .800 on, draw tentative conclusions from .667 on.
-RELIABLE, TENTATIVE = 0.8, 0.667
-UNSURE = 0.6
-SUSPECT = ("spammer", "always says", "copies")
+UNSURE, TRUSTED = 0.6, 0.9
+# What each kind of verdict says of one worker and of several, the worst first.
+SUSPECT = {
+    "spammer": ("Spammers", "answers without looking at items", "answer without looking at items"),
+    "always says": ("One answer", "always gives the same answer", "always give the same answer"),
+    "copies": ("Copies", "gives another worker's answers", "give another worker's answers"),
+}
+LOOK_AT = {**SUSPECT, "check": ("To check", "should be checked", "should be checked")}
+NAMED = 12  # workers named in a sentence; more are counted
+ROUND = 50  # items that a round of asking again, or of deciding, is about
+LEAST_WORTH = 0.95  # of a label: below, asking again is not worth a word
+OFTEN = 0.1  # share of a class's answers from which a confusion is worth a word
 
 
 @dataclass(frozen=True)
 class Sentence:
     """One sentence of the report.
 
-    `kind` is fact, good, look (a person should look at it) or warning (do not trust the labels);
-    `link` names the section of the page that shows more.
+    kind   fact, good, look (a person should look at it) or warning (do not trust the labels)
+    names  what it names at its end, workers for instance; `title` is what these are, in a word
+    link   the part of the page that shows more
     """
 
     kind: str
     text: str
+    names: Sequence[str] = ()
     link: str = ""
+    title: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text}: {shortened(self.names)}." if self.names else self.text
 
 
-def sentences(report: Report) -> list[Sentence]:
-    """Say what was done, how far to trust the labels, what to check and what is missing."""
-    parts = (_guesses, _done, _warnings, _trust, _to_check)
-    said = [sentence for part in parts for sentence in part(report)]
-    return [*said, *(Sentence("fact", text) for text in report.missing)]
+@dataclass(frozen=True)
+class Answer:
+    """The answer to one question: a figure, the words that follow it, a note, and sentences."""
+
+    question: str
+    link: str
+    kind: str
+    figure: str
+    headline: str
+    sentences: Sequence[Sentence]
+    note: str = ""
 
 
-def method(facts: Any) -> str:
+def answers(report: Report) -> tuple[Answer, Answer, Answer]:
+    """Answer the three questions: trust, workers, next steps."""
+    return _trust(report), _workers(report), _next(report)
+
+
+def method(facts: Mapping[str, Any]) -> str:
     """Return the name of the method that made the labels."""
     selection = facts.get("selection")
     if selection and selection.get("chosen"):
@@ -51,9 +80,37 @@ def method(facts: Any) -> str:
     return aggregator if completer in (None, "none") else f"{completer} + {aggregator}"
 
 
-def listed(names: list[str]) -> str:
+def title(report: Report) -> str:
+    """Return the report's own title, or the number of labels and the names of the files."""
+    files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
+    labels = count(report.facts["figures"]["items"], "label")
+    if report.title or not files or report.aliases:
+        return report.title or labels
+    return f"{labels} from {listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
+
+
+def how_made(report: Report) -> list[str]:
+    """Say how the labels were made, and what the files of the run do not hold."""
+    figures, selection = report.facts["figures"], report.facts.get("selection")
+    said = [
+        f"{count(figures['workers'], 'worker')} gave {count(figures['answers'], 'answer')} on "
+        f"{count(figures['items'], 'item')}, {figures['answers-per-item']:.1f} per item. "
+        f"Each item got one of {count(figures['classes'], 'class')} by {method(report.facts)}."
+    ]
+    if selection and selection.get("why"):
+        said.append(f"Why this method: {selection['why']}.")
+    return [*said, *report.missing]
+
+
+def listed(names: Sequence[str]) -> str:
     """Join names as in "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shortened(names: Sequence[str]) -> str:
+    """Join names, the first of them if they are many."""
+    more = len(names) - NAMED
+    return listed(names) if more <= 0 else f"{', '.join(names[:NAMED])} and {more:,} more"
 
 
 def count(number: float, noun: str) -> str:
@@ -61,140 +118,182 @@ def count(number: float, noun: str) -> str:
     return f"{number:,.0f} {noun if number == 1 else plural}"
 
 
-def _guesses(report: Report) -> Iterator[Sentence]:
-    evidence = report.facts["figures"].get("evidence")
+def _per_cent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def comparable(report: Report) -> bool:
+    """Return True if some item has two answers: otherwise confidences mean nothing."""
+    figures = report.facts["figures"]
+    return bool(figures["answers"] > figures["items"] and figures["workers"] > 1)
+
+
+def _trust(report: Report) -> Answer:
+    figures = report.facts["figures"]
+    confidence, error, evidence = (figures.get(n) for n in ("confidence", "error", "evidence"))
+    said = [*_warnings(report), *_doubtful_items(report), *_agreement(report)]
     if evidence is not None and evidence < GUESSES:
-        yield Sentence("warning", f"{GUESSES_SAID[:1].upper()}{GUESSES_SAID[1:]}.", "agreement")
+        kind, figure, headline = "warning", "Guesses", GUESSES_SAID
+    elif not comparable(report):
+        kind, figure = "look", "Unknown"
+        headline = "no two workers answered the same item, so nothing tells right from wrong"
+    elif error is not None:
+        known, right = figures["items-with-truth"], 1.0 - error / 100.0
+        low, high = (float(bound[0]) for bound in wilson(np.array([right]), np.array([known])))
+        kind, figure = "good" if right >= TRUSTED else "fact", _per_cent(right, 1)
+        headline = (
+            f"of the {count(known, 'label')} whose truth is known are right (95 % interval "
+            f"{100 * low:.1f} to {100 * high:.1f} %)"
+        )
+        said.insert(0, _judged(confidence, low, high))
+    else:
+        n_items = figures["items"]
+        kind = "good" if confidence >= TRUSTED else "fact"
+        figure = _per_cent(confidence, 1 if confidence > 0.99 else 0)
+        headline = f"of the labels are likely right: about {confidence * n_items:,.0f} of "
+        headline += f"{n_items:,}"
+        raw = "" if report.facts.get("options", {}).get("calibrate", True) else "raw "
+        text = f"This is an estimate, the mean of the {raw}confidences; known labels (--truth) "
+        text += "would check it."
+        said.insert(0, Sentence("fact", text, link="sure"))
+    note = next((str(one) for one in said if one.link == "decide"), "")
+    return Answer("Can I trust these labels?", "trust", kind, figure, headline, said, note)
+
+
+def _judged(confidence: float, low: float, high: float) -> Sentence:
+    """Compare the mean confidence with the interval of the share that is right."""
+    said = f"The labels say {_per_cent(confidence)} on average"
+    if confidence > high:
+        return Sentence("look", f"{said}: they claim more than they keep.", link="sure")
+    cautious = ": they are better than they say." if confidence < low else ", and keep it."
+    return Sentence("good", f"{said}{cautious}", link="sure")
 
 
 def _warnings(report: Report) -> Iterator[Sentence]:
     for warning in report.facts.get("warnings", []):
         text = str(warning).rstrip(".")
-        if not text.startswith(GUESSES_SAID):  # which stands first
+        if not text.startswith(GUESSES_SAID):  # which is the headline
             yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
-
-
-def _done(report: Report) -> Iterator[Sentence]:
-    figures = report.facts["figures"]
-    yield Sentence(
-        "fact",
-        f"{count(figures['workers'], 'worker')} gave {count(figures['answers'], 'answer')} on "
-        f"{count(figures['items'], 'item')}, {figures['answers-per-item']:.1f} per item. "
-        f"Each item got one of {count(figures['classes'], 'class')} by {method(report.facts)}.",
-        "run",
-    )
-    selection = report.facts.get("selection")
-    if selection and selection.get("why"):
-        yield Sentence("fact", f"Why this method: {selection['why']}.", "choice")
-    if figures.get("converged") is False:
+    if report.facts["figures"].get("converged") is False:
         yield Sentence(
             "warning",
-            "The computation had not converged when it stopped. More iterations (--max-iter) may "
+            "The computation had not converged when it stopped; more iterations (--max-iter) may "
             "change labels.",
-            "convergence",
+            link="method",
         )
 
 
-def _trust(report: Report) -> Iterator[Sentence]:
-    figures = report.facts["figures"]
-    n_items = figures["items"]
-    confidence, error = figures["confidence"], figures.get("error")
-    if error is not None:
-        yield _judged(confidence, error, figures["items-with-truth"])
-    elif _comparable(report):
-        raw = "" if report.facts.get("options", {}).get("calibrate") else "raw "
-        yield Sentence(
-            "fact",
-            f"The labels are {100 * confidence:.0f} % sure on average: if these {raw}confidences "
-            f"hold, about {(1.0 - confidence) * n_items:,.0f} of {n_items:,} are wrong.",
-            "confidence",
-        )
-    yield from _agreement(report)
-
-
-def _judged(confidence: float, error: float, known: int) -> Sentence:
-    """Compare the mean confidence with the share of known labels that are right."""
-    right = 1.0 - error / 100.0
-    low, high = (float(bound[0]) for bound in wilson(np.array([right]), np.array([known])))
-    said = (
-        f"Of {count(known, 'label')} whose truth is known {100 * right:.1f} % are right; the "
-        f"labels say {100 * confidence:.0f} % on average"
-    )
-    if confidence > high:
-        return Sentence("look", f"{said}. They are less sure than they say.", "confidence")
-    cautious = ". They are better than they say." if confidence < low else ": as they say."
-    return Sentence("good", f"{said}{cautious}", "confidence")
-
-
-def _comparable(report: Report) -> bool:
-    """Return True if some item has two answers: otherwise confidences mean nothing."""
-    figures = report.facts["figures"]
-    return bool(figures["answers"] > figures["items"] and figures["workers"] > 1)
+def _doubtful_items(report: Report) -> Iterator[Sentence]:
+    items = report.frames.get("items")
+    if items is None or not comparable(report):
+        return
+    unsure = int((items["confidence"] < UNSURE).sum())
+    if unsure:
+        share = f"{count(unsure, 'label')} ({_per_cent(unsure / len(items))})"
+        be = "is" if unsure == 1 else "are"
+        yield Sentence("look", f"{share} {be} less than {_per_cent(UNSURE)} sure.", link="decide")
+    else:
+        yield Sentence("good", f"Every label is at least {_per_cent(UNSURE)} sure.")
+    for name, one, many, link in (
+        ("outvoted", "goes", "go", "against"),
+        ("tie", "has two equally likely classes", "have two equally likely classes", "decide"),
+    ):
+        number = int(items[name].sum()) if name in items else 0
+        if number:
+            verb = one if number == 1 else many
+            text = f"{count(number, 'label')} {verb}"
+            text += " against the most frequent answer." if name == "outvoted" else "."
+            yield Sentence("look", text, link=link)
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:
     frame = report.frames.get("agreement")
     if frame is None:
         return
-    alphas = frame[frame["measure"].str.startswith("alpha")]
-    if alphas.empty or math.isnan(alphas["value"].max()):
+    values = frame.set_index("measure")["value"]
+    alphas = values[values.index.str.startswith("alpha")].dropna()
+    if alphas.empty or math.isnan(values.get("pairwise agreement", math.nan)):
         return
-    row = alphas.iloc[-1]  # that of the ordered classes, where the classes have an order
-    alpha = float(row["value"])
-    said = f"Workers agree with each other beyond chance by alpha = {alpha:.2f}"
-    if alpha >= RELIABLE:
-        yield Sentence("good", f"{said}: answers that one can rely on.", "agreement")
-    elif alpha >= TENTATIVE:
-        yield Sentence("fact", f"{said}: enough for tentative conclusions.", "agreement")
-    else:
-        low = "low. The question is hard, unclear, or answered carelessly. Read some of the items"
-        yield Sentence("look", f"{said}: {low} below before you trust single answers.", "agreement")
+    yield Sentence(
+        "fact",
+        f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
+        f"time (alpha {alphas.iloc[-1]:.2f}; 0 is chance, 1 is always).",
+        link="agreement",
+    )
 
 
-def _to_check(report: Report) -> Iterator[Sentence]:
-    items, workers = report.frames.get("items"), report.frames.get("workers")
+def _workers(report: Report) -> Answer:
+    question, link = "Whom should I look at?", "workers"
+    workers = report.frames.get("workers")
+    if workers is None or "verdict" not in workers:
+        unknown = "the files of this run say nothing of workers"
+        return Answer(question, link, "fact", "Unknown", unknown, [])
+    kinds = workers["verdict"].astype(str).map(verdict_kind)
+    said = []
+    for kind, (title, *verbs) in LOOK_AT.items():
+        own = workers["worker"][kinds == kind].astype(str).tolist()
+        if own:
+            text = f"{count(len(own), 'worker')} {verbs[len(own) > 1]}"
+            said.append(Sentence("look", text, own, link, title))
+    suspects = kinds.isin(list(LOOK_AT))
+    few, fine = int((kinds == "too few").sum()), workers[kinds == "fine"]
+    if len(fine):
+        low, high = fine["accuracy"].min(), fine["accuracy"].max()
+        be = "is fine: it is" if len(fine) == 1 else "are fine: they are"
+        span = _per_cent(high) if len(fine) == 1 else f"{100 * low:.0f} to {_per_cent(high)}"
+        text = f"{count(len(fine), 'worker')} {be} right {span} of the time."
+        said.append(Sentence("good", text))
+    if few:
+        text = f"{count(few, 'worker')} gave too few answers to tell how good they are."
+        said.append(Sentence("fact", text))
+    number = int(suspects.sum())
+    if not number:
+        kind, headline = "good", "no worker stands out as careless"
+        if few == len(workers):
+            kind, headline = "fact", "nobody gave enough answers to be judged"
+        return Answer(question, link, kind, "Nobody", headline, said)
+    share = workers["answers"][suspects].sum() / max(workers["answers"].sum(), 1)
+    they, stand = ("it", "stands") if number == 1 else ("they", "stand")
+    headline = f"of {len(workers):,} {stand} out; {they} gave {_per_cent(share)} of the answers"
+    return Answer(question, link, "look", count(number, "worker"), headline, said)
+
+
+def _next(report: Report) -> Answer:
+    question, link = "What should I do next?", "next"
+    said = []
+    workers, asked = report.frames.get("workers"), report.frames.get("ask_again")
     if workers is not None and "verdict" in workers:
-        verdicts = workers["verdict"].astype(str)
-        bad = verdicts.str.startswith(SUSPECT)
-        if bad.any():
-            share = workers["answers"][bad].sum() / max(workers["answers"].sum(), 1)
-            yield Sentence(
-                "look",
-                f"{count(int(bad.sum()), 'worker')} gave answers that tell nothing or are not "
-                f"their own ({100 * share:.0f} % of all answers). Look at them first.",
-                "workers",
-            )
-        check = int((verdicts == "check").sum())
-        if check:
-            yield Sentence("look", f"{count(check, 'worker')} should be checked.", "workers")
-        few = int(verdicts.str.startswith("too few").sum())
-        if few:
-            yield Sentence(
-                "fact", f"{count(few, 'worker')} gave too few answers to tell how good.", "workers"
-            )
-        if not bad.any() and not check and few < len(workers):
-            yield Sentence("good", "No worker stands out as careless.", "workers")
-    if items is not None and _comparable(report):
-        yield from _items(items)
+        kinds = workers["verdict"].astype(str).map(verdict_kind)
+        own = workers["worker"][kinds.isin(list(SUSPECT))].astype(str).tolist()
+        if own:
+            text = "Talk to these workers before you give them more work"
+            said.append(Sentence("look", text, own, "workers"))
+    confusions = report.frames.get("confusions")
+    if confusions is not None and len(often := confusions[confusions["share"] >= OFTEN]):
+        pairs = [f"{row.true} → {row.said}" for row in often.head(3).itertuples()]
+        text = "Make the instructions clearer where workers take one class for another"
+        said.append(Sentence("look", text, pairs, "classes"))
+    if asked is None or not comparable(report):
+        figure, headline = "Decide", "the least sure items yourself, and run again with them"
+        return Answer(question, link, "fact", figure, headline, said)
+    first = asked.head(ROUND)
+    kind, figure, gain = "look", f"Ask {count(len(first), 'item')}", first["gain"].sum()
+    headline = f"once more: {worth(gain)}"
+    if gain < LEAST_WORTH:
+        kind, figure = "good", "Little to gain"
+        headline = f"by asking {count(len(first), 'item')} again: {worth(gain)}"
+    if len(asked) > len(first):
+        text = f"Another answer may help {count(len(asked), 'item')} in all: "
+        text += f"{worth(asked['gain'].sum())}."
+        said.append(Sentence("fact", text, link="ask"))
+    note = "Or decide the least sure items yourself: that teaches the rest."
+    said.append(Sentence("fact", note, link="decide"))
+    return Answer(question, link, kind, figure, headline, said, note)
 
 
-def _items(items: Any) -> Iterator[Sentence]:
-    unsure = int((items["confidence"] < UNSURE).sum())
-    if unsure:
-        yield Sentence(
-            "look",
-            f"{count(unsure, 'label')} ({100 * unsure / len(items):.0f} %) are less than "
-            f"{100 * UNSURE:.0f} % sure. The command misc queue lists where another answer helps "
-            "most.",
-            "items",
-        )
-    else:
-        yield Sentence("good", f"Every label is at least {100 * UNSURE:.0f} % sure.", "items")
-    for name, said in (
-        ("outvoted", "went against the most frequent answer"),
-        ("tie", "have two classes that are equally likely; the first in class order is written"),
-    ):
-        number = int(items[name].sum()) if name in items else 0
-        if number:
-            one = said.replace("have", "has", 1) if number == 1 else said
-            yield Sentence("look", f"{count(number, 'label')} {one}.", "items")
+def worth(gain: float) -> str:
+    """Say how many more labels come out right where the gains of items sum up to this."""
+    if gain < LEAST_WORTH:
+        return "less than one more label comes out right"
+    verb = "comes" if round(gain) == 1 else "come"
+    return f"about {count(round(gain), 'more label')} {verb} out right"

@@ -1,8 +1,8 @@
 """Render a report as one self-contained HTML page.
 
-The template engine is Jinja2 with autoescape on, because names come from strangers. Observable Plot
-on D3 draws the charts; both are part of the page, as released (vendor/README.md). A content
-security policy allows those scripts alone, by their hashes, and forbids every request.
+The template engine is Jinja2 with autoescape on, because names come from strangers. A content
+security policy allows the page's own script and style alone, by their hashes, and forbids every
+request. Bars and maps are SVG whose sizes are attributes, so that no style need be inline.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -26,305 +26,278 @@ from markupsafe import Markup
 
 from misc_cli.report import narrative
 from misc_cli.report.frames import (
-    VERDICTS,
     Report,
+    confidence_bands,
     confusion_columns,
-    reliability_frame,
     verdict_kind,
     visible,
 )
 from misc_cli.run.run_record import strict
 
-MAX_POINTS = 300
-MAX_LINES = 12
-MAX_BARS = 40
-MAX_DOTS = 1_000
-WORST_WORKERS, SAMPLED_WORKERS = 400, 200
-LEAST_SURE, OUTVOTED, TIED, WRONG = 150, 100, 50, 100
-MAX_CLASSES = 30  # in a matrix; more cannot be read
-MAX_CELLS = 300_000  # of all confusion matrices of a page together
+Rows = list[dict[str, Any]]
+
+MOST_SUSPECTS, MOST_OTHERS = 2_000, 500  # workers on a page
+CARDS = narrative.ROUND  # least sure items that can be decided
+FEWEST_CARDS, SURE = 12, 0.95
+AGAINST, WRONG = 50, 50  # items whose label goes against the votes, or against the truth
+ASKED, ASKED_SAVED = 100, 5_000  # items to ask again: shown, and in the file that the page saves
+KNOWN_SAVED = 50_000  # labels known before that the saved gold.csv repeats
+CLASSES = 200
+BUTTONS = 8  # of classes on a card; the others are in a menu
+MATRIX_CLASSES, MATRIX_LETTERS = 6, 12  # a matrix of at most so many classes fits a phone
+MIXED_UP = 8  # pairs of classes where there is no matrix
+TAKEN_FOR = 0.05  # share of its answers from which a class is said to be taken for another
 NAMES_PER_LABEL = 25
-REASONS = ("least sure", "overruled", "outvoted", "tie", "wrong")
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "templates/page.js")
-LONGEST_TEXT = 200_000
+MAX_DOTS = 1_000
 MOST_CHANGES = 20
-
-Chart = list[dict[str, Any]]
-
-
-def charts(report: Report) -> dict[str, Chart]:
-    """Return the data of each chart; a chart without data is empty."""
-    frames = report.frames
-    found: dict[str, Chart] = {
-        "confidence": _records(frames["confidence"][["from", "to", "items"]]),
-        "reliability": _records(reliability_frame(frames["confidence"])),
-        "classes": _classes(frames["classes"]),
-        **{name: [] for name in ("progress", "convergence", "worker_map", "item_map")},
-    }
-    if "progress" in frames:
-        progress = frames["progress"].copy()
-        progress["from"] = [time.isoformat(timespec="minutes") for time in progress["from"]]
-        found["progress"] = _records(progress)
-    for name, shade in (("worker_map", "accuracy"), ("item_map", "label")):
-        if name in frames:
-            found[name] = _dots(frames[name], name.removesuffix("_map"), shade)
-    if "convergence" in frames:
-        found["convergence"] = _convergence(frames["convergence"])
-    return found
-
-
-def _records(frame: pd.DataFrame) -> Chart:
-    """Return rows as dictionaries that JSON can hold; NaN becomes None."""
-    rows = frame.to_dict("records")
-    return [{str(name): plain(value) for name, value in row.items()} for row in rows]
-
-
-def plain(value: Any) -> Any:
-    """Return a numpy value as a Python one, floats with six decimals; NaN becomes None."""
-    if isinstance(value, float | np.floating):
-        return round(float(value), 6) if math.isfinite(value) else None
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
-
-
-def _classes(classes: pd.DataFrame) -> Chart:
-    """Return the shares of votes, labels and known labels of the largest classes."""
-    largest = classes.sort_values("labels", ascending=False, kind="stable").index[:MAX_BARS]
-    rows = classes.loc[sorted(largest)]
-    kinds = {"answers": "votes_share", "labels": "labels_share"}
-    if "truth" in classes and classes["truth"].sum():
-        rows = rows.assign(truth_share=rows["truth"] / classes["truth"].sum())
-        kinds["truth"] = "truth_share"
-    return [
-        {"class": visible(row["class"]), "of": kind, "share": plain(row[column])}
-        for _, row in rows.iterrows()
-        for kind, column in kinds.items()
-        if column in rows
-    ]
-
-
-def _dots(points: pd.DataFrame, name: str, shade: str) -> Chart:
-    """Return the points of a map, at most `MAX_DOTS` of them, evenly thinned."""
-    thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
-    shown = thinned[[name, "x", "y", shade]].set_axis(["name", "x", "y", "shade"], axis=1)
-    return [
-        {key: visible(value) if isinstance(value, str) else value for key, value in row.items()}
-        for row in _records(shown)
-    ]
-
-
-def _convergence(lines: pd.DataFrame) -> Chart:
-    """Return the change per iteration, one curve per method; long curves are thinned."""
-    named = lines["stage"].astype(str)
-    if "candidate" in lines:
-        named = lines["candidate"].fillna(named).astype(str)
-    points: Chart = []
-    for name, own in list(lines.groupby(named, sort=False))[:MAX_LINES]:
-        change = own["change"].astype(float).to_numpy()
-        at = np.flatnonzero(np.isfinite(change) & (change > 0))
-        keep = at if len(at) <= MAX_POINTS else at[:: -(-len(at) // MAX_POINTS)]
-        points += [
-            {"method": str(name), "iteration": int(i) + 1, "change": float(f"{change[i]:.4g}")}
-            for i in keep
-        ]
-    return points
-
-
-def select_workers(workers: pd.DataFrame) -> pd.DataFrame:
-    """Select the worst workers and an even sample of the others, from a frame worst first."""
-    if len(workers) <= WORST_WORKERS + SAMPLED_WORKERS:
-        return workers
-    spread = np.linspace(WORST_WORKERS, len(workers) - 1, SAMPLED_WORKERS).astype(np.int64)
-    return workers.iloc[[*range(WORST_WORKERS), *np.unique(spread)]]
-
-
-def select_items(items: pd.DataFrame) -> pd.DataFrame:
-    """Select the items that a person should look at, least sure first.
-
-    The column `why` holds the reasons. Of outvoted labels, those that most answers contradict are
-    selected. An item appears once, whatever the number of its reasons.
-    """
-    chosen: dict[str, Any] = {"least sure": items.index[:LEAST_SURE]}
-    if "outvoted" in items:
-        outvoted = items[items["outvoted"]]
-        against = outvoted["answers"] - outvoted["votes"]
-        order = against.sort_values(ascending=False, kind="stable").index
-        chosen["outvoted"] = order[:OUTVOTED]
-    if "tie" in items:
-        chosen["tie"] = items.index[items["tie"].astype(bool)][:TIED]
-    if "right" in items:
-        wrong = items[items["right"] == False]  # noqa: E712  (None is unknown, not wrong)
-        chosen["wrong"] = wrong.index[::-1][:WRONG]  # the surest mistakes
-    rows = np.unique(np.concatenate([index.to_numpy() for index in chosen.values()]))
-    shown = items.iloc[rows].copy()
-    marks = shown.reindex(columns=list(REASONS), fill_value=False)
-    marks["least sure"] = np.isin(rows, chosen["least sure"])
-    if "wrong" in chosen:
-        marks["wrong"] = shown["right"] == False  # noqa: E712
-    shown["why"] = [[name for name in REASONS if row[name]] for row in marks.to_dict("records")]
-    return shown
-
-
-def confusions(workers: pd.DataFrame, classes: list[str]) -> list[list[int]] | None:
-    """Return the workers' confusion matrices in per mille, flattened row by row.
-
-    None where the frame has no matrices, or where they would make the page too large.
-    """
-    names = [f"true_{true}_said_{said}" for true in classes for said in classes]
-    if not names or not set(names) <= set(workers.columns) or len(classes) > MAX_CLASSES:
-        return None
-    if len(names) * len(workers) > MAX_CELLS:
-        return None
-    values = np.nan_to_num(workers[names].to_numpy(float))
-    return [list(map(int, row)) for row in np.rint(1000 * values)]
-
-
-def votes_by_item(report: Report, items: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the labels that each item got, most votes first, with the workers who gave them."""
-    answers = report.answers_on(items)
-    found: dict[str, list[dict[str, Any]]] = {item: [] for item in items}
-    for (item, label), workers in answers.groupby(["item", "label"], sort=False)["worker"]:
-        names = workers.tolist()
-        found[str(item)].append(
-            {
-                "label": label,
-                "count": len(names),
-                "workers": names[:NAMES_PER_LABEL],
-                "more": max(len(names) - NAMES_PER_LABEL, 0),
-            }
-        )
-    for votes in found.values():
-        votes.sort(key=lambda vote: (-vote["count"], str(vote["label"])))
-    return found
-
-
-def largest_classes(report: Report) -> list[str]:
-    """Return the classes that a matrix shows, in class order: at most those with most votes."""
-    crowd = report.frames.get("crowd")
-    if crowd is None:
-        return []
-    names = list(crowd.columns)
-    if len(names) <= MAX_CLASSES:
-        return names
-    classes = report.frames["classes"].set_index("class")
-    size = classes["votes"] if "votes" in classes else classes["labels"]
-    largest = set(size.sort_values(ascending=False, kind="stable").index[:MAX_CLASSES])
-    return [name for name in names if name in largest]
+LONGEST_TEXT = 200_000
+LONGEST_CELL = 2_000  # of a carried column
+ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 
 
 def render(report: Report) -> str:
     """Return the page as HTML text."""
-    template = _environment().get_template("page.html.j2")
-    scripts = [_resource(name) for name in SCRIPTS]
-    html: str = template.render(
-        title=report.title or _title(report),
-        csp=_policy(scripts),
-        # our own text is safe: it is not escaped
-        style=Markup(_resource("templates/style.css")),
-        scripts=[Markup(script) for script in scripts],
-        **_content(report),
+    script, style = (_resource(f"templates/{name}") for name in ("page.js", "style.css"))
+    html: str = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=narrative.title(report),
+            csp=_policy(script, style),
+            # our own text is safe: it is not escaped
+            style=Markup(style),
+            script=Markup(script),
+            **_content(report),
+        )
     )
     return html
-
-
-def _title(report: Report) -> str:
-    """Return the number of labels and the names of the input files."""
-    files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
-    labels = narrative.count(report.facts["figures"]["items"], "label")
-    if not files or report.aliases:
-        return labels
-    return f"{labels} from {narrative.listed(files if len(files) <= 3 else [*files[:2], 'more'])}"
 
 
 def _content(report: Report) -> dict[str, Any]:
     """Return the values that the template fills in."""
     frames, facts = report.frames, report.facts
-    all_workers = frames.get("workers", pd.DataFrame())
-    workers, items = select_workers(all_workers), select_items(frames["items"])
-    classes = largest_classes(report)
-    matrices = confusions(workers, classes)
-    workers = workers.drop(columns=confusion_columns(workers))  # many, and shown otherwise
+    items, asked = frames["items"], frames.get("ask_again")
+    suspects, others = split_workers(frames.get("workers"))
+    cards = least_sure(items)
+    against, wrong = _against(items), _wrong(items)
+    tables = [cards, against, wrong]
+    shown = [name for table in tables for name in table["item"].tolist()]
+    classes = facts.get("classes", [])
     return {
         "facts": facts,
+        "date": _day(facts),
         "figures": facts["figures"],
-        "method": narrative.method(facts),
-        "sentences": narrative.sentences(report),
-        "agreement": _rows(frames.get("agreement")),
-        "class_rows": _rows(frames.get("classes")),
-        "class_codes": {name: at for at, name in enumerate(facts.get("classes", []))},
-        "crowd": None if not classes else frames["crowd"].loc[classes, classes].to_numpy().tolist(),
-        "classes": classes,
-        "n_classes": len(facts.get("classes", [])),
-        "workers": _tagged(_rows(workers)),
-        "verdicts": [word for word in VERDICTS if word and "verdict" in workers],
-        "worker_columns": list(workers.columns),
-        "any_alike": "alike" in workers and workers["alike"].any(),
-        "n_workers": len(all_workers),
-        "worker_parts": (WORST_WORKERS, SAMPLED_WORKERS),
-        "items": _rows(items),
-        "item_columns": list(items.columns),
-        "n_items": len(frames["items"]),
-        "votes": votes_by_item(report, items["item"].tolist()),
+        "answers": narrative.answers(report),
+        "how_made": narrative.how_made(report),
+        "bands": confidence_bands(frames["confidence"]).to_dict("records"),
+        "class_rows": class_rows(report),
+        "matrix": _matrix(frames.get("crowd")),
+        "confusions": _rows(frames.get("confusions"))[:MIXED_UP],
+        "suspects": _rows(suspects),
+        "others": _rows(others.head(MOST_OTHERS)),
+        "n_others": len(others),
+        "n_suspects": len(suspects),
+        "worker_columns": list(suspects.columns),
+        "verdicts": {row["worker"]: row["verdict"] for row in _rows(suspects)},
+        "linked": {*suspects.get("worker", ()), *others.head(MOST_OTHERS).get("worker", ())},
+        "asked": [] if asked is None else _rows(asked.head(ASKED)),
+        "n_asked": 0 if asked is None else len(asked),
+        "worth": narrative.worth,
+        "round": narrative.ROUND,
+        "cards": _rows(cards),
+        "against": _rows(against),
+        "n_against": int(items["outvoted"].sum()) if "outvoted" in items else 0,
+        "wrong": _rows(wrong),
+        "carried": report.carried,
+        "votes": votes_by_item(report, list(dict.fromkeys(shown))),
         "votes_known": report.labels is not None,
-        "reasons": REASONS,
-        "tried": _rows(frames.get("tried")),
+        "class_codes": {name: at for at, name in enumerate(classes)},
+        "choices": {row["item"]: _choices(row, classes, report) for row in _rows(cards)},
+        "n_items": len(items),
+        "again": _command_with_gold(report),
+        "agreement": _rows(frames.get("agreement")),
+        "progress": _rows(frames.get("progress")),
+        "maps": _maps(frames),
         "changed": _changes(frames.get("changed")),
         "n_changed": len(frames.get("changed", ())),
-        "completed": "item_map" in frames,
-        "data": {
-            "charts": charts(report),
-            "confusions": matrices,
-            "classes": [visible(name) for name in classes],
-        },
-        "has_confusions": matrices is not None,
+        "convergence": _convergence(frames.get("convergence")),
+        "tried": _rows(frames.get("tried")),
         "anonymous": bool(report.aliases),
         "run_facts": run_facts(facts),
         "settings_text": _pretty(facts),
+        "data": strict(_saved(report, suspects, asked, cards)),
     }
 
 
-def _rows(frame: Any) -> list[dict[str, Any]]:
-    return [] if frame is None else frame.to_dict("records")
+def _rows(frame: pd.DataFrame | None) -> Rows:
+    rows: Rows = [] if frame is None else frame.to_dict("records")  # type: ignore[assignment]
+    return rows
 
 
-def _changes(changed: Any) -> list[tuple[str, str, int]]:
+def split_workers(workers: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the workers to be looked at, and the others; `kind` is the kind of verdict."""
+    if workers is None:
+        return pd.DataFrame(), pd.DataFrame()
+    workers = workers.drop(columns=confusion_columns(workers))
+    given = "verdict" in workers
+    workers["kind"] = workers["verdict"].astype(str).map(verdict_kind) if given else ""
+    look = workers["kind"].isin(list(narrative.LOOK_AT))
+    return workers[look].head(MOST_SUSPECTS), workers[~look]
+
+
+def least_sure(items: pd.DataFrame) -> pd.DataFrame:
+    """Return the items that a person may decide, least sure first; known ones are left out.
+
+    Items that are as good as sure are left out, too, unless there are few others.
+    """
+    open_items = (items[~items["gold"].astype(bool)] if "gold" in items else items).head(CARDS)
+    doubtful = int((open_items["confidence"] < SURE).sum())
+    return open_items.head(max(doubtful, FEWEST_CARDS))
+
+
+def _against(items: pd.DataFrame) -> pd.DataFrame:
+    """Return the items whose label is not the most frequent answer, the most contradicted first."""
+    if "outvoted" not in items:
+        return items.head(0)
+    outvoted = items[items["outvoted"].astype(bool)]
+    against = outvoted["answers"] - outvoted["votes"]
+    return outvoted.loc[against.sort_values(ascending=False, kind="stable").index[:AGAINST]]
+
+
+def _wrong(items: pd.DataFrame) -> pd.DataFrame:
+    """Return the items whose truth is another than their label, the surest mistakes first."""
+    if "right" not in items:
+        return items.head(0)
+    return items[items["right"] == False][::-1].head(WRONG)  # noqa: E712  (None is unknown)
+
+
+def class_rows(report: Report) -> Rows:
+    """Return the classes with what workers take them for, the most frequent first."""
+    taken: dict[str, list[tuple[str, float]]] = {}
+    for row in _rows(report.frames.get("confusions")):
+        if row["share"] >= TAKEN_FOR:
+            taken.setdefault(row["true"], []).append((row["said"], row["share"]))
+    classes = report.frames["classes"].sort_values("labels", ascending=False, kind="stable")
+    return [{**row, "taken_for": taken.get(row["class"], [])} for row in _rows(classes[:CLASSES])]
+
+
+def _matrix(crowd: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return the crowd's confusions if they fit on a narrow screen."""
+    if crowd is None or not 1 < len(crowd) <= MATRIX_CLASSES:
+        return None
+    return crowd if max(len(str(name)) for name in crowd.columns) <= MATRIX_LETTERS else None
+
+
+def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
+    """Return the labels that each item got, most votes first, with the workers who gave them."""
+    answers = report.answers_on(items)
+    found: dict[str, Rows] = {item: [] for item in items}
+    for (item, label), workers in answers.groupby(["item", "label"], sort=False)["worker"]:
+        found[str(item)].append({"label": label, "workers": workers.tolist()})
+    for votes in found.values():
+        votes.sort(key=lambda vote: (-len(vote["workers"]), str(vote["label"])))
+    return found
+
+
+def _choices(row: Mapping[str, Any], classes: Sequence[str], report: Report) -> list[int]:
+    """Return the codes of the classes that an item's card has buttons for."""
+    if len(classes) <= BUTTONS:
+        return list(range(len(classes)))
+    codes = {name: at for at, name in enumerate(classes)}
+    voted = [vote["label"] for vote in votes_by_item(report, [row["item"]])[row["item"]]]
+    likely = dict.fromkeys([row["label"], *voted, row.get("runner_up")])
+    return [codes[name] for name in likely if name in codes][:BUTTONS]
+
+
+def _saved(
+    report: Report, suspects: pd.DataFrame, asked: pd.DataFrame | None, cards: pd.DataFrame
+) -> dict[str, Any]:
+    """Return what the page can save as files, names as they were given."""
+    wanted = ("worker", "verdict", "answers", "accuracy", "reason")
+    block = suspects[[name for name in wanted if name in suspects]]
+    tables = {"workers.csv": block, "ask-again.csv": pd.DataFrame() if asked is None else asked}
+    known: list[tuple[str, str]] = []
+    labels = report.labels
+    if labels is not None and labels.gold is not None:
+        rows = np.flatnonzero((labels.gold >= 0) & (labels.gold < labels.n_classes))[:KNOWN_SAVED]
+        names = labels.items.take(rows), labels.classes.take(labels.gold[rows])
+        known = list(zip(*(one.to_pylist() for one in names), strict=True))
+    return {
+        "tables": {
+            name: {"columns": list(table.columns), "rows": _cells(table.head(ASKED_SAVED))}
+            for name, table in tables.items()
+        },
+        "items": cards["item"].tolist(),
+        "classes": list(report.facts.get("classes", [])),
+        "known": known,
+    }
+
+
+def _cells(table: pd.DataFrame) -> list[list[Any]]:
+    rounded = table.round(6).astype(object)
+    return rounded.where(rounded.notna(), None).to_numpy().tolist()
+
+
+def _maps(frames: Mapping[str, pd.DataFrame]) -> dict[str, Rows]:
+    """Return the dots of the maps of workers and items, x and y from 0 to 100, evenly thinned."""
+    found = {}
+    for name, shade in (("worker", "accuracy"), ("item", "label")):
+        points = frames.get(f"{name}_map")
+        if points is None:
+            continue
+        thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
+        at = thinned[["x", "y"]]
+        scaled = (100 * (at - at.min()) / (at.max() - at.min()).replace(0, 1)).round(1)
+        dots = scaled.assign(name=thinned[name], shade=thinned[shade])
+        found[name] = _rows(dots)
+    return found
+
+
+def _changes(changed: pd.DataFrame | None) -> list[tuple[str, str, int]]:
     """Return (before, after, number of items), the most frequent changes first."""
     if changed is None or changed.empty:
         return []
     counts = changed.groupby(["before", "label"]).size().sort_values(ascending=False, kind="stable")
-    return [(*pair, int(number)) for pair, number in counts.head(MOST_CHANGES).items()]
+    rows = counts.head(MOST_CHANGES).reset_index()
+    return list(rows.itertuples(index=False, name=None))
 
 
-def _tagged(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the kind of its verdict to each worker: "always says" for "always says cat"."""
-    for row in workers:
-        if "verdict" in row:
-            row["verdict_tag"] = verdict_kind(row["verdict"]) or row["verdict"]
-    return workers
+def _convergence(lines: pd.DataFrame | None) -> Rows:
+    """Return method, iterations and the last change of each method that ran."""
+    if lines is None:
+        return []
+    named = lines["stage"].astype(str)
+    if "candidate" in lines:
+        named = lines["candidate"].fillna(named).astype(str)
+    change = lines["change"].astype(float)
+    groups = change.groupby(named, sort=False)
+    found = pd.DataFrame({"iterations": groups.size(), "change": groups.last()})
+    return _rows(found.rename_axis("method").reset_index())
 
 
-def anchor(kind: str, name: object) -> str:
-    """Return the id of a worker's or an item's row, for links to it."""
-    return f"{kind}-{quote(str(name), safe='')}"
+def _command_with_gold(report: Report) -> str:
+    """Return the command that runs again with the decided items; "" where it is hidden."""
+    facts = report.facts
+    files = [str(source["name"]) for source in facts.get("inputs", [])]
+    if report.aliases or not files:
+        return ""
+    command = [str(word) for word in facts.get("command", [])]
+    if command[:1] != ["aggregate"] or "--gold" in command:
+        command = ["aggregate", *files, "-o", "labels.csv"]
+    return shlex.join(["misc", *command, "--gold", "gold.csv"])
 
 
-def per_cent(value: Any, digits: int = 0) -> str:
-    return "–" if value is None or value != value else f"{100 * float(value):.{digits}f} %"
-
-
-def number(value: Any, digits: int = 2) -> str:
-    """Format a number with a thousands separator and few digits; – if there is none."""
-    if value is None or value != value:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,.{digits}f}" if isinstance(value, float) else f"{value:,}"
+def _day(facts: Mapping[str, Any]) -> str:
+    """Return the day of the run as in "8 November 2026"; "" where run.json has none."""
+    if not facts.get("date"):
+        return ""
+    date = datetime.fromisoformat(facts["date"])
+    return f"{date.day} {date:%B %Y}"
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what is needed to repeat the run (method, files, seed, versions) and its seconds."""
-    rows = [("method", narrative.method(facts))]
+    rows = [("method", narrative.method(facts)), ("date", str(facts.get("date", "")))]
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
     rows += [(role, f"{source['name']}, SHA-256 {source['sha256']}") for role, source in files]
@@ -349,9 +322,38 @@ def _pretty(facts: Mapping[str, Any]) -> str:
     )[:LONGEST_TEXT]
 
 
-def _visible_lines(text: str) -> str:
+def anchor(kind: str, name: object) -> str:
+    """Return the id of a worker's or an item's row, for links to it."""
+    return f"{kind}-{quote(str(name), safe='')}"
+
+
+def per_cent(value: Any, digits: int = 0) -> str:
+    """Format a share with a space that no line is broken at; – if there is none."""
+    return "–" if value is None or value != value else f"{100 * float(value):.{digits}f}\u00a0%"
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """Format a number with a thousands separator and few digits; – if there is none."""
+    if value is None or value != value:
+        return "–"
+    return f"{value:,.{digits}f}" if isinstance(value, float) else f"{value:,}"
+
+
+def address(text: object) -> str:
+    """Return the text if it is a web address as a whole, else ""."""
+    whole = str(text).strip()
+    return whole if ADDRESS.fullmatch(whole) else ""
+
+
+def _visible_lines(text: object) -> str:
     """Apply `visible` to each line, so that line breaks stay."""
-    return "\n".join(visible(line) for line in text.split("\n"))
+    return "\n".join(visible(line) for line in str(text).split("\n"))
+
+
+def _carried_text(text: object) -> str:
+    """Return a carried cell as it is shown: its lines, cut if there are very many."""
+    whole = _visible_lines(str(text).replace("\r\n", "\n"))
+    return whole if len(whole) <= LONGEST_CELL else f"{whole[:LONGEST_CELL]} …"
 
 
 @cache
@@ -363,9 +365,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(visible=visible, per_cent=per_cent, number=number)
-    made.filters.update(quoted=shlex.quote, visible_lines=_visible_lines)
-    made.globals.update(anchor=anchor)
+    made.filters.update(visible=visible, per_cent=per_cent, number=number, address=address)
+    made.filters.update(quoted=shlex.quote, visible_lines=_visible_lines, carried=_carried_text)
+    made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL)
     return made
 
 
@@ -374,11 +376,11 @@ def _resource(name: str) -> str:
     return resources.files("misc_cli.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _policy(scripts: list[str]) -> str:
-    """Return a policy that forbids every request and every script but these."""
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in scripts]
-    allowed = " ".join(f"'sha256-{digest.decode()}'" for digest in hashes)
+def _policy(script: str, style: str) -> str:
+    """Return a policy that forbids every request, and every script and style but these."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in (script, style)]
+    of_script, of_style = (f"'sha256-{digest.decode()}'" for digest in hashes)
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )

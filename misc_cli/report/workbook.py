@@ -1,4 +1,4 @@
-"""Write the tables of a report as the sheets of one workbook (.xlsx)."""
+"""Write a report as one workbook (.xlsx): the three questions first, a sheet for each table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,51 @@ WIDEST, NARROWEST = 60, 9
 # A name such as `=HYPERLINK(…)` or `+1` stays text: it never becomes a formula, a link, a number.
 AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
 TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
+RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
+VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
+
+# Columns by their plain names and what they mean; those that are not listed keep their own name.
+COLUMNS = {
+    "worker": ("Worker", ""),
+    "verdict": ("Verdict", "what to think of the worker; “Why” has the reason"),
+    "reason": ("Why", ""),
+    "answers": ("Answers", "number of answers"),
+    "accuracy": ("Right", "chance of being right on an item drawn from the classes"),
+    "accuracy_low": ("Right, at least", "its 95 % interval"),
+    "accuracy_high": ("Right, at most", ""),
+    "agreement": ("Agrees with labels", "share of the answers that equal the final label"),
+    "alike": ("Alike with", "another worker who makes the same mistakes"),
+    "likeness": ("Likeness", "1: makes all mistakes together with that one"),
+    "item": ("Item", ""),
+    "label": ("Label", ""),
+    "confidence": ("Sure", "probability that the label is right"),
+    "runner_up": ("Next best", "the second most probable class"),
+    "gain": ("Gain", "expected rise of that probability for each further answer"),
+    "votes": ("Votes for it", "answers that equal the label"),
+    "majority": ("Most said", "the most frequent answer"),
+    "outvoted": ("Against the votes", "the label is not the most frequent answer"),
+    "overruled": ("Against all votes", "all answers agree, on another label"),
+    "tie": ("Tie", "two classes are equally probable"),
+    "truth": ("Truth", ""),
+    "right": ("Is right", "the label is the truth"),
+    "gold": ("Known before", "the label was given (--gold)"),
+    "true": ("Item is", "the class of the items"),
+    "said": ("Called", "what workers say"),
+    "share": ("Share of its answers", "of the answers to items of that class"),
+    "class": ("Class", ""),
+    "labels": ("Labels", "items with that label"),
+    "votes_share": ("Share of the answers", ""),
+    "labels_share": ("Share of the labels", ""),
+}
 SHARES = {
-    *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence"),
+    *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence", "share", "gain"),
     *("votes_share", "labels_share"),
 }
-RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
-SCALES = ("accuracy", "confidence", "information")  # coloured from low (bad) to high (good)
-VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
+SCALES = ("accuracy", "confidence")  # coloured from low (bad) to high (good)
 FLAGS = ("overruled", "outvoted", "tie")
+# Of workers: how much an answer tells in bits is too high where answers are few.
+LEFT_OUT = ("information",)
+FIRST = ("worker", "verdict", "answers", "accuracy", "accuracy_low", "accuracy_high")
 
 
 def library() -> Any:
@@ -39,17 +76,14 @@ def library() -> Any:
 
 
 def workbook(report: Report) -> bytes:
-    """Return a workbook with the sheets that `_sheets` names."""
+    """Return a workbook: a summary and legend, then the sheets that `_sheets` names."""
     library()
     buffer = io.BytesIO()
     options = {"options": {"in_memory": True, **AS_TEXT}}
+    sheets = _sheets(report)
     with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
-        summary = pd.DataFrame(_summary(report)).map(_cell)
-        summary.to_excel(writer, sheet_name="Summary", header=False, index=False)
-        wrapped = writer.book.add_format({"text_wrap": True, "valign": "top"})
-        writer.sheets["Summary"].set_column(0, 0, 12, wrapped)
-        writer.sheets["Summary"].set_column(1, 1, 110, wrapped)
-        for title, frame in _sheets(report).items():
+        _write_summary(writer, report, sheets)
+        for title, frame in sheets.items():
             _write(writer, title, frame.iloc[:MAX_ROWS])
     return buffer.getvalue()
 
@@ -66,48 +100,74 @@ def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
 
 def _sheets(report: Report) -> dict[str, pd.DataFrame]:
     """Return the tables by the titles of their sheets, in order."""
-    frames = report.frames
-    sheets = {}
+    frames = dict(report.frames)
+    by_worker = None
     if "workers" in frames:
         workers = frames["workers"]
         matrix = confusion_columns(workers)
-        sheets["Workers"] = workers.drop(columns=matrix)
-        if matrix:
-            sheets["Confusions"] = workers[["worker", *matrix]]
-    names = {"Items": "items", "Classes": "classes", "Agreement": "agreement", "Crowd": "crowd"}
-    names |= {"Over time": "progress", "Changed": "changed", "Choice": "tried"}
-    names |= {"Convergence": "convergence", "Figures": "figures"}
-    sheets |= {title: frames[name] for title, name in names.items() if name in frames}
-    if "Crowd" in sheets:
-        sheets["Crowd"] = sheets["Crowd"].reset_index()
-    return sheets
+        others = [name for name in workers if name not in (*FIRST, *matrix, *LEFT_OUT, "reason")]
+        order = [*FIRST, *others, "reason"]
+        frames["workers"] = workers[[name for name in order if name in workers]]
+        by_worker = workers[["worker", *matrix]] if matrix else None
+    frames["classes"] = frames["classes"].rename(columns={"votes": "answers"})
+    names = {"Workers": "workers", "Ask again": "ask_again", "Items": "items"}
+    names |= {"Confusions": "confusions", "Classes": "classes", "Over time": "progress"}
+    names |= {"Agreement": "agreement", "Changed by completion": "changed"}
+    names |= {"Methods tried": "tried", "Convergence": "convergence", "Figures": "figures"}
+    sheets = {title: frames[name] for title, name in names.items() if name in frames}
+    return sheets if by_worker is None else {**sheets, "Confusions by worker": by_worker}
 
 
-def _summary(report: Report) -> list[tuple[str, str]]:
-    rows = [(sentence.kind, sentence.text) for sentence in narrative.sentences(report)]
-    for name, frame in report.frames.items():
+def _write_summary(writer: Any, report: Report, sheets: dict[str, pd.DataFrame]) -> None:
+    """Write title, date, the three questions with their answers, and the legend of columns."""
+    book = writer.book
+    sheet = book.add_worksheet("Summary")
+    writer.sheets["Summary"] = sheet
+    wrapped = {"text_wrap": True, "valign": "top"}
+    big = book.add_format({"bold": True, "font_size": 18})
+    heading = book.add_format({**wrapped, "bold": True, "font_size": 12, "bottom": 1})
+    bold, plain = book.add_format({**wrapped, "bold": True}), book.add_format(wrapped)
+    sheet.set_column(0, 0, 26)
+    sheet.set_column(1, 1, 110)
+    facts = report.facts
+    lines: list[tuple[str, str, Any]] = [(narrative.title(report), "", big)]
+    lines.append((str(facts.get("date", ""))[:10], " ".join(narrative.how_made(report)), plain))
+    for answer in narrative.answers(report):
+        lines += [("", "", plain), (answer.question, "", heading)]
+        lines.append((answer.figure, answer.headline, bold))
+        lines += [("", str(sentence), plain) for sentence in answer.sentences]
+    for title, frame in sheets.items():
         if len(frame) > MAX_ROWS:
-            rows.append(("fact", f"Of {len(frame):,} {name} the first {MAX_ROWS:,} are here."))
-    return rows
+            said = f"The sheet {title} has the first {MAX_ROWS:,} of {len(frame):,} rows."
+            lines.append(("", said, plain))
+    lines += [("", "", plain), ("What the columns mean", "", heading)]
+    used = dict.fromkeys(name for frame in sheets.values() for name in frame.columns)
+    legend = [COLUMNS[name] for name in used if name in COLUMNS]
+    lines += [(name, meaning, plain) for name, meaning in legend if meaning]
+    for row, (left, right, form) in enumerate(lines):
+        sheet.write_string(row, 0, _text(left), form)
+        sheet.write_string(row, 1, _text(right), form if form is not big else plain)
 
 
 def _write(writer: Any, title: str, frame: pd.DataFrame) -> None:
     """Write one sheet: header frozen and filterable, numbers as numbers, the rest as text."""
-    frame = frame.map(_cell).set_axis([_cell(str(name)) for name in frame.columns], axis=1)
-    frame.to_excel(writer, sheet_name=title, index=False)
+    names = list(frame.columns)
+    shown = frame.map(_cell).set_axis(range(len(names)), axis=1)
+    shown.to_excel(writer, sheet_name=title, index=False, header=False, startrow=1)
     sheet = writer.sheets[title]
     sheet.freeze_panes(1, 1)
-    sheet.autofilter(0, 0, max(len(frame), 1), max(len(frame.columns) - 1, 0))
+    sheet.autofilter(0, 0, max(len(frame), 1), max(len(names) - 1, 0))
     header = writer.book.add_format({"bold": True, "bg_color": "#DCE6F1", "bottom": 1})
-    for column, name in enumerate(frame.columns):
-        values = frame.iloc[:, column]
-        shown = _format(title, name, values.tolist())
-        width = len(name) + 3
-        if shown == TEXT:
-            width = min(max([width, *(len(str(value)) for value in values.head(200))]), WIDEST)
-        form = writer.book.add_format({"num_format": shown})
-        sheet.set_column(column, column, max(width, NARROWEST), form)
-        sheet.write_string(0, column, name, header)
+    for column, name in enumerate(names):
+        values = shown[column].tolist()
+        form = _format(title, name, values)
+        head = _text(COLUMNS[name][0] if name in COLUMNS else name)
+        width = len(head) + 4
+        if form == TEXT:
+            width = min(max([width, *(len(str(value)) for value in values[:200])]), WIDEST)
+        cells = writer.book.add_format({"num_format": form})
+        sheet.set_column(column, column, max(width, NARROWEST), cells)
+        sheet.write_string(0, column, head, header)
         if len(frame):
             _colour(writer.book, sheet, (1, column, len(frame), column), name)
 
@@ -132,15 +192,21 @@ def _colour(book: Any, sheet: Any, cells: tuple[int, int, int, int], name: str) 
 def _format(title: str, name: str, values: list[Any]) -> str:
     """Return the number format of a column: text, share (%), whole number or number."""
     numbers = [value for value in values if isinstance(value, int | float) and value == value]
+    if title == "Figures":
+        return "General"  # a column of counts, shares and seconds
     if not numbers:
         return TEXT
-    if name in SHARES or title in ("Confusions", "Crowd"):
+    if name in SHARES or title == "Confusions by worker":
         return SHARE
-    return WHOLE if all(isinstance(value, int) for value in numbers) else NUMBER
+    return WHOLE if all(float(value).is_integer() for value in numbers) else NUMBER
 
 
 def _cell(value: Any) -> Any:
     """Return numbers as they are and everything else as text that Excel can hold."""
     if value is None or value is pd.NaT or isinstance(value, bool | int | float):
         return value
+    return _text(value)
+
+
+def _text(value: object) -> str:
     return visible(value)[:LONGEST_CELL]

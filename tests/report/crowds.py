@@ -45,5 +45,28 @@ def answers(n_items: int = 120, hostile: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["worker", "item", "label"])
 
 
+def batch(n_items: int = 600, n_classes: int = 4, seed: int = 3) -> pd.DataFrame:
+    """A platform's batch: ids of its kind, columns to carry, two spammers, one that never looks."""
+    draw = random.Random(seed)
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+    def name(first: str, length: int) -> str:
+        return first + "".join(draw.choice(letters) for _ in range(length - 1))
+
+    classes = [f"category_{at:02}_electronics_and_home" for at in range(n_classes)]
+    workers = [name("A", 14) for _ in range(40)]
+    right = [draw.uniform(0.5, 0.9) for _ in workers]
+    rows = []
+    for at in range(n_items):
+        item, truth = name("3", 30), draw.choice(classes)
+        address = f"https://images.example.com/batch/{item}.jpg"
+        for worker in draw.sample(range(40), 5):
+            said = truth if draw.random() < right[worker] else draw.choice(classes)
+            said = draw.choice(classes) if worker < 2 else classes[0] if worker == 2 else said
+            text = f"Text {at}, <b>as it is</b>\nand on"
+            rows.append((workers[worker], item, said, address, text))
+    return pd.DataFrame(rows, columns=["worker", "item", "label", "Input.url", "Input.text"])
+
+
 def result(hostile: bool = False, **options: Any) -> Result:
     return aggregate(answers(hostile=hostile), aggregator="ds-em", **options)

@@ -1,262 +1,153 @@
-// What the page does beyond showing: charts, sorting, filtering, copying, links to a row.
+// What the page does beyond showing: sort, find, unfold, decide items, save files, links to a row.
 (() => {
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
-  const colours = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => `var(--c${n})`);
-  const perCent = (value) => `${Math.round(100 * value)} %`;
-  const short = (text) => (text.length > 18 ? `${text.slice(0, 17)}…` : text);
+  const table = (element) => document.getElementById(element.dataset.for);
 
-  const map = (rows, width, color) => Plot.plot({
-    width, height: Math.min(width, 340), color,
-    x: { axis: null, inset: 10 }, y: { axis: null, inset: 10 },
-    marks: [
-      Plot.frame({ stroke: "var(--line)" }),
-      Plot.dot(rows, { x: "x", y: "y", fill: "shade", r: 3.5, fillOpacity: 0.75, title: (row) => row.name }),
-    ],
-  });
-
-  // Charts. Each gets its rows and the width it may have, and returns what Plot made.
-  const draw = {
-    confidence: (rows, width) => Plot.plot({
-      width, height: 250, marginLeft: 50, marginBottom: 42,
-      x: { label: "confidence", domain: [0, 1], tickFormat: perCent, ticks: width < 420 ? 5 : 10 },
-      y: { label: "items", grid: true, tickFormat: "~s" },
-      marks: [
-        Plot.rectY(rows, { x1: "from", x2: "to", y: "items", fill: "var(--hit)", insetLeft: 1 }),
-        Plot.ruleY([0]),
-      ],
-    }),
-    reliability: (rows, width) => Plot.plot({
-      width, height: 250, marginLeft: 50, marginBottom: 42,
-      x: { label: "mean confidence", domain: [0, 1], tickFormat: perCent, ticks: width < 420 ? 5 : 10 },
-      y: { label: "right", domain: [0, 1], grid: true, tickFormat: perCent, ticks: 5 },
-      marks: [
-        Plot.line([[0, 0], [1, 1]], { stroke: "currentColor", strokeOpacity: 0.5, strokeDasharray: "4 4" }),
-        Plot.ruleX(rows, { x: "mean_confidence", y1: "low", y2: "high", stroke: "var(--c1)" }),
-        Plot.line(rows, { x: "mean_confidence", y: "accuracy", stroke: "var(--c1)", strokeWidth: 2 }),
-        Plot.dot(rows, { x: "mean_confidence", y: "accuracy", r: 4, fill: "var(--c1)" }),
-      ],
-    }),
-    classes: (rows, width) => {
-      const names = [...new Set(rows.map((row) => row.class))];
-      const kinds = [...new Set(rows.map((row) => row.of))];
-      return Plot.plot({
-        width, height: 72 + names.length * (10 + 13 * kinds.length), marginBottom: 42,
-        marginLeft: Math.min(width * 0.35, 20 + 7 * Math.max(...names.map((name) => short(name).length))), marginRight: 45,
-        x: { label: "share", tickFormat: perCent, grid: true, ticks: 5 },
-        y: { axis: null, domain: kinds }, fy: { label: null, domain: names, tickFormat: short, padding: 0.2 },
-        color: { domain: kinds, range: colours, legend: true },
-        marks: [
-          Plot.axisFy({ anchor: "left", label: null, tickFormat: short, textAnchor: "end", dx: -4, lineAnchor: "middle", frameAnchor: "left" }),
-          Plot.barX(rows, { x: "share", y: "of", fy: "class", fill: "of" }),
-          Plot.text(rows, { x: "share", y: "of", fy: "class", text: (row) => perCent(row.share), textAnchor: "start", dx: 4, fill: "currentColor" }),
-          Plot.ruleX([0]),
-        ],
-      });
-    },
-    progress: (rows, width) => {
-      const points = rows.map((row) => ({ ...row, at: new Date(row.from) }));
-      const most = Math.max(...points.map((row) => row.answers));
-      return Plot.plot({
-        width, height: 270, marginLeft: 55, marginRight: 50, marginBottom: 42,
-        x: { label: null, type: "utc", ticks: width < 420 ? 3 : 8 },
-        y: { label: "answers", grid: true, tickFormat: "~s", domain: [0, most || 1] },
-        marks: [
-          Plot.axisY({ anchor: "left", label: "answers", tickFormat: "~s", ticks: 5 }),
-          Plot.axisY(d3.ticks(0, 1, 5).map((share) => share * most), { anchor: "right", label: "agreement", tickFormat: (value) => perCent(value / (most || 1)), color: "var(--c1)" }),
-          Plot.areaY(points, { x: "at", y: "answers", fill: "var(--hit)", fillOpacity: 0.25, curve: "step-after" }),
-          Plot.lineY(points, { x: "at", y: "answers", stroke: "var(--hit)", curve: "step-after" }),
-          Plot.line(points.filter((row) => row.agreement !== null), { x: "at", y: (row) => row.agreement * most, stroke: "var(--c1)", strokeWidth: 2, marker: "dot" }),
-          Plot.ruleY([0]),
-        ],
-      });
-    },
-    worker_map: (rows, width) => map(rows, width, { type: "linear", scheme: "viridis", label: "accuracy", tickFormat: perCent, legend: true }),
-    item_map: (rows, width) => {
-      const names = [...new Set(rows.map((row) => row.shade))].sort();
-      return map(rows, width, { type: "ordinal", domain: names, range: names.map((_, at) => colours[at % colours.length]), legend: names.length <= 8 });
-    },
-    convergence: (rows, width) => {
-      const names = [...new Set(rows.map((row) => row.method))];
-      return Plot.plot({
-        width, height: 290, marginLeft: 55, marginBottom: 42,
-        x: { label: "iteration", tickFormat: "~s" },
-        y: { type: "log", label: "change", grid: true, ticks: 5, tickFormat: (value) => value.toPrecision(1).replace("e", "·10^").replace("^-", "^−") },
-        color: { domain: names, range: names.map((_, at) => colours[at % colours.length]), legend: true },
-        marks: [
-          Plot.line(rows, { x: "iteration", y: "change", stroke: "method", strokeWidth: 2 }),
-          Plot.dot(rows, Plot.selectLast({ x: "iteration", y: "change", z: "method", fill: "method", r: 3 })),
-        ],
-      });
-    },
+  // Files are saved as they would be written by misc: names as they were given.
+  const cell = (value) => {
+    const text = value === null ? "" : String(value);
+    return /[",\r\n]/.test(text) || text !== text.trim() ? `"${text.replaceAll('"', '""')}"` : text;
   };
-
-  const widths = new WeakMap();
-  const drawOne = (place) => {
-    const width = Math.floor(place.clientWidth);
-    const rows = data.charts[place.dataset.chart];
-    if (!rows || !width || widths.get(place) === width) return;
-    widths.set(place, width);
-    const made = draw[place.dataset.chart](rows, width);
-    made.setAttribute("aria-hidden", "true"); // the place has a label, and a table has the numbers
-    place.replaceChildren(made);
+  const save = (file, rows) => {
+    const text = rows.map((row) => row.map(cell).join(",") + "\n").join("");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    link.download = file;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   };
-  const watcher = new ResizeObserver((entries) => entries.forEach((entry) => drawOne(entry.target)));
-  all(".chart").forEach((place) => { drawOne(place); watcher.observe(place); });
+  all("button.save").forEach((button) => button.addEventListener("click", () => {
+    const { columns, rows } = data.tables[button.dataset.file];
+    save(button.dataset.file, [columns, ...rows]);
+  }));
 
-  // Tables: the header's buttons sort, the tools above filter and copy.
-  const bodyRows = (table) => all("tbody > tr:not(.inner)", table);
-  const closeInner = (table) => {
-    all("tr.inner", table).forEach((row) => row.remove());
-    all("button.matrix", table).forEach((button) => button.setAttribute("aria-expanded", "false"));
+  // Tables: heads sort, long ones are folded, the tools above find.
+  const rowsOf = (one) => [...one.tBodies[0].rows];
+  const unfold = (one, open) => {
+    one.classList.toggle("unfolded", open);
+    const button = document.querySelector(`.unfold[data-for="${one.id}"]`);
+    if (button) button.hidden = open || one.tBodies[0].rows.length <= 15;
   };
   const valueOf = (row, column) => {
-    const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
+    const place = row.cells[column];
+    return place.dataset.value === undefined ? place.textContent.trim() : Number(place.dataset.value);
   };
-  const compare = (a, b) => {
-    if (typeof a === "number" && typeof b === "number") return (Number.isNaN(a) - Number.isNaN(b)) || a - b;
-    return String(a).localeCompare(String(b), undefined, { numeric: true });
-  };
-  const sortBy = (table, header) => {
-    const direction = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
-    all("th[aria-sort]", table.tHead).forEach((other) => other.setAttribute("aria-sort", "none"));
-    header.setAttribute("aria-sort", direction);
-    closeInner(table);
-    const sign = direction === "ascending" ? 1 : -1;
-    const keyed = bodyRows(table).map((row) => [valueOf(row, header.cellIndex), row]);
-    keyed.sort((a, b) => sign * compare(a[0], b[0]));
-    table.tBodies[0].append(...keyed.map(([, row]) => row));
-  };
-  all("table.data").forEach((table) => {
-    all("th button.sort", table).forEach((button) => {
-      button.addEventListener("click", () => sortBy(table, button.closest("th")));
-    });
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number"
+    ? (Number.isNaN(a) - Number.isNaN(b)) || a - b
+    : String(a).localeCompare(String(b), undefined, { numeric: true }));
+  all("table.data").forEach((one) => {
+    unfold(one, false);
+    all("button.sort", one).forEach((button) => button.addEventListener("click", () => {
+      const header = button.closest("th");
+      const direction = header.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+      all("th[aria-sort]", one.tHead).forEach((other) => other.setAttribute("aria-sort", "none"));
+      header.setAttribute("aria-sort", direction);
+      const sign = direction === "ascending" ? 1 : -1;
+      const keyed = rowsOf(one).map((row) => [valueOf(row, header.cellIndex), row]);
+      keyed.sort((a, b) => sign * compare(a[0], b[0]));
+      one.tBodies[0].append(...keyed.map(([, row]) => row));
+    }));
   });
-
-  const filter = (tools) => {
-    const table = document.getElementById(tools.dataset.for);
+  all(".unfold").forEach((button) => button.addEventListener("click", () => unfold(table(button), true)));
+  const find = (tools) => {
+    const one = table(tools);
     const wanted = tools.querySelector("input").value.trim().toLowerCase();
     const tag = tools.querySelector("select")?.value ?? "";
-    closeInner(table);
-    const rows = bodyRows(table);
-    let left = 0;
+    const rows = rowsOf(one);
     rows.forEach((row) => {
-      const fits = (!wanted || row.textContent.toLowerCase().includes(wanted))
-        && (!tag || (row.dataset.tags ?? "").split("|").includes(tag));
-      row.hidden = !fits;
-      left += fits;
+      row.hidden = !((!wanted || row.textContent.toLowerCase().includes(wanted)) && (!tag || row.dataset.tags === tag));
     });
-    tools.querySelector(".status").textContent = left === rows.length ? `${left} rows` : `${left} of ${rows.length} rows`;
+    const left = rows.filter((row) => !row.hidden).length;
+    unfold(one, Boolean(wanted || tag));
+    one.hidden = !left;
+    document.querySelector(`.nothing[data-for="${one.id}"]`).hidden = left > 0;
+    tools.querySelector(".status").textContent = wanted || tag ? `${left} of ${rows.length}` : "";
   };
-
-  // A cell that a spreadsheet would take for a formula gets an apostrophe, as spreadsheets themselves do.
-  const csvCell = (cell) => {
-    let text = cell.dataset.value ?? (cell.querySelector("summary .counts") ?? cell).textContent.replace(/\s+/g, " ").trim();
-    if (cell.dataset.value === undefined && /^[=+\-@]/.test(text)) text = `'${text}`;
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  const csv = (table) => {
-    const shown = [table.tHead.rows[0], ...bodyRows(table).filter((row) => !row.hidden)];
-    const keep = (row) => [...row.cells].filter((_, at) => !table.tBodies[0].rows[0]?.cells[at]?.querySelector("button.matrix"));
-    return shown.map((row) => keep(row).map(csvCell).join(",")).join("\n") + "\n";
-  };
-  const copy = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const area = document.createElement("textarea");
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      const done = document.execCommand("copy");
-      area.remove();
-      return done;
-    }
+  const clear = (tools) => {
+    tools.querySelector("input").value = "";
+    if (tools.querySelector("select")) tools.querySelector("select").value = "";
+    find(tools);
   };
   all(".tools").forEach((tools) => {
     tools.hidden = false;
-    tools.querySelector("input").addEventListener("input", () => filter(tools));
-    tools.querySelector("select")?.addEventListener("change", () => filter(tools));
-    tools.querySelector(".copy").addEventListener("click", async () => {
-      const done = await copy(csv(document.getElementById(tools.dataset.for)));
-      tools.querySelector(".status").textContent = done ? "Copied" : "This browser does not let pages copy";
+    tools.addEventListener("input", () => find(tools));
+    document.querySelector(`.nothing[data-for="${tools.dataset.for}"] .clear`).addEventListener("click", () => {
+      clear(tools);
+      tools.querySelector("input").focus();
     });
-    filter(tools);
   });
 
-  // A worker's confusion matrix, made when it is asked for.
-  const cell = (kind, text, scope) => {
-    const made = document.createElement(kind);
-    if (scope) made.scope = scope;
-    made.textContent = text;
-    return made;
+  // Items that a person decides: a class per card, saved as gold.csv.
+  const decided = new Map();
+  let saved = true;
+  const cards = all(".card");
+  const decide = (card, code) => {
+    const at = Number(card.dataset.at);
+    if (decided.get(at) === code) decided.delete(at); else decided.set(at, code);
+    saved = false;
+    const now = decided.get(at);
+    all("button", card).forEach((button) => button.setAttribute("aria-pressed", String(Number(button.dataset.class) === now)));
+    const menu = card.querySelector("select");
+    if (menu) menu.value = now === undefined || card.querySelector(`[data-class="${now}"]`) ? "" : String(now);
+    card.classList.toggle("done", now !== undefined);
+    document.querySelector(".tally").textContent = decided.size ? `${decided.size} of ${cards.length} decided` : "None decided yet";
+    document.getElementById("save-gold").disabled = !decided.size;
   };
-  const matrix = (values) => {
-    const table = document.createElement("table");
-    table.className = "matrix";
-    const corner = cell("td", "true ↓ said →");
-    corner.className = "corner";
-    table.createTHead().insertRow().append(corner, ...data.classes.map((name) => cell("th", name, "col")));
-    const body = table.createTBody();
-    data.classes.forEach((name, at) => {
-      const shares = values.slice(at * data.classes.length, (at + 1) * data.classes.length);
-      const cells = shares.map((share, said) => {
-        const made = cell("td", String(Math.round(share / 10)));
-        made.className = said === at ? "hit" : "miss";
-        made.style.setProperty("--s", `${share / 10}%`);
-        return made;
+  cards.forEach((card, order) => {
+    all("button, select", card).forEach((control) => { control.hidden = false; });
+    all("button", card).forEach((button) => button.addEventListener("click", () => decide(card, Number(button.dataset.class))));
+    const menu = card.querySelector("select");
+    menu?.addEventListener("focus", () => {
+      if (menu.options.length > 1) return;
+      data.classes.forEach((name, code) => {
+        if (!card.querySelector(`[data-class="${code}"]`)) menu.add(new Option(name, code));
       });
-      body.insertRow().append(cell("th", name, "row"), ...cells);
     });
-    return table;
-  };
-  all("button.matrix").forEach((button) => {
-    button.hidden = false;
-    button.addEventListener("click", () => {
-      const row = button.closest("tr");
-      const open = button.getAttribute("aria-expanded") === "true";
-      closeInner(row.closest("table"));
-      if (open) return;
-      button.setAttribute("aria-expanded", "true");
-      const inner = document.createElement("tr");
-      inner.className = "inner";
-      const place = inner.insertCell();
-      place.colSpan = row.cells.length;
-      const note = cell("p", "What this worker says to an item of each class, in per cent of the row.");
-      note.className = "note";
-      place.append(matrix(data.confusions[Number(button.dataset.row)]), note);
-      row.after(inner);
+    menu?.addEventListener("change", () => {
+      const at = Number(card.dataset.at);
+      decide(card, menu.value === "" ? decided.get(at) : Number(menu.value));
+    });
+    card.addEventListener("keydown", (event) => {
+      const button = all("button", card)[Number(event.key) - 1];
+      if (!/^[1-9]$/.test(event.key) || !button || event.ctrlKey || event.metaKey || event.altKey || event.target === menu) return;
+      event.preventDefault();
+      button.click();
+      (cards[order + 1] ?? card).querySelector("button").focus();
     });
   });
+  if (cards.length) {
+    document.querySelector(".decided").hidden = false;
+    document.getElementById("save-gold").addEventListener("click", () => {
+      const rows = [...decided].sort((a, b) => a[0] - b[0]).map(([at, code]) => [data.items[at], data.classes[code]]);
+      save("gold.csv", [["item", "label"], ...data.known, ...rows]);
+      saved = true;
+    });
+    addEventListener("beforeunload", (event) => { if (!saved && decided.size) event.preventDefault(); });
+  }
 
-  // A link to a row shows it, whatever the filter.
+  // A link to a row shows it, whatever is folded or not found.
   const goTo = () => {
-    all("tr.lit").forEach((row) => row.classList.remove("lit"));
+    all(".lit").forEach((one) => one.classList.remove("lit"));
     const raw = location.hash.slice(1);
-    let row = raw && document.getElementById(raw);
-    if (!row && raw) { try { row = document.getElementById(decodeURIComponent(raw)); } catch { row = null; } }
-    if (!row || row.tagName !== "TR") return;
-    const tools = document.querySelector(`.tools[data-for="${row.closest("table").id}"]`);
-    if (row.hidden && tools) {
-      tools.querySelector("input").value = "";
-      if (tools.querySelector("select")) tools.querySelector("select").value = "";
-      filter(tools);
+    let place = raw && document.getElementById(raw);
+    if (!place && raw) { try { place = document.getElementById(decodeURIComponent(raw)); } catch { place = null; } }
+    if (!place) return;
+    const around = place.closest("details");
+    if (around) around.open = true;
+    if (place.tagName !== "TR" && !place.matches(".card")) return;
+    const one = place.closest("table");
+    if (one) {
+      const tools = document.querySelector(`.tools[data-for="${one.id}"]`);
+      if (tools) clear(tools);
+      unfold(one, true);
     }
-    row.classList.add("lit");
-    const details = row.querySelector("details");
-    if (details) details.open = true;
-    row.scrollIntoView({ block: "center" });
+    place.classList.add("lit");
+    place.scrollIntoView({ block: "center" });
   };
   addEventListener("hashchange", goTo);
   goTo();
-
-  // Links to rows that a page of extremes does not show lead nowhere: they become plain text.
-  all('td a[href^="#worker-"]').forEach((link) => {
-    if (!document.getElementById(link.getAttribute("href").slice(1))) link.replaceWith(...link.childNodes);
-  });
 
   // Light or dark: the system's choice until the button is pressed.
   const theme = document.getElementById("theme");
