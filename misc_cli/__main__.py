@@ -76,8 +76,10 @@ def _outcome(words: list[str]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":  # no command; new in click 8.2
             print(error.format_message(), file=sys.stderr)
             return EXIT_USAGE
-        where = error.ctx.command_path if error.ctx is not None else "misc"
-        return _complain(f"{error.format_message()} (see {where} --help)", EXIT_USAGE)
+        said = error.format_message()
+        if not said.endswith("?"):  # else it has a guess already
+            said += f" (see {error.ctx.command_path if error.ctx is not None else 'misc'} --help)"
+        return _complain(said, EXIT_USAGE)
     except click.ClickException as error:
         return _complain(error.format_message(), EXIT_USAGE)
     except MiscError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 EXIT_DONE = 0
 EXIT_DEFECT = 1
@@ -38,6 +40,17 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
 
     near = get_close_matches(word, list(names), n=3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def nearest_file(path: str) -> str:
+    """Return "; did you mean …?" with the files beside a path that are spelled almost so."""
+    folder, name = os.path.split(path)
+    try:
+        files = [entry.name for entry in islice(os.scandir(folder or "."), 10_000)]
+    except (OSError, ValueError):
+        return ""
+    found = did_you_mean(name, files)
+    return found.replace("mean ", f"mean {folder}/") if folder else found
 
 
 class MiscError(Exception):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from misc_cli.data.parameters import Parameter, check, flag, parameters_of
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, did_you_mean
 
 AGGREGATORS: dict[str, str] = {
     "mv": "misc_cli.aggregators.dawid_skene:MajorityVote",
@@ -28,6 +28,75 @@ COMPLETERS: dict[str, str] = {
     "tucker": "misc_cli.completers.tucker:Tucker",
     "tenals": "misc_cli.completers.tenals:TenALS",
     "lrtc": "misc_cli.completers.lrtc:LRTC",
+}
+
+
+class About(NamedTuple):
+    """A method in plain words, and where it comes from."""
+
+    plain: str
+    reference: str
+
+
+ABOUT: dict[str, About] = {
+    "mv": About("The most frequent answer wins; every worker counts the same.", ""),
+    "one-coin": About(
+        "Each worker has one accuracy; wrong answers spread evenly over the other labels. Hard to "
+        "beat where workers have few answers.",
+        "Zhang, Chen, Zhou & Jordan 2016, Spectral Methods Meet EM, JMLR 17(102)",
+    ),
+    "ds-em": About(
+        "Each worker has a confusion matrix: how often it says each label when another is true. "
+        "The classic, and quick.",
+        "Dawid & Skene 1979, Applied Statistics 28(1), 20-28",
+    ),
+    "ds-mf": About(
+        "ds-em with a prior on every confusion matrix, by mean field.",
+        "Liu, Peng & Ihler 2012, Variational Inference for Crowdsourcing, NIPS",
+    ),
+    "mmce-c": About(
+        "Workers and items both have parameters: a hard item explains a wrong answer.",
+        "Zhou, Liu, Platt & Meek 2014, Aggregating Ordinal Labels from Crowds by Minimax "
+        "Conditional Entropy, ICML",
+    ),
+    "mmce-o": About(
+        "mmce-c for labels that have an order, such as 1 to 5.",
+        "Zhou, Liu, Platt & Meek 2014, ICML",
+    ),
+    "ebcc": About(
+        "Classes have subtypes, so that workers may make the same mistakes together. Often the "
+        "best single method.",
+        "Li, Rubinstein & Cohn 2019, Exploiting Worker Correlation for Label Aggregation in "
+        "Crowdsourcing, ICML",
+    ),
+    "tucker": About(
+        "Fills in the answers that nobody gave, by groups of workers and kinds of items (a tensor "
+        "of low rank), before an aggregator labels.",
+        "MiSC, IJCAI 2019; De Lathauwer, De Moor & Vandewalle 2000, SIAM J. Matrix Anal. Appl. 21",
+    ),
+    "tenals": About(
+        "Fills in the answers that nobody gave, by alternating least squares (CP).",
+        "Jain & Oh 2014, Provable Tensor Factorization with Missing Data, NIPS",
+    ),
+    "lrtc": About(
+        "Fills in the answers that nobody gave, by nuclear norms.",
+        "Liu, Musialski, Wonka & Ye 2013, IEEE TPAMI 35(1)",
+    ),
+}
+
+# Names that others give to these methods, in small letters.
+ALIASES = {
+    **dict.fromkeys(("majority", "majority-vote", "majorityvote", "vote"), "mv"),
+    **dict.fromkeys(("dawid-skene", "dawidskene", "ds", "em"), "ds-em"),
+    **dict.fromkeys(("onecoin", "one-coin-dawid-skene"), "one-coin"),
+    **dict.fromkeys(("mean-field", "ds-vb"), "ds-mf"),
+    **dict.fromkeys(("mmce", "minimax"), "mmce-c"),
+}
+# Methods of others that are not here, and the nearest that is.
+NEAREST = {
+    **dict.fromkeys(("glad", "mmsr", "m-msr"), "mmce-c"),
+    **dict.fromkeys(("mace", "zencrowd", "zbs", "wawa", "catd", "kos"), "one-coin"),
+    **dict.fromkeys(("ibcc", "bcc", "lfc"), "ds-mf"),
 }
 
 OWN = {"aggregator": AGGREGATORS, "completer": COMPLETERS}  # by kind
@@ -46,6 +115,13 @@ def plugin_names(kind: str) -> list[str]:
     return [name for name in _plugins(kind) if name not in ours]
 
 
+def canonical(kind: str, name: str) -> str:
+    """Return our name of a method that is spelled in capitals or called as others call it."""
+    low = name.lower().replace("_", "-").replace(" ", "-")
+    ours = ALIASES.get(low, low) if kind == "aggregator" else low
+    return ours if ours in OWN[kind] or ours in ("auto", "none") else name
+
+
 def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     """Return the class of a name; an error offers the words of `also` besides the names."""
     ours = OWN[kind]
@@ -57,7 +133,10 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     if name in plugins:
         return _load_plugin(kind, plugins[name])
     known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
-    raise ConfigError(f"no {kind} is called {name!r}; there are {', '.join(known)}")
+    near = NEAREST.get(name.lower(), "") if kind == "aggregator" else ""
+    guess = f"; {near} is the nearest here" if near else did_you_mean(name.lower(), known)
+    then = " There" if guess.endswith("?") else "; there"
+    raise ConfigError(f"no {kind} is called {name!r}{guess}{then} are {', '.join(known)}")
 
 
 def _load_plugin(kind: str, point: Any) -> type[Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from misc_cli.cli import COMMANDS, misc
+from misc_cli.cli.command import ALL_FLAGS
 from misc_cli.cli.parameters import COMPLETER, method_options
 from tests.conftest import REPO
 from tests.test_imports import EVERYBODYS, PACKAGE, ROOMS, files_of, imported, room_of
@@ -24,8 +25,8 @@ def commands() -> str:
     """docs/commands.md: the help of every command, as it is printed."""
     parts = [
         "# Commands\n",
-        "The help of every command, as `misc COMMAND --help` prints it. This page is made from the "
-        "code\n(`python -m tests.generated`), and a test compares the two.\n",
+        "The help of every command, as `misc COMMAND --help-all` prints it. This page is made from "
+        "the code\n(`python -m tests.generated`), and a test compares the two.\n",
         _help(misc, "misc"),
     ]
     context = click.Context(misc, info_name="misc")
@@ -45,6 +46,7 @@ def _help(command: click.Command, path: str) -> str:
         terminal_width=100,
         max_content_width=100,
     )
+    context.meta[ALL_FLAGS] = True
     lines = [line.rstrip() for line in command.get_help(context).splitlines()]
     text = "\n".join(lines)
     return f"## {path}\n\n```text\n{text}\n```\n"

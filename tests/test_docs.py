@@ -77,7 +77,7 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    said = " ".join(misc("--help").split())
+    said = " ".join(misc("--help-all").split())
     assert "Other packages add sharp-vote." in said
     assert "--power X" in said
     sharp = ["--aggregator", "sharp-vote", "--no-calibrate"]

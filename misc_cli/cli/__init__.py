@@ -11,27 +11,35 @@ from importlib import import_module
 import click
 
 from misc_cli.cli.command import Group
-from misc_cli.errors import EXIT_CODES
 from misc_cli.version import __version__
 
 # Where each command is, and what `misc --help` says of it: read from the modules, these lines
 # would double its time.
 COMMANDS: dict[str, tuple[str, str]] = {
     "aggregate": ("aggregate:command", "Turn answers into one label per item."),
+    "inspect": ("inspect:command", "Say what is in files of answers and how they would be read."),
+    "compare": ("compare:command", "Rank methods by how well they forecast hidden answers."),
     "report": ("report:report", "Show a run on one page: whom to trust, what to ask again."),
     "workers": ("lists:workers", "List workers, worst first."),
     "items": ("lists:items", "List items, least sure first."),
-    "inspect": ("inspect:command", "Say what is in files of answers and how they would be read."),
-    "compare": ("compare:command", "Rank methods by how well they forecast hidden answers."),
     "queue": ("lists:queue", "List the items to ask again first."),
     "evaluate": ("evaluate:command", "Judge labels by the truth."),
     "diff": ("diff:command", "Say which labels and workers changed between two runs."),
+    "verify": ("rerun:verify", "Check that a run's files are one whole set."),
     "rerun": ("rerun:command", "Make the labels of a recorded run again."),
-    "shell-completion": ("completion:command", "Print the completion script of bash, zsh or fish."),
+    "simulate": ("simulate:command", "Make up a crowd and its answers, with the truth."),
     "datasets": ("datasets:group", "List, fetch and find the public datasets."),
     "reproduce": ("reproduce:command", "Run the paper's table, ours beside the paper's."),
-    "simulate": ("simulate:command", "Make up a crowd and its answers, with the truth."),
-    "verify": ("verify:command", "Check that a run's files are one whole set."),
+    "help": ("help:command", "Explain a command, a method such as ds-em, or a topic."),
+    "shell-completion": ("help:completion", "Print the completion script of bash, zsh or fish."),
+}
+# The first command of each group.
+GROUPS = {
+    "aggregate": "Label",
+    "report": "Look",
+    "diff": "Every night",
+    "simulate": "Research",
+    "help": "Help",
 }
 
 
@@ -48,11 +56,18 @@ class LazyGroup(Group):
         command: click.Command = getattr(import_module(f"misc_cli.cli.{module}"), attribute)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, ["--version"] if args[:1] == ["version"] else args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
-        with formatter.section("Exit codes"):
-            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+        sections: dict[str, list[tuple[str, str]]] = {}
+        title = ""
+        for name, (_, summary) in COMMANDS.items():
+            title = GROUPS.get(name, title)
+            sections.setdefault(title, []).append((name, summary))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows, col_max=18)
 
 
 @click.group(
@@ -60,7 +75,9 @@ class LazyGroup(Group):
     context_settings={"max_content_width": 100},
     epilog="Start with: misc aggregate answers.csv -o labels.csv",
 )
-@click.version_option(__version__, prog_name="misc", message="%(prog)s %(version)s")
+@click.version_option(
+    __version__, "-V", "--version", prog_name="misc", message="%(prog)s %(version)s"
+)
 def misc() -> None:
     """One trustworthy label per item from noisy, incomplete crowd labels.
 

@@ -10,7 +10,6 @@ import click
 
 from misc_cli.cli import options, startup
 from misc_cli.errors import MiscError
-from misc_cli.run.fail_if import METRICS
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
@@ -24,8 +23,8 @@ misc aggregate answers.csv -o labels.csv
 misc aggregate answers.csv --aggregator one-coin --probabilities > labels.csv
 zcat answers.csv.gz | misc aggregate - --workers workers.csv -o labels.csv
 misc aggregate answers.csv --truth truth.csv --fail-if 'error>5' -o labels.csv
-misc aggregate exports/*.csv -o labels.csv --changes changes.csv --fail-if 'flips>2%'
-misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-col 3
+misc aggregate exports/*.csv -o labels.csv --state state --fail-if 'flips>2%'
+misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
 """
 
 
@@ -41,8 +40,7 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
         "--probabilities": "A column p_<class> per class.",
         "--item-details": "Columns answers, tie, runner_up, entropy and what else the method "
         "knows of items.",
-        "--workers FILE": "Per worker: answers, accuracy with its interval, a verdict and its "
-        "reason, whom it errs together with, confusion matrix.",
+        "--workers FILE": "Per worker: answers, accuracy, a verdict and its reason, confusions.",
         "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
         "misc-cli[excel]).",
         "--title TEXT": options.TITLE,
@@ -65,8 +63,8 @@ misc aggregate day1.csv day2.csv --worker-col annotator --item-col url --label-c
         "--gold FILE": "Items whose label is known (item,label): kept as they are, and they teach "
         "the rest; auto takes the gold that the answers' files carry.",
         "--truth FILE": "True labels (item,label) to judge the result by; never used to make it.",
-        "--fail-if COND": "Exit with 3 and publish nothing if METRIC OP VALUE holds; OP is < <= > "
-        f">= = !=, METRIC one of {', '.join(METRICS)}. Repeatable.",
+        "--fail-if COND": "Publish nothing and exit with 3 if a figure is so: 'error>5', "
+        "'confidence<0.8', 'flips>2%'; misc help gates lists them. Repeatable.",
         "--keep-rejected DIR|no": "Where a set goes that --fail-if keeps from being published "
         "[default: labels.rejected beside labels.csv].",
         "--publish-anyway": "Publish the set and the state although a --fail-if holds; the exit "

@@ -16,13 +16,24 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import logs, settings, startup
-from misc_cli.cli.parameters import Row, click_type, joined, method_options
+from misc_cli.cli.parameters import NumberType, Row, click_type, joined, method_options
 from misc_cli.data.parameters import Parameter
 from misc_cli.errors import MiscError, did_you_mean, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = "Messages"
+# Sections of the flags that only a new run takes.
+RUN_SECTIONS = ("Method", "Reading", "Known labels")
 CONFIG = "misc_cli.config"  # where a context keeps the file of settings
+ALL_FLAGS = "misc_cli.all_flags"  # and whether its help is to have every flag
+MANY = 24  # flags from which a command shows only those that people use, unless asked
+COMMON = {
+    *("aggregator", "aggregators", "completer", "completers", "fast", "gold", "truth", "fail-if"),
+    *("worker-col", "item-col", "label-col", "question", "each-question", "where", "no-answer"),
+    *("output", "probabilities", "item-details", "workers", "report", "json", "state"),
+    *("top", "sort", "below", "verdict", "all-columns", "quiet", "verbose", "config", "help"),
+    *("price", "reach", "keep"),
+}
 
 
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
@@ -56,7 +67,7 @@ class Option(click.Option):
         declared: Parameter | None = None,
         **kwargs: Any,
     ) -> None:
-        if isinstance(kwargs.get("type"), click.IntRange):
+        if isinstance(kwargs.get("type"), NumberType):
             kwargs.setdefault("metavar", "N")
         super().__init__(*args, **kwargs)
         self.section = section
@@ -89,18 +100,29 @@ class Command(click.Command):
                 is_eager=True,
                 expose_value=False,
                 callback=_use_settings,
-                help="Settings, TOML: every flag by its name, at the top for all commands or in "
-                "the table of one [default: misc.toml here, else tool.misc in pyproject.toml "
-                "(neither may name files or places), else ~/.config/misc/misc.toml].",
+                help="Settings, TOML (misc help settings) [default: misc.toml or pyproject.toml "
+                "here, else ~/.config/misc/misc.toml].",
             )
         )
+        if len(self.params) > MANY:
+            self.params.append(
+                Option(
+                    ["--help-all"],
+                    section=LAST,
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_show_all,
+                    help="Every flag.",
+                )
+            )
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         return list(HELP_FLAGS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; other packages' methods are looked up only for the help or a flag of theirs."""
-        known = {flag for parameter in self.params for flag in parameter.opts}
+        known = {flag for parameter in self.params for flag in parameter.opts} - {"--help-all"}
         unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
         if "aggregator" in {parameter.name for parameter in self.params} and unknown:
             self._add_plugins()
@@ -114,6 +136,11 @@ class Command(click.Command):
                 if where not in ("command line", "default"):
                     message = f"{error.message} (from {where})"
                     raise click.BadParameter(message, error.ctx, error.param) from None
+            if isinstance(error, click.NoSuchOption):
+                from misc_cli.cli import hints
+
+                guess = hints.for_flag(ctx, error.option_name)
+                raise click.UsageError(f"No such option {error.option_name}{guess}", ctx) from None
             raise
 
     def _log_asked_for(self, ctx: click.Context, words: list[str]) -> tuple[str | None, str | None]:
@@ -173,22 +200,42 @@ class Command(click.Command):
         with logs.writing(sys.argv, style, file, files), processes(True):
             return super().invoke(ctx)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def records(self, ctx: click.Context, *, brief: bool) -> dict[str, list[tuple[str, str]]]:
+        """Return flags and their help by section; `brief` leaves out what few people use."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", LAST), []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=34)
+            wanted = not brief or settings.key_of(parameter) in COMMON
+            if wanted and record is not None and isinstance(parameter, click.Option):
+                section = getattr(parameter, "section", LAST)
+                sections.setdefault(section, []).append(record)
+        return sections
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_epilog(ctx, formatter)
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
                 for line in self.examples.strip().splitlines():
                     formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        brief = len(self.params) > MANY and not ctx.meta.get(ALL_FLAGS, False)
+        for title, records in self.records(ctx, brief=brief).items():
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=26 if brief else 34)
+        if brief:
+            formatter.write_paragraph()
+            formatter.write_text(
+                f"{ctx.command_path} --help-all has all {len(self.params)} flags; misc help "
+                "explains methods and topics: misc help ds-em, misc help reading."
+            )
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[ALL_FLAGS] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def _arguments(ctx: click.Context) -> list[str]:

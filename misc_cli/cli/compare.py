@@ -26,7 +26,7 @@ _output = partial(options.option, section="Output")
 EXAMPLES = """
 misc compare answers.csv
 misc compare answers.csv --truth truth.csv -o leaderboard.csv
-misc compare answers.csv --completers none,tucker,tenals,lrtc --aggregators ds-em,mv
+misc compare answers.csv --completers none,tucker,lrtc --aggregators ds-em,mv
 misc compare answers.csv --json --time-budget 60s
 """
 

@@ -11,7 +11,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import logs
-from misc_cli.cli.command import CONFIG, LAST, F, Option, of_method, shown
+from misc_cli.cli.command import CONFIG, LAST, RUN_SECTIONS, F, Option, of_method, shown
 from misc_cli.cli.command import Command as Command
 from misc_cli.cli.command import apply as apply
 from misc_cli.cli.command import option as option
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
-# Sections of the flags that only a new run takes.
-RUN_SECTIONS = ("Method", "Reading", "Known labels")
 THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
 
 
@@ -49,11 +47,12 @@ def method_names() -> Callable[[F], F]:
     return table(
         "Method",
         {
-            "--aggregator NAME": f"auto (hidden answers choose; {BASELINE} if a completer and "
-            f"its rank are given), {aggregators}.",
+            "--aggregator NAME": f"What decides labels: auto (the methods that forecast hidden "
+            f"answers best), {aggregators}.",
             "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
-            "--completer NAME": f"auto ({AUTO_COMPLETER} where hidden answers approve), "
-            f"{completers} [default: auto with --aggregator auto, else none].",
+            "--completer NAME": "What fills in missing answers first: auto "
+            f"({AUTO_COMPLETER}, where hidden answers approve), {completers} [default: auto with "
+            "--aggregator auto, else none].",
         },
         aggregator={"default": Settings.aggregator, "show_default": True},
     )
@@ -95,7 +94,7 @@ reading = table(
     "Reading",
     {
         "--worker-col COL": "Worker column: a name, a position, or a pattern such as 'rater_*' "
-        "with --layout wide; none if nobody knows who answered.",
+        "with --layout wide; none if unknown.",
         "--item-col COL": "Item column; a,b joins columns, row is the row itself.",
         "--label-col COL": "Label column; of counts, a column per class.",
         "--layout": "A row per answer, a column per worker, a column per item, the same without "
@@ -115,7 +114,7 @@ reading = table(
         "--since TIME": "Only answers from then on.",
         "--until TIME": "Only answers up to then.",
         "--time-col COL": "The column of times for these.",
-        "--no-answer A,B": "Labels that mean: no answer. 'n/a,skip,?' or -1 for instance.",
+        "--no-answer A,B": "Labels that mean: no answer, such as 'n/a,skip,?' or -1.",
         "--fold-case": "Labels that differ only in case and spaces are one, spelled as most often.",
         "--labels A,B,C": "All labels there are: another is an error, or set aside "
         "(--max-bad-rows).",
@@ -194,8 +193,8 @@ talking = table(
     LAST,
     {
         "-q --quiet": "No warnings, no summary.",
-        "-v --verbose": "The summary, the expected time and every ten seconds where the run is, "
-        "also if stderr is no terminal; tracebacks of defects.",
+        "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr is "
+        "no terminal; tracebacks of defects.",
         "--log-format": "Log with times and, every 10 s, where the run is [default: no log; text "
         "with --log-file].",
         "--log-file FILE": "Add the log to this file [default: stderr].",

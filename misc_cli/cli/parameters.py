@@ -24,8 +24,29 @@ AGGREGATOR = "Aggregator (each takes some of these)"
 COMPLETER = "Completer and loop (each completer takes some of these)"
 SECTIONS = {"aggregator": AGGREGATOR, "completer": COMPLETER}
 
-COUNT = click.IntRange(min=1)
-SEED = click.IntRange(min=0)
+
+class NumberType(click.ParamType):  # type: ignore[type-arg]
+    """A number, whole or not, from `least` on."""
+
+    name = "number"
+
+    def __init__(self, *, whole: bool = True, least: float = -math.inf) -> None:
+        self.whole, self.least = whole, least
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        kind = "a whole number" if self.whole else "a number"
+        try:
+            found = int(value) if self.whole else float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not {kind}", param, ctx)
+        if found < self.least:
+            self.fail(f"{value} is too small; give {kind} from {self.least}", param, ctx)
+        return found
+
+
+COUNT, SEED = NumberType(least=1), NumberType(least=0)
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -113,7 +134,7 @@ def click_type(parameter: Parameter) -> Any:
         count = parameter.length if parameter.length > 1 else None
         return numbers(int if number.whole else float, *parameter.words, count=count)
     if not parameter.words:
-        return click.INT if number.whole else click.FLOAT  # the record's own check says the range
+        return NumberType(whole=number.whole)  # the record's own check says the range
 
     def number_or_word(value: Any) -> float | str:
         if value in parameter.words:
@@ -177,21 +198,26 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
         section, _, parameter, _ = entries[0]
         methods: dict[str, list[str]] = {}
         for _, owner, own, default in entries:
-            methods.setdefault(_in_words(own, default), []).append(owner)
+            methods.setdefault(default_in_words(own, default), []).append(owner)
         common = max(methods, key=lambda value: len(methods[value]))
         # the most common default, then the others: "0.001; mmce-c, mmce-o 0.005"
         others = [f"{', '.join(of)} {value}" for value, of in methods.items() if value != common]
         said = "; ".join([common, *others, *([parameter.note] if parameter.note else [])])
-        number = parameter.number
-        plain = "TEXT" if number is None else "N" if number.whole else "X"
-        metavar = parameter.metavar or "|".join(parameter.choices) or plain
-        rows[name.replace("_", "-")] = Row(section, parameter, said, metavar)
+        rows[name.replace("_", "-")] = Row(section, parameter, said, kind_in_words(parameter))
     return rows
 
 
-def _in_words(parameter: Parameter, value: Any) -> str:
+def kind_in_words(parameter: Parameter) -> str:
+    """Return what stands for a value in the help: N, X, TEXT or the choices."""
+    number = parameter.number
+    plain = "TEXT" if number is None else "N" if number.whole else "X"
+    return parameter.metavar or "|".join(parameter.choices) or plain
+
+
+def default_in_words(parameter: Parameter, value: Any) -> str:
+    """Return a default as one would type it; None as what it means."""
     if value is None:
         return parameter.unset or "none"
     if isinstance(value, tuple | list):
-        return ",".join(_in_words(parameter, part) for part in value)
+        return ",".join(default_in_words(parameter, part) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)

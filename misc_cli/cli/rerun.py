@@ -1,14 +1,15 @@
-"""`misc rerun`: the labels of a recorded run once more, or its choice on new answers."""
+"""`misc rerun` and `misc verify`: a recorded run once more, and whether its files are whole."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from misc_cli.cli import options, outputs, startup
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, NotWhole
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -131,3 +132,34 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
         console.say("the labels are those of the record, byte for byte")
     else:
         console.warn(f"the labels differ from those that {recorded.path} records")
+
+
+VERIFY = """
+misc verify labels.run.json
+misc aggregate answers.csv -o labels.csv && misc verify labels.run.json && cp labels.csv loaded/
+misc verify labels.run.json --json
+misc verify labels/
+"""
+
+
+@click.command(cls=options.Command, examples=VERIFY)
+@click.argument("run_files", nargs=-1, required=True, metavar="RUN.JSON...")
+@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
+def verify(run_files: tuple[str, ...], as_json: bool) -> None:
+    """Check that the files of a run are the ones that its run.json describes.
+
+    Of labels in a folder (-o labels/), name the folder.
+    Exits with 0 if every file is there and has the SHA-256 that run.json says, else with 4: a
+    machine that stopped between two renames, or a hand that changed a file.
+    """
+    from misc_cli.writers.output_set import WHOLE
+    from misc_cli.writers.output_set import verify as members_of
+
+    found = [member for name in run_files for member in members_of(Path(name))]
+    if as_json:
+        rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
+        whole = all(member.state == WHOLE for member in found)
+        outputs.write_bytes(outputs.json_bytes(whole=whole, files=rows))
+    wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
+    if wrong:
+        raise NotWhole(f"not a whole set: {'; '.join(wrong)}")

@@ -26,7 +26,7 @@ FILE = "misc.toml"
 SHARED_FILE = "pyproject.toml"
 PREFIX = "MISC_"
 # Flags that make no sense as a setting: they say where the settings are, or end the program.
-NO_SETTING = ("config", "help", "version")
+NO_SETTING = ("config", "help", "help-all", "version")
 # Placeholders of values that are text and name no file, place or statement.
 HARMLESS = (
     *("A,B", "A,B,C", "A,B,…", "C", "COL", "COND", "KIND=SHARE,…", "NAME", "N|P%", "OLD=NEW"),

@@ -258,6 +258,7 @@ def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array, n_classes: int) -
 
 def _effective(engine: Engine, pairs: WorkerPairs) -> dict[str, Figure]:
     alike = pairs.alike
+    n_pairs = int(alike.sum())
     per_item = engine.n_votes / engine.n_items
     effective = per_item
     if alike.any():
@@ -266,11 +267,11 @@ def _effective(engine: Engine, pairs: WorkerPairs) -> dict[str, Figure]:
         effective = counted / engine.n_items
     if effective < LEAST_EFFECTIVE * per_item:
         _warn(
-            f"workers err together ({int(alike.sum()):,} pairs): {per_item:.1f} answers per item "
-            f"count as {effective:.1f} independent ones, so confidences are likely too high; "
-            "--workers FILE says who is alike with whom"
+            f"workers err together ({n_pairs:,} {'pair' if n_pairs == 1 else 'pairs'}): "
+            f"{per_item:.1f} answers per item count as {effective:.1f} independent ones, so "
+            "confidences are likely too high; --workers FILE says who is alike with whom"
         )
-    return {"effective-votes": round(effective, 6), "alike-pairs": int(alike.sum())}
+    return {"effective-votes": round(effective, 6), "alike-pairs": n_pairs}
 
 
 def count_sure(_: Block, rows: RowArrays, limit: float) -> Counts:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, InputError, did_you_mean
 from misc_cli.readers.document import Document
 from misc_cli.readers.formats import open_document
 from misc_cli.readers.options import NOBODY, ROW
@@ -223,7 +223,8 @@ def named(where: str, names: Sequence[str], role: str, asked: str) -> int:
     if is_position(asked) and int(asked) <= len(names):
         return int(asked) - 1
     raise InputError(
-        f"{where}: no column {asked!r} for the {role} among {listing(names)}; correct {flag(role)}"
+        f"{where}: no column {asked!r} for the {role} among {listing(names)}"
+        f"{did_you_mean(asked, names) or f'; correct {flag(role)}'}"
     )
 
 

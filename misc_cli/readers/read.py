@@ -95,6 +95,8 @@ def read_questions(
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
             continue
         except InputError as error:
+            if path not in sources:  # found in a folder, or by a pattern
+                error = InputError(f"{error}; to leave this file out, name the others")
             raise with_command(error, path, source, options) from None
         for part in found:
             parts.setdefault(part.question if each else "", []).append(part)

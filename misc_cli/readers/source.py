@@ -26,7 +26,7 @@ from urllib.parse import quote as quote_url
 import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
-from misc_cli.errors import ConfigError, EmptyFile, InputError
+from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
 from misc_cli.readers.excel import is_workbook, sheet_as_csv
 from misc_cli.readers.remote import Access, fetch, is_address, is_database, redact
 
@@ -152,7 +152,8 @@ def read_file(path: str, limit: int) -> bytes | mmap.mmap:
         with open(path, "rb", buffering=0) as file:
             return _read(path, file, limit)
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file; check the path") from None
+        near = nearest_file(path) or "; check the path"
+        raise InputError(f"{path}: no such file{near}") from None
     except OSError as error:
         raise _unreadable(path, error) from None
 

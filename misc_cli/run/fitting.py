@@ -407,6 +407,7 @@ def combinations(
         for aggregator in aggregators:
             settings = Settings(preset, completer, aggregator, seed=seed)
             built = build(settings)
+            completer, aggregator = settings.completer_name, settings.aggregator
             methods.append(
                 Method(aggregator, built.aggregator, preset=preset)
                 if built.completer is None

@@ -23,7 +23,7 @@ import numpy as np
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.resources import threads
-from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError
+from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.remote import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
@@ -194,7 +194,8 @@ def read_record(path: str) -> dict[str, Any]:
     try:
         record = json.loads(Path(path).read_bytes())
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        near = nearest_file(path) or "; check the path"
+        raise InputError(f"{path}: cannot be read ({error.strerror}){near}") from None
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict) or not {"misc", "schema"} <= set(record):

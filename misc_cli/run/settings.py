@@ -62,6 +62,11 @@ class Settings:
     )
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for kind in registry.KINDS:
+            if isinstance(given := getattr(self, kind), str):
+                object.__setattr__(self, kind, registry.canonical(kind, given))
+
     @property
     def completer_name(self) -> str:
         """Return the completer that is meant: its name, auto or none."""

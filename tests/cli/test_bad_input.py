@@ -39,7 +39,7 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     ),
     "empty array": (b"[]", [], ["bad.csv", "empty"]),
     "class left out": (GOOD, ["--class-order", "x"], ["--class-order", "y"]),
-    "no such aggregator": (GOOD, ["--aggregator", "ds"], ["'ds'", "auto", "ds-em"]),
+    "no such aggregator": (GOOD, ["--aggregator", "dsem"], ["did you mean ds-em", "auto, mv"]),
     "no such completer": (GOOD, ["--completer", "svd"], ["'svd'", "auto, none, tucker"]),
     "nothing to bound": (
         GOOD,
@@ -58,7 +58,7 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
         ["--ranks", "--completer"],
     ),
     "ranks that are none": (GOOD, ["--ranks", "1,a"], ["--ranks", "3 whole numbers"]),
-    "negative seed": (GOOD, ["--seed", "-1"], ["--seed", "x>=0"]),
+    "negative seed": (GOOD, ["--seed", "-1"], ["--seed", "a whole number from 0"]),
     "nameless class": (GOOD, ["--class-order", "x,,y"], ["--class-order", "empty name"]),
     "negative tolerance": (GOOD, ["--tol", "-1"], ["--tol"]),
     "gate without truth": (GOOD, ["--fail-if", "error>5"], ["--truth"]),

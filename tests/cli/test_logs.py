@@ -149,7 +149,7 @@ def test_metrics_are_valid_and_say_what_run_json_says(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["aggregate", "a.csv", "--seeed", "1"], "No such option"),
-        (["aggregate", "a.csv", "--seed", "x"], "not a valid integer"),
+        (["aggregate", "a.csv", "--seed", "x"], "not a whole number"),
         (["aggregat", "a.csv"], "No such command"),
         (["aggregate", "nowhere.csv"], "no such file"),
     ],

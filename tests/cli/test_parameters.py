@@ -115,7 +115,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_plugins_methods_are_in_the_help_and_its_parameters_are_flags(
     place: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["aggregate", "--help"]) == 0
+    assert run(["aggregate", "--help-all"]) == 0
     said = " ".join(capfd.readouterr().out.split())
     assert "Other packages add patient, broken, odd." in said
     assert "--patience N How long it waits. [default: 7]" in said

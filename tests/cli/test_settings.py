@@ -194,7 +194,7 @@ def test_every_flag_of_every_command_can_be_set(folder: Path) -> None:
             for flag in parameter.opts
             if flag.startswith("--")
         }
-        assert flags - set(settings.settable(found)) <= {"config"}, words
+        assert flags - set(settings.settable(found)) <= {"config", "help-all"}, words
 
 
 @pytest.mark.parametrize(

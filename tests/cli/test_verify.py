@@ -227,7 +227,7 @@ def test_exit_codes_are_one_table(capfd: pytest.CaptureFixture[str]) -> None:
 
     page = (REPO / "docs" / "reliability.md").read_text()
     assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_CODES.items())
-    assert run(["--help"]) == 0
+    assert run(["help", "exit-codes"]) == 0
     shown = " ".join(capfd.readouterr().out.split())
     assert all(f"{code} {meaning}" in shown for code, meaning in EXIT_CODES.items())
 

@@ -175,8 +175,8 @@ def test_the_memory_that_it_asks_for_is_what_it_takes() -> None:
         ((7, 1, 2), r"R1 = 7 exceeds R2·R3 = 2; lower R1 to 2 or raise R2 or R3"),
         ((1, 5, 2), r"R2 = 5 exceeds R1·R3 = 2"),
         ((1, 1, 2), r"R3 = 2 exceeds R1·R2 = 1"),
-        ((12, 8, 2), r"R1 = 12 exceeds the 11 workers and the slice; give at most 11"),
-        ((5, 6, 4), r"R3 = 4 exceeds the 3 classes"),
+        ((12, 8, 2), r"R1 = 12 is too large; 10 workers and the slice allow at most 11"),
+        ((5, 6, 4), r"R3 = 4 is too large; 3 classes allow at most 3"),
         ((5, 0, 3), r"R2 must be at least 1"),
     ],
 )

@@ -133,7 +133,7 @@ def test_the_slice_is_that_of_dense_hooi() -> None:
         (("--completer", "tucker"), "--ranks R1,R2,R3 and --passes N"),
         ((*COMPLETED, "--final", "completed"), "say --final answers"),
         ((*COMPLETED, "--preset", "paper"), "say --final answers"),
-        (("--completer", "tucker", "--ranks", "40,8,3"), "R1 = 40 exceeds the 13 workers"),
+        (("--completer", "tucker", "--ranks", "40,8,3"), "R1 = 40 is too large; 12 workers"),
     ],
 )
 def test_what_is_for_one_machine_says_what_to_use(

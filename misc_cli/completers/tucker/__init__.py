@@ -97,13 +97,13 @@ def rule_of_thumb(shape: tuple[int, int, int]) -> Ranks:
 def check_ranks(ranks: Ranks, shape: tuple[int, int, int]) -> None:
     """Raise a ConfigError that names the inequality these ranks break and what would help."""
     given = f"--ranks {ranks[0]},{ranks[1]},{ranks[2]}"
-    modes = ("workers and the slice", "items", "classes")
+    modes = (f"{shape[0] - 1} workers and the slice", f"{shape[1]} items", f"{shape[2]} classes")
     for number, (rank, size, mode) in enumerate(zip(ranks, shape, modes, strict=True), start=1):
         if rank < 1:
             raise ConfigError(f"{given}: R{number} must be at least 1")
         if rank > size:
             raise ConfigError(
-                f"{given}: R{number} = {rank} exceeds the {size} {mode}; give at most {size}"
+                f"{given}: R{number} = {rank} is too large; {mode} allow at most {size}"
             )
     for number, rank in enumerate(ranks):
         a, b = (k for k in range(3) if k != number)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, EmptyFile, InputError
 from misc_cli.readers.columns import (
     Layout,
     Refusal,
@@ -440,10 +440,20 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     names, given = document.names, options.columns
     if options.worker_from is not None and not (given["item"] and given["label"]):
         raise ConfigError("--worker-from needs a header, or --item-col and --label-col")
+    first = [" ".join(cell.split())[:40] for cell in document.table.first_row[:5]]
+    if options.delimiter is not None and len(names) == 1:
+        raise InputError(
+            f"{document.name}: no row has a {options.delimiter!r}, so each is one cell "
+            f"({first[0]}); leave out --delimiter, or correct it"
+        )
+    if len(document.table.sample) == 1 and not any(given.values()) and options.header is None:
+        raise EmptyFile(
+            f"{document.name}: only one row ({', '.join(first)}); if it is a header, there are no "
+            "answers, else say --no-header and name the columns by position"
+        )
     _refuse_title(document)
     if document.table.doubtful and options.header is None:
-        shown = ", ".join(" ".join(cell.split())[:40] for cell in document.table.first_row[:5])
-        shown = shown.encode("utf-8", "replace").decode()
+        shown = ", ".join(first).encode("utf-8", "replace").decode()
         raise InputError(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
             "the columns with --worker-col, --item-col and --label-col, else say --no-header"
