@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 import misc_cli
+from misc_cli import registry
 from misc_cli.data.encode import encode_truth
 from misc_cli.data.posteriors import tied_classes
 from misc_cli.data.types import Codes, Floats, Labels, ignore_iteration
@@ -117,7 +118,8 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
         ", ".join(selection["chosen"]),
     )
     for method in NAMED if named else ():
-        found = misc_cli.aggregate(answers, aggregator=method, calibrate=False)
+        by_name = registry.create("aggregator", method)
+        found = misc_cli.aggregate(answers, aggregator=by_name, calibrate=False)
         row.named[method] = 100.0 * expected_error(found.outcome.posteriors, truth)
     if gold:
         row.gold_calibration = with_gold(auto.outcome, plain, truth)

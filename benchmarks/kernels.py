@@ -47,9 +47,20 @@ import misc_cli
 warnings.simplefilter("ignore")
 answers = pd.read_csv(sys.argv[1], dtype=str)
 def spent(**options):
+    if hasattr(misc_cli, "Loop"):  # else a checkout from before methods were objects
+        options = as_methods(**options)
     began = time.process_time()
     misc_cli.aggregate(answers, threads=1, calibrate=False, **options)
     return time.process_time() - began
+def as_methods(aggregator, completer=None, **given):
+    from misc_cli import registry
+    from misc_cli.completers.parameters import LOOP_OPTIONS
+    made = {}
+    if completer is not None:
+        made["loop"] = misc_cli.Loop(**{k: given.pop(k) for k in LOOP_OPTIONS if k in given})
+        own = {k: given.pop(k) for k in registry.settings("completer", completer) if k in given}
+        made["completer"] = registry.create("completer", completer, **own)
+    return {"aggregator": registry.create("aggregator", aggregator, **given), **made}
 spent(aggregator="mv")  # loads what is loaded late
 {off}
 print(spent({options}) - off)

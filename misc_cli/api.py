@@ -1,387 +1,575 @@
-"""The Python API: the command line's pipeline, DataFrames in and out."""
+"""The Python API: what each command does, as a function; data frames of any kind in and out."""
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property, partial
-from html import escape
-from inspect import signature
-from os import PathLike, fspath
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from os import fspath
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
-from misc_cli import registry
+from misc_cli.arguments import (
+    Completion,
+    Duplicates,
+    Method,
+    Path,
+    Preset,
+    Source,
+    answers_of,
+    class_order_of,
+    file_of,
+    is_record,
+    labels_of,
+    names_of,
+    reading_of,
+    repeat_warnings,
+    seconds,
+    session,
+)
+from misc_cli.arguments import ReadOptions as ReadOptions
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.encode import encode_truth
-from misc_cli.data.parameters import check, parameters_of, seconds_of
-from misc_cli.data.resources import processes as may_use_processes
+from misc_cli.data.parameters import check, parameters_of
 from misc_cli.data.resources import thread_limit
-from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
-from misc_cli.errors import ConfigError, InputError, MiscWarning, did_you_mean
-from misc_cli.readers.answer_table import FileInfo
-from misc_cli.readers.known_labels import frame_answers, frame_known, read_known
-from misc_cli.readers.options import ReadOptions
+from misc_cli.data.types import OnIteration, ignore_iteration
+from misc_cli.dataframes import F, Frame, Kind, Known, is_frame, known_of, name_of
+from misc_cli.errors import ConfigError
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.report.frames import frames, text_frame
+from misc_cli.report.frames import text_frame
+from misc_cli.results import Result
 from misc_cli.run import pipeline
-from misc_cli.run.pipeline import memory_engine
 from misc_cli.run.request import AggregateRequest, Stopwatch
-from misc_cli.run.result import RunResult
-from misc_cli.run.run_record import manifest, write_records
-from misc_cli.run.settings import Settings, build
-from misc_cli.run.tables import label_columns, worker_columns
-from misc_cli.state.session import python_session
-from misc_cli.state.session import save as save_state
-from misc_cli.writers.output_set import Output, Write
-from misc_cli.writers.render import write_table
-from misc_cli.writers.run_outputs import beside, write_set
+from misc_cli.run.settings import Settings, build, with_methods
+from misc_cli.run.tables import queue_columns
 
-Path = str | PathLike[str]
-
-
-@dataclass(frozen=True, repr=False)
-class Result:
-    """A finished run.
-
-    labels       item, label, confidence and item details, one row per item, sorted by item
-    posteriors   items × classes, rows sum to 1
-    workers      one row per worker: answers, accuracy, agreement, information, confusions
-    diagnostics  one row per iteration
-    """
-
-    outcome: RunResult
-    warnings: tuple[str, ...] = ()
-    request: AggregateRequest = field(default_factory=AggregateRequest)
-    inputs: tuple[FileInfo, ...] = ()
-    known: Mapping[str, FileInfo] = field(default_factory=dict)
-
-    @cached_property
-    def labels(self) -> pd.DataFrame:
-        return text_frame(label_columns(self.outcome, item_details=True))
-
-    @cached_property
-    def posteriors(self) -> pd.DataFrame:
-        labels = self.outcome.labels
-        return pd.DataFrame(
-            self.outcome.posteriors,
-            index=pd.Index(labels.items.to_pylist(), name="item"),
-            columns=labels.classes.to_pylist(),
-        )
-
-    @cached_property
-    def workers(self) -> pd.DataFrame:
-        return text_frame(worker_columns(self.outcome))
-
-    @cached_property
-    def diagnostics(self) -> pd.DataFrame:
-        return pd.DataFrame(self.outcome.records)
-
-    def report(self) -> dict[str, pd.DataFrame]:
-        """Return what `misc report` shows, as frames by name (see `misc_cli.report.frames`)."""
-        return frames(self.outcome)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return item, label and confidence, sorted by item: what `misc aggregate` writes."""
-        return self.labels[["item", "label", "confidence"]]
-
-    def save(self, folder: Path) -> None:
-        """Write labels.csv, workers.csv and what stands beside them, together or not at all."""
-        started = time.perf_counter()
-        place = FilePath(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        labels = place / "labels.csv"
-        places = {"labels": labels, "workers": place / "workers.csv", **beside(labels)}
-        writers: dict[str, Write] = {
-            "labels": lambda out: write_table(label_columns(self.outcome), out, "labels.csv"),
-            "workers": lambda out: write_table(worker_columns(self.outcome), out, "workers.csv"),
-            "diagnostics": lambda out: write_records(self.outcome.records, out),
-        }
-
-        def record() -> dict[str, Any]:
-            self.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-            return manifest(
-                self.outcome,
-                replace(self.request, output=str(labels), workers=str(places["workers"])),
-                command=(),
-                inputs=map(asdict, self.inputs),
-                known=self.known,
-                outputs={name: str(path) for name, path in places.items()},
-                warnings=self.warnings,
-            )
-
-        files = {name: Output(places[name], write) for name, write in writers.items()}
-        write_set(files, places["run"], record)
-
-    def _repr_html_(self) -> str:
-        """Return a notebook's view: the run in a line, then the first labels."""
-        return f"<p>{escape(repr(self)[1:-1])}</p>{self.to_frame().head(10).to_html(index=False)}"
-
-    def __repr__(self) -> str:
-        figures = self.outcome.figures
-        error = "" if self.error is None else f", error {self.error:.2f} %"
-        return (
-            f"<Result: {figures['items']:,} items from {figures['answers']:,} answers by "
-            f"{figures['workers']:,} workers, {figures['classes']:,} classes, "
-            f"mean confidence {figures['confidence']:.3f}{error}>"
-        )
-
-    @property
-    def converged(self) -> bool:
-        return self.outcome.fit.converged
-
-    @property
-    def iterations(self) -> int:
-        return self.outcome.fit.iterations
-
-    @property
-    def error(self) -> float | None:
-        """Return the per cent of items with truth that are wrong; None without truth."""
-        return self.outcome.figures.get("error")
-
-    @property
-    def figures(self) -> dict[str, Any]:
-        """Return the run in numbers, by the names that --fail-if knows."""
-        return dict(self.outcome.figures)
-
-
-READING = {field.name for field in fields(ReadOptions)} - {"duplicates"}
-OWN = parameters_of(Settings)
+if TYPE_CHECKING:
+    from misc_cli.quality.evaluation import Evaluation
+    from misc_cli.report.frames import Report
+    from misc_cli.selection.candidates import Method as Candidate
 
 
 def aggregate(
-    answers: pd.DataFrame | Path | Sequence[Path],
+    answers: F | Source,
     *,
-    aggregator: str = Settings.aggregator,
-    completer: str | None = Settings.completer,
-    preset: str = Settings.preset,
-    gold: pd.DataFrame | Path | None = None,
-    truth: pd.DataFrame | Path | None = None,
-    duplicates: str | None = Settings.duplicates,
-    class_order: Sequence[str] | None = None,
-    seed: int = Settings.seed,
+    aggregator: Method = "auto",
+    completer: Completion | None = None,
+    loop: Loop | None = None,
+    preset: Preset = "robust",
+    gold: Known | None = None,
+    truth: Known | None = None,
+    worker_col: str | None = None,
+    item_col: str | None = None,
+    label_col: str | None = None,
+    reading: ReadOptions | None = None,
+    duplicates: Duplicates | None = None,
+    class_order: Sequence[object] | None = None,
+    calibrate: bool = True,
+    seed: int = 0,
     threads: int | None = None,
     processes: bool = False,
-    calibrate: bool = Settings.calibrate,
     time_budget: float | str | None = None,
     state: Path | None = None,
     accept: Sequence[str] = (),
+    progress: bool = False,
     on_iteration: OnIteration = ignore_iteration,
-    **options: Any,
-) -> Result:
-    """Return one label per item from a DataFrame (worker, item, label) or from files.
+) -> Result[F]:
+    """Return one label per item, as `misc aggregate` does.
 
-    `options` are the flags of `misc aggregate` with underscores: the methods' parameters and how
-    to read (`label_col="verdict"`). `processes` lets an automatic choice use processes of its own;
-    `time_budget` is in seconds, or text such as "10s". `state` is the folder of --state: methods
-    are kept and fits start where the last run ended, of Python or of the command line; `accept`
-    names what may differ from then, as --accept does.
+    Parameters
+    ----------
+    answers
+        A data frame (pandas, polars, pyarrow) with a row for each answer, or files. Columns are
+        found by their names (task or item, worker or annotator, label …), or by `worker_col`,
+        `item_col` and `label_col`; `reading` says more of how to read files.
+    aggregator
+        A name, a method with its parameters (`misc_cli.DawidSkene(max_iter=50)`), or a function of
+        your own from labels to posteriors (docs/plugins.md). "auto" lets hidden answers choose.
+    completer, loop
+        A completer (`misc_cli.Tucker(ranks=(3, 8, 4))`) and the loop that it works in.
+    preset
+        Decides the parameters that a method leaves at their defaults.
+    gold, truth
+        Known labels that teach, and that only judge: a frame (item, label), a Series by item, or a
+        file.
+    duplicates
+        Which of a worker's several labels of an item counts; None is the last, with a warning.
+    class_order
+        All labels, from the least to the greatest, where they have an order.
+    calibrate
+        False leaves the probabilities as the method has them.
+    threads, processes
+        Threads that walk the items, and whether an automatic choice may start processes.
+    time_budget
+        Seconds, or text such as "10s", that an automatic choice may take.
+    state, accept
+        A folder: methods are kept and fits start where the last run ended; `accept` names what may
+        differ from then, as --accept does.
+    progress
+        True says on stderr how far it is; `on_iteration` is told of each iteration.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from misc_cli import aggregate
+    >>> answers = pd.DataFrame(
+    ...     {"worker": ["a", "b", "c"] * 2, "item": [7, 7, 7, 9, 9, 9], "label": [1, 1, 0, 0, 0, 0]}
+    ... )
+    >>> aggregate(answers, aggregator="mv").to_frame()
+       item  label  confidence
+    0     7      1    0.666667
+    1     9      0    1.000000
     """
-    reading, parameters = _split(options, duplicates)
-    _refuse_unknown(parameters)
-    settings = Settings(
-        preset=preset,
-        completer=completer,
-        aggregator=aggregator,
-        duplicates=duplicates,
-        class_order=_order(class_order),
-        seed=seed,
-        threads=threads,
-        calibrate=calibrate,
-        time_budget=_seconds(time_budget),
-        options=parameters,
-    )
-    asked = AggregateRequest(
-        () if isinstance(answers, pd.DataFrame) else tuple(_names(answers)),
-        settings,
-        reading,
-        gold=_file(gold),
-        truth=_file(truth),
-        state=None if state is None else fspath(state),
-        accept=tuple(accept),
-    )
-    methods = build(settings)
     watch = Stopwatch()
-    with _quietly(processes) as caught:
-        read, files = _answers(answers, reading)
-        known = {"gold": _known(gold), "truth": _known(truth)}
+    with session(processes, progress, on_iteration) as (caught, observer):
+        options = reading_of(reading, worker_col, item_col, label_col, duplicates)
+        read, files, kind = answers_of(answers, options)
+        basis = Settings(
+            preset=preset,
+            duplicates=duplicates,
+            class_order=class_order_of(class_order, kind),
+            seed=seed,
+            threads=threads,
+            calibrate=calibrate,
+            time_budget=seconds(time_budget),
+        )
+        settings, own = with_methods(basis, aggregator, completer, loop)
+        asked = AggregateRequest(
+            () if is_frame(answers) else tuple(names_of(answers)),
+            settings,
+            options,
+            gold=file_of(gold),
+            truth=file_of(truth),
+            state=None if state is None else fspath(state),
+            accept=tuple(accept),
+        )
+        known = {"gold": known_of(gold), "truth": known_of(truth)}
         run = partial(
             pipeline.run,
             read,
-            methods,
+            build(settings, own),
             gold=known["gold"][0],
             truth=known["truth"][0],
-            on_iteration=on_iteration,
+            on_iteration=observer,
             watch=watch,
         )
         if state is None:
             outcome = run()
         else:  # start from what the last run saved
-            with python_session(FilePath(state), accept) as session:
-                outcome = run(fitter=session.fit)
-                save_state(FilePath(state), session, outcome.posteriors)
+            from misc_cli.state.session import python_session, save
+
+            with python_session(FilePath(state), accept) as saved:
+                outcome = run(fitter=saved.fit)
+                save(FilePath(state), saved, outcome.posteriors)
     sources = {role: file for role, (_, file) in known.items() if file is not None}
-    return Result(outcome, _repeated(caught), asked, files, sources)
+    return Result(outcome, repeat_warnings(caught), asked, files, sources, kind)
 
 
 def compare(
-    answers: pd.DataFrame | Path | Sequence[Path],
+    answers: Frame | Source | Mapping[str, Frame | Path],
     *,
-    completers: Sequence[str] = ("none", "tucker"),
-    aggregators: Sequence[str] | None = None,
-    preset: str = Settings.preset,
-    truth: pd.DataFrame | Path | None = None,
-    duplicates: str | None = Settings.duplicates,
-    class_order: Sequence[str] | None = None,
-    seed: int = Settings.seed,
+    aggregators: Sequence[Method] | None = None,
+    completers: Sequence[Completion] = ("none", "tucker"),
+    preset: Preset = "robust",
+    truth: Known | Mapping[str, Known] | None = None,
+    worker_col: str | None = None,
+    item_col: str | None = None,
+    label_col: str | None = None,
+    reading: ReadOptions | None = None,
+    duplicates: Duplicates | None = None,
+    class_order: Sequence[object] | None = None,
+    seed: int = 0,
     threads: int | None = None,
     processes: bool = False,
     time_budget: float | str | None = None,
-    **options: Any,
+    progress: bool = False,
 ) -> pd.DataFrame:
-    """Rank methods by how well they forecast answers that were hidden from them, best first.
+    """Return methods ranked by how well they forecast answers that were hidden from them.
 
-    Columns as in `misc_cli.selection.compare.Standing`; `truth` is only reported. `options` say how
-    to read. Warns of what `aggregate` warns of in the answers.
+    Of several datasets, a mapping from names to frames, files or folders (answers.csv, truth.csv),
+    return methods × datasets with their mean, average rank and a test, as `misc compare` prints it.
+
+    Parameters
+    ----------
+    aggregators, completers
+        Names, methods with parameters, or functions of your own; None is every aggregator that the
+        answers allow. Every completer goes with every aggregator, "none" is no completer.
+    truth
+        Known labels, or a mapping to them by dataset. They only judge: errors in per cent. Several
+        datasets that all have truth are compared by their errors, else by hidden answers.
+
+    Other parameters are those of `aggregate`.
+
+    Examples
+    --------
+    >>> from misc_cli import compare, simulate
+    >>> answers, truth = simulate(workers=20, items=100, classes=2, seed=1)
+    >>> compare(answers, aggregators=["mv", "ds-em"], completers=["none"])["method"].tolist()
+    ['ds-em', 'mv', 'null']
     """
+    from misc_cli.job.datasets import find_datasets
     from misc_cli.run.fitting import combinations
+    from misc_cli.selection.compare import Comparison, Dataset, Standing, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
     from misc_cli.selection.roster import applicable
 
-    reading, unknown = _split(options, duplicates)
-    if unknown:
-        raise ConfigError(f"{min(unknown)}: compare() takes no parameter of a method")
-    settings = Settings(
-        preset=preset,
-        duplicates=duplicates,
-        class_order=_order(class_order),
-        seed=seed,
-        threads=threads,
-        time_budget=_seconds(time_budget),
-    )
-    check({name: getattr(settings, name) for name in OWN}, OWN)
-    with _quietly(processes) as caught, thread_limit(threads):
-        engine = memory_engine(_answers(answers, reading)[0], settings)
-        judges, _ = _known(truth)
-        standings = leaderboard(
-            engine,
-            combinations(completers, aggregators or applicable(engine), preset, seed),
-            truth=None if judges is None else encode_truth(engine.labels, judges),
-            seed=seed,
-            time_budget=settings.time_budget,
+    with session(processes, progress) as (caught, observer), thread_limit(threads):
+        options = reading_of(reading, worker_col, item_col, label_col, duplicates)
+        budget = seconds(time_budget)
+        rules = Settings(
+            preset=preset, duplicates=duplicates, seed=seed, threads=threads, time_budget=budget
         )
-    _repeated(caught)
-    return pd.DataFrame([asdict(standing) for standing in standings])
+        own = parameters_of(Settings)
+        check({name: getattr(rules, name) for name in own}, own)
+        named = dict(answers) if isinstance(answers, Mapping) else {"": answers}
+        truths = dict(truth) if isinstance(truth, Mapping) else dict.fromkeys(named, truth)
+        datasets = []
+        for name, given in named.items():
+            if is_frame(given):
+                read, _, kind = answers_of(given, options)
+                order = class_order_of(class_order, kind)
+                engine = pipeline.memory_engine(read, replace(rules, class_order=order))
+                datasets.append(Dataset(name, engine))
+            else:
+                files = find_datasets(
+                    names_of(given), as_one=not FilePath(names_of(given)[0]).is_dir()
+                )
+                ordered = replace(rules, class_order=class_order_of(class_order, Kind()))
+                read_ones = [one.read(options, ordered) for one in files]
+                datasets += [
+                    replace(one, name=name) if name and len(files) == 1 else one
+                    for one in read_ones
+                ]
+            known, _ = known_of(truths.get(name))
+            if known is not None:
+                last = datasets[-1]
+                datasets[-1] = replace(last, truth=encode_truth(last.engine.labels, known))
+
+        def methods(dataset: Dataset) -> list[Candidate]:
+            chosen = aggregators or applicable(dataset.engine)
+            return combinations(completers, chosen, preset, seed)
+
+        found: Comparison | list[Standing]
+        asked: dict[str, Any] = {"seed": seed, "time_budget": budget, "on_iteration": observer}
+        if len(datasets) > 1:
+            found = compare_datasets(datasets, methods, **asked)
+        else:
+            (one,) = datasets
+            found = leaderboard(one.engine, methods(one), truth=one.truth, **asked)
+    repeat_warnings(caught)
+    if isinstance(found, Comparison):
+        return pd.DataFrame(found.columns()).set_index("method")
+    return pd.DataFrame([asdict(standing) for standing in found])
 
 
-def read_answers(sources: Path | Sequence[Path], **options: Any) -> pd.DataFrame:
+def evaluate(labels: Result[Any] | Known, truth: Known) -> Evaluation:
+    """Return error, precision, recall, confusion and calibration of labels against the truth.
+
+    Parameters
+    ----------
+    labels
+        A Result, a frame (item, label and maybe confidence), a Series by item, or a file.
+    truth
+        A frame (item, label), a Series by item, or a file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from misc_cli import evaluate
+    >>> found = evaluate(pd.Series(["x", "y"], index=[1, 2]), pd.Series(["x", "x"], index=[1, 2]))
+    >>> found.error, found.classes, found.confusion.tolist()
+    (0.5, ('x', 'y'), [[1, 1], [0, 0]])
+    """
+    from misc_cli.quality.evaluation import evaluate as judged
+
+    with session() as (caught, _):
+        known, _ = known_of(truth)
+        assert known is not None
+        found = judged(labels_of(labels), known)
+    repeat_warnings(caught)
+    return found
+
+
+def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
+    """Return the items whose label changed from old to new, and the items that came and went.
+
+    Parameters
+    ----------
+    old, new
+        Results, frames (item, label and maybe confidence), Series by item, or files.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from misc_cli import diff
+    >>> old, new = pd.Series({"1": "x", "2": "y"}), pd.Series({"1": "z", "3": "y"})
+    >>> diff(old, new)[["change", "item", "old_label", "new_label"]]
+        change item old_label new_label
+    0  flipped    1         x         z
+    1      new    3       NaN         y
+    2     gone    2         y       NaN
+    """
+    from misc_cli.quality.changes import change_columns
+    from misc_cli.quality.changes import compare as changes
+
+    with session() as (caught, _):
+        found = text_frame(change_columns(changes(labels_of(old), labels_of(new))))
+    repeat_warnings(caught)
+    return found.dropna(axis=1, how="all") if len(found) else found
+
+
+def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
+    """Return the items whose label gains most from one more answer, best first.
+
+    Parameters
+    ----------
+    run
+        A Result, or answers, which `aggregate` makes one of with its defaults.
+    budget
+        How many items at most; None is every item that an answer could help.
+
+    Examples
+    --------
+    >>> from misc_cli import aggregate, queue, simulate
+    >>> answers, truth = simulate(workers=20, items=100, classes=2, seed=1)
+    >>> list(queue(aggregate(answers, aggregator="ds-em"), budget=3).columns)
+    ['item', 'gain', 'label', 'confidence', 'runner_up', 'answers']
+    """
+    done = run if isinstance(run, Result) else _run(run)
+    found: F = done.kind.frame(queue_columns(done.outcome, budget))
+    return found
+
+
+def workers(run: F | Source | Result[F]) -> F:
+    """Return answers, accuracy, agreement and verdict of each worker, the worst first.
+
+    Parameters
+    ----------
+    run
+        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
+        with its defaults.
+
+    Examples
+    --------
+    >>> from misc_cli import aggregate, simulate, workers
+    >>> answers, truth = simulate(workers=20, items=200, classes=2, seed=1)
+    >>> workers(aggregate(answers, aggregator="ds-em")).columns[:4].tolist()
+    ['worker', 'answers', 'accuracy', 'accuracy_low']
+    """
+    return _table_of("workers", run)
+
+
+def items(run: F | Source | Result[F]) -> F:
+    """Return label, confidence, votes and ties of each item, the least sure first.
+
+    Parameters
+    ----------
+    run
+        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
+        with its defaults.
+
+    Examples
+    --------
+    >>> from misc_cli import aggregate, items, simulate
+    >>> answers, truth = simulate(workers=20, items=200, classes=2, seed=1)
+    >>> items(aggregate(answers, aggregator="ds-em"))["confidence"].is_monotonic_increasing
+    True
+    """
+    return _table_of("items", run)
+
+
+def report(
+    run: Frame | Source | Result[Any],
+    path: Path = "report.html",
+    *,
+    anonymize_workers: bool = False,
+) -> FilePath:
+    """Write one page (.html) or workbook (.xlsx) that shows a run, and return its path.
+
+    Parameters
+    ----------
+    run
+        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
+        with its defaults.
+    anonymize_workers
+        True shows numbers in place of the workers' names.
+
+    Examples
+    --------
+    >>> from misc_cli import aggregate, report, simulate
+    >>> answers, truth = simulate(workers=20, items=200, classes=2, seed=1)
+    >>> report(aggregate(answers, aggregator="ds-em", truth=truth), "page.html").name
+    'page.html'
+    """
+    from misc_cli.job.outputs import check_report_name, report_bytes
+    from misc_cli.report.frames import anonymized
+    from misc_cli.writers.output_set import Output, content, write_all
+
+    place = FilePath(path)
+    with session() as (caught, _):
+        check_report_name(place)
+        found = _report_of(run)
+        page = report_bytes(anonymized(found) if anonymize_workers else found, place)
+        write_all([Output(place, content(page))])
+    repeat_warnings(caught)
+    return place
+
+
+def inspect(
+    answers: Frame | Source,
+    *,
+    worker_col: str | None = None,
+    item_col: str | None = None,
+    label_col: str | None = None,
+    reading: ReadOptions | None = None,
+) -> dict[str, Any]:
+    """Return what is in answers and how they would be read, as `misc inspect --json` says it.
+
+    Parameters
+    ----------
+    answers, worker_col, item_col, label_col, reading
+        As in `aggregate`.
+
+    Examples
+    --------
+    >>> from misc_cli import inspect, simulate
+    >>> answers, truth = simulate(workers=20, items=50, classes=2, seed=1)
+    >>> inspect(answers)["questions"][0]["items"]
+    50
+    """
+    from misc_cli.job.inspection import inspected
+    from misc_cli.quality.agreement import summarize
+
+    with session() as (caught, _):
+        options = reading_of(reading, worker_col, item_col, label_col, None)
+        if is_frame(answers):
+            found = {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
+        else:
+            found = inspected(names_of(answers), options).to_json()
+    repeat_warnings(caught)
+    return found
+
+
+def simulate(
+    *,
+    workers: int = 100,
+    items: int = 1000,
+    classes: int = 4,
+    answers_per_item: float = 5.0,
+    accuracy: float = 0.7,
+    activity_skew: float = 1.0,
+    mix: Mapping[str, float] | None = None,
+    groups: int | None = None,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the answers of a made-up crowd (worker, item, label) and the truth (item, label).
+
+    Parameters
+    ----------
+    answers_per_item
+        On average, each by another worker.
+    accuracy
+        Of the median honest worker.
+    activity_skew
+        How unevenly workers share the work; 0 is evenly.
+    mix
+        Shares of the kinds of workers: experts, honest, biased, spammers, adversaries, constants,
+        beginners, copiers.
+    groups
+        Number of confusion matrices that all workers share; None: each worker has its own.
+
+    Examples
+    --------
+    >>> from misc_cli import simulate
+    >>> answers, truth = simulate(workers=3, items=2, classes=2, answers_per_item=2)
+    >>> answers.columns.tolist(), truth.shape
+    (['worker', 'item', 'label'], (2, 2))
+    """
+    from misc_cli.simulate import crowd
+
+    given = {"mix": mix} if mix is not None else {}
+    with session():
+        asked = crowd.Simulation(
+            workers=workers,
+            items=items,
+            classes=classes,
+            answers_per_item=answers_per_item,
+            accuracy=accuracy,
+            activity_skew=activity_skew,
+            groups=groups,
+            seed=seed,
+            **given,
+        )
+        made = crowd.simulate(asked)
+    return text_frame(crowd.answer_columns(made)), text_frame(crowd.truth_columns(made))
+
+
+def read_answers(
+    sources: Source,
+    *,
+    worker_col: str | None = None,
+    item_col: str | None = None,
+    label_col: str | None = None,
+    reading: ReadOptions | None = None,
+) -> pd.DataFrame:
     """Return answers from files, as text: columns worker, item, label.
 
-    `options` are the reading flags with underscores, the fields of `misc_cli.readers.ReadOptions`.
+    Parameters
+    ----------
+    sources
+        Files, folders or addresses of any format that misc reads (docs/input.md).
+    worker_col, item_col, label_col
+        The columns' names or positions, where misc does not find them.
+    reading
+        More of how to read: `ReadOptions(question="mood", delimiter=";")`.
+
+    Examples
+    --------
+    >>> from misc_cli import read_answers, simulate
+    >>> simulate(workers=2, items=1, classes=2, answers_per_item=2)[0].to_csv("answers.csv")
+    >>> read_answers("answers.csv").columns.tolist()
+    ['worker', 'item', 'label']
     """
-    reading, unknown = _split(options, options.pop("duplicates", None))
-    if unknown:
-        known = ", ".join(sorted(READING))
-        raise ConfigError(f"{min(unknown)}: no such way to read; there are {known}")
-    answers = read_answer_columns(_names(sources), reading).answers
-    return text_frame({"worker": answers.worker, "item": answers.item, "label": answers.label})
+    with session() as (caught, _):
+        options = reading_of(reading, worker_col, item_col, label_col, None)
+        found = read_answer_columns(names_of(sources), options).answers
+    repeat_warnings(caught)
+    return text_frame({"worker": found.worker, "item": found.item, "label": found.label})
 
 
-def _split(
-    options: Mapping[str, Any], duplicates: str | None
-) -> tuple[ReadOptions, dict[str, Any]]:
-    """Return the reading options, and the other options."""
-    reading = {name: value for name, value in options.items() if name in READING}
-    rest = {name: value for name, value in options.items() if name not in READING}
-    return ReadOptions(**reading, duplicates=duplicates), rest
-
-
-def _refuse_unknown(parameters: Mapping[str, Any]) -> None:
-    """Refuse a word that is no option of anything, with a guess at what was meant."""
-    known = {*READING, *parameters_of(Loop), *signature(aggregate).parameters}
-    known |= {
-        parameter
-        for kind in registry.KINDS
-        for name in registry.OWN[kind]
-        for parameter in registry.parameters(kind, name)
-    }
-    for word in parameters.keys() - known:
-        plugins = [(kind, name) for kind in registry.KINDS for name in registry.plugin_names(kind)]
-        if not any(word in registry.parameters(kind, name) for kind, name in plugins):
-            raise ConfigError(f"{word}: no such option{did_you_mean(word, known)}")
-
-
-def _order(class_order: Sequence[str] | None) -> tuple[str, ...] | None:
-    if class_order is None:
-        return None
-    if isinstance(class_order, str) or not isinstance(class_order, Sequence):
-        raise ConfigError(f"class_order {class_order!r}: give a list of labels")
-    return tuple(map(str, class_order))
-
-
-def _seconds(given: float | str | None) -> float | None:
-    if not isinstance(given, str):
-        return given
-    seconds = seconds_of(given)
-    if seconds is None:
-        raise ConfigError(f"time_budget {given!r}: give seconds, or a time such as 60s, 5m or 1h")
-    return seconds
-
-
-@contextmanager
-def _quietly(processes: bool) -> Iterator[list[warnings.WarningMessage]]:
-    """Run as the command line does: one BLAS thread beside our own, our warnings kept."""
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        threadpool_limits(1, "blas"),
-        may_use_processes(processes),
-    ):
-        warnings.simplefilter("always", MiscWarning)
-        yield caught
-
-
-def _repeated(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Warn the caller of what was kept, by its own filters; return the texts."""
+def _run(answers: F | Source) -> Result[F]:
+    """Return the Result of answers; its warnings are the caller's caller's."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = aggregate(answers)
     for warning in caught:
-        warnings.warn(str(warning.message), warning.category, stacklevel=3)
-    return tuple(str(warning.message) for warning in caught)
+        warnings.warn(str(warning.message), warning.category, stacklevel=4)
+    return found
 
 
-def _answers(
-    given: pd.DataFrame | Path | Sequence[Path], reading: ReadOptions
-) -> tuple[Answers, tuple[FileInfo, ...]]:
-    """Return answers, and the files that they were read from."""
-    if isinstance(given, pd.DataFrame):
-        return frame_answers(given, reading), ()
-    read = read_answer_columns(_names(given), reading)
-    return read.answers, tuple(read.files)
+def _table_of(name: str, run: F | Source | Result[F]) -> F:
+    """Return a frame of the report on a run, in the kind of its answers."""
+    done = run if isinstance(run, Result) or is_record(run) else _run(run)
+    kind = done.kind if isinstance(done, Result) else Kind()
+    with session() as (caught, _):
+        found = _report_of(done).frames[name]
+    repeat_warnings(caught)
+    frame: F = kind.frame({str(column): found[column] for column in found})
+    return frame
 
 
-def _known(given: pd.DataFrame | Path | None) -> tuple[KnownLabels | None, FileInfo | None]:
-    """Return known labels, if any, and the file that they were read from, if any."""
-    if given is None or isinstance(given, pd.DataFrame):
-        return None if given is None else frame_known(given), None
-    found = read_known(_name(given))
-    return found.labels, found.file
+def _report_of(run: Frame | Source | Result[Any]) -> Report:
+    from misc_cli.report.frames import build as built
+    from misc_cli.report.load_run import read_runs
 
-
-def _file(given: pd.DataFrame | Path | None) -> str | None:
-    return None if given is None or isinstance(given, pd.DataFrame) else _name(given)
-
-
-def _names(sources: Path | Sequence[Path]) -> list[str]:
-    if isinstance(sources, Sequence) and not isinstance(sources, str):
-        return [_name(source) for source in sources]
-    return [_name(sources)]
-
-
-def _name(source: Any) -> str:
-    if isinstance(source, str | PathLike):
-        return fspath(source)
-    raise InputError(f"{source!r:.60} is neither a DataFrame nor the path of a file")
+    if is_record(run):
+        several = read_runs(name_of(run))
+        if len(several) > 1:
+            raise ConfigError(f"{name_of(run)}: of several questions; aggregate them one by one")
+        (found,) = several.values()
+        return found
+    done = run if isinstance(run, Result) else _run(run)
+    return built(done.outcome, done.facts())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 EXIT_DONE = 0
@@ -51,6 +52,31 @@ def nearest_file(path: str) -> str:
         return ""
     found = did_you_mean(name, files)
     return found.replace("mean ", f"mean {folder}/") if folder else found
+
+
+_FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)( (?=[^\s:]+: ))?")
+
+
+def python_words(text: str) -> str:
+    """Return a message with Python's arguments in place of flags: worker_col= for --worker-col.
+
+    A command to paste, on a second line, goes: it is no Python.
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        return f"{found[2].replace('-', '_')}={'False' if found[1] else ''}"
+
+    return _FLAG.sub(argument, text.partition("\n  try: ")[0])
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """Let errors of this block name arguments, not flags."""
+    try:
+        yield
+    except MiscError as error:
+        error.args = (python_words(str(error)), *error.args[1:])
+        raise
 
 
 class MiscError(Exception):

@@ -164,13 +164,28 @@ def parameters(kind: str, name: str) -> dict[str, Parameter]:
 
 
 def name_of(kind: str, method: Any) -> str:
-    """Return the name of a method's class."""
+    """Return the name of a method's class; a method that is not registered has none: an error."""
+    found = registered_name(kind, method)
+    if found is None:
+        here = f"{type(method).__module__}:{type(method).__qualname__}"
+        raise ConfigError(f"{here} is no registered {kind}")
+    return found
+
+
+def registered_name(kind: str, method: Any) -> str | None:
+    """Return the name of a method's class, None if it is not registered."""
     here = f"{type(method).__module__}:{type(method).__qualname__}"
     ours = OWN[kind]
     for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
         if target == here or (name not in ours and load(kind, name) is type(method)):
             return name
-    raise ConfigError(f"{here} is no registered {kind}")
+    return None
+
+
+def changed(method: Any) -> dict[str, Any]:
+    """Return the parameters of a method that differ from its defaults."""
+    plain = type(method)()
+    return {name: value for name, value in vars(method).items() if value != getattr(plain, name)}
 
 
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,6 @@ misc inspect export.json
 misc inspect answers.csv --worker-col annotator
 misc inspect exports/ --json
 """
-TOLD = ("name", "kind", "n_answers", "columns", "options", "samples", "n_gold", "refused")
 SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 
 
@@ -38,59 +36,21 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.cli.tables import Table, print_tables
-    from misc_cli.readers.inspection import inspect_files
+    from misc_cli.job.inspection import inspected
 
     console = Console.of(parameters)
-    reading = options.read_options_from(parameters)
     with console.watching():
-        files, questions = inspect_files(answers, reading)
-        numbers = [_numbers(question, reading.duplicates) for question in questions]
+        found = inspected(answers, options.read_options_from(parameters))
+    files, questions = found.files, found.questions
     advice = _advice(files, questions)
     if parameters["json"]:
-        told = [
-            {
-                **{name: getattr(question, name) for name in TOLD},
-                **figures,
-                "flag": _flag(question, questions),
-            }
-            for question, figures in zip(questions, numbers, strict=True)
-        ]
-        facts = [asdict(file) for file in files]
-        outputs.write_bytes(outputs.json_bytes(files=facts, questions=told, command=advice))
+        outputs.write_bytes(outputs.json_bytes(**found.to_json(), command=advice))
         return
     tables = [_file_table(file) for file in files]
-    for question, figures in zip(questions, numbers, strict=True):
-        tables.append(_question_table(question, figures, _flag(question, questions)))
+    for question, figures in zip(questions, found.figures, strict=True):
+        tables.append(_question_table(question, figures, found.flag(question)))
     refused = "to settle first: what stands above as refused"
     print_tables([*tables, Table("", notes=[f"to run: {advice}" if advice else refused])])
-
-
-def _numbers(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
-    from misc_cli.errors import InputError
-    from misc_cli.quality.agreement import summarize
-    from misc_cli.readers.checks import spelled_alike as spellings
-
-    if question.read is None:
-        return {}
-    try:
-        found = summarize(question.read.answers, duplicates)
-    except InputError as error:
-        question.refused.append(str(error))
-        return {}
-    alike = spellings(found["classes"])
-    aside = question.read.set_aside
-    return {**found, "spellings": alike, "set_aside": aside, "anonymous": question.read.anonymous}
-
-
-def _flag(question: QuestionFacts, questions: Sequence[QuestionFacts]) -> str:
-    """Return the flags that read this question."""
-    votable = [one for one in questions if one.kind in ("choice", "choices", "number")]
-    words = []
-    if len(votable) > 1 and question in votable:
-        words = ["--question", shlex.quote(question.name)]
-    if question.kind == "choices" and question.read is None:
-        words += ["--multi", "split"]
-    return " ".join(words)
 
 
 def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, in_python
 
 # The answer that counts when a worker labels an item twice; the first word is the default.
 DUPLICATES = ("last", "first", "error", "all")
@@ -149,10 +149,11 @@ def check(given: Mapping[str, Any], described: Mapping[str, Parameter]) -> None:
 
 
 class Checked:
-    """Base of methods: construction checks every parameter."""
+    """Base of methods: construction checks every parameter; flags are checked before that."""
 
     def __post_init__(self) -> None:
-        check(vars(self), parameters_of(type(self)))
+        with in_python():
+            check(vars(self), parameters_of(type(self)))
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from misc_cli.data.solver import Iteration as Iteration
 from misc_cli.data.solver import Lighten as Lighten
@@ -154,6 +155,27 @@ class Labels:
     @property
     def n_classes(self) -> int:
         return self.votes.n_classes
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """Return the answers, CSR (n_items, n_workers * n_classes).
+
+        Column `worker * n_classes + class` is 1 where the worker gave the item that class.
+        """
+        blocks = [self.votes.block(rows) for rows in self.votes.blocks]
+        return blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks))
+
+    @property
+    def triplets(self) -> tuple[Codes, Codes, Codes]:
+        """Return the codes of worker, item and class of every answer, (n_votes,) each."""
+        cells = self.matrix.tocoo()
+        workers, classes = np.divmod(cells.col, self.n_classes)
+        return workers, cells.row, classes
+
+    @property
+    def counts(self) -> Floats:
+        """Return how many answers each item has for each class, (n_items, n_classes)."""
+        return np.concatenate([self.votes.class_totals(rows) for rows in self.votes.blocks])
 
 
 class Predictor(Protocol):

@@ -1,4 +1,4 @@
-"""Known labels (--truth, --gold) from files and data frames, also of several questions.
+"""Known labels (--truth, --gold) from files, also of several questions.
 
 item,mood,spam          a column for each question, called as it is
 item,question,label     a row for each item and question
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from misc_cli.data.types import Answers, KnownLabels
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.data.types import KnownLabels
+from misc_cli.errors import InputError
 from misc_cli.readers.answer_table import FileInfo, joined
 from misc_cli.readers.chunks import Piece, fingerprint, piece_columns
-from misc_cli.readers.columns import choose, listing, read_columns, rivals, truth_synonyms
+from misc_cli.readers.columns import listing, read_columns, rivals, truth_synonyms
 from misc_cli.readers.dialect import delimiter_of
 from misc_cli.readers.document import Document, compact
 from misc_cli.readers.formats import open_document
@@ -48,9 +48,6 @@ def carried_gold(pieces: Sequence[Piece]) -> Known:
     labels = KnownLabels(*whole, f"{', '.join(names)}, the gold it carries")
     return Known(labels, FileInfo(names[0], first["sha256"] or "", len(whole[0]), "", None, None))
 
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FIRST_BYTES = 1 << 16
 
@@ -150,39 +147,3 @@ def _item(document: Document, taken: Sequence[str]) -> str:
     if not found:
         raise InputError(f"{document.name}: no item column among {listing(document.names, 30)}")
     return found[0]
-
-
-# What can be said of a table that is read already.
-OF_FRAMES = ("worker_col", "item_col", "label_col", "duplicates")
-
-
-def frame_answers(frame: pd.DataFrame, options: ReadOptions) -> Answers:
-    """Return the three columns of a DataFrame."""
-    given = [
-        field.name
-        for field in fields(options)
-        if getattr(options, field.name) is not None and field.name not in OF_FRAMES
-    ]
-    if given:
-        raise ConfigError(
-            f"{given[0]} says how to read a file; a DataFrame takes {', '.join(OF_FRAMES)}"
-        )
-    chosen = choose("the DataFrame", list(map(str, frame.columns)), options.columns)
-    if len(frame) == 0:
-        raise InputError("the DataFrame has no rows: give at least one answer")
-    return Answers(*(_text(frame.iloc[:, chosen[role]]) for role in options.columns))
-
-
-def frame_known(frame: pd.DataFrame) -> KnownLabels:
-    """Return the items of a DataFrame and their labels."""
-    chosen = choose("the DataFrame", list(map(str, frame.columns)), {}, truth_synonyms())
-    return KnownLabels(*(_text(frame.iloc[:, chosen[role]]) for role in ("item", "label")))
-
-
-def _text(column: pd.Series[Any]) -> Any:
-    """Return text, missing values missing; whole numbers that pandas made floats whole again."""
-    import pandas as pd
-
-    if pd.api.types.is_float_dtype(column.dtype):
-        column = column.convert_dtypes()
-    return pa.array(column.astype("string"), pa.string(), from_pandas=True)

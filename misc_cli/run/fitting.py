@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,11 +28,22 @@ from misc_cli.engines.local import MemoryEngine, solved
 from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine
 from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build
+from misc_cli.run.settings import (
+    BASELINE,
+    NO_COMPLETER,
+    Methods,
+    Settings,
+    build,
+    with_methods,
+)
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method, fits
 from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
 from misc_cli.selection.scoring import Trial
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Completer
+    from misc_cli.run.settings import OwnMethod
 
 
 def fit(
@@ -398,25 +409,29 @@ def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any])
 
 
 def combinations(
-    completers: Sequence[str], aggregators: Sequence[str], preset: str, seed: int
+    completers: Sequence[str | Completer],
+    aggregators: Sequence[str | Aggregator | OwnMethod],
+    preset: str,
+    seed: int,
 ) -> list[Method]:
     """Return every completer with every aggregator, with a preset's parameters; "none" is pure."""
-
     methods = []
     for completer in completers:
         for aggregator in aggregators:
-            settings = Settings(preset, completer, aggregator, seed=seed)
-            built = build(settings)
-            completer, aggregator = settings.completer_name, settings.aggregator
+            settings, own = with_methods(Settings(preset, seed=seed), aggregator, completer)
+            built = build(settings, own)
+            if built.aggregator is None:
+                raise ConfigError("auto chooses among methods; compare the methods themselves")
+            given = ", ".join(f"{key}={value}" for key, value in settings.options.items())
+            parts = [
+                built.names[kind] for kind in ("completer", "aggregator") if kind in built.names
+            ]
+            name = " + ".join(parts) + (f" ({given})" if given else "")
             methods.append(
-                Method(aggregator, built.aggregator, preset=preset)
+                Method(name, built.aggregator, preset=preset)
                 if built.completer is None
                 else Method(
-                    f"{completer} + {aggregator}",
-                    built.aggregator,
-                    built.completer,
-                    Loop(**built.loop),
-                    preset=preset,
+                    name, built.aggregator, built.completer, Loop(**built.loop), preset=preset
                 )
             )
     return methods

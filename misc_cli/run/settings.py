@@ -5,9 +5,9 @@ No numeric imports: the command line reads its defaults from here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from misc_cli import registry
 from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
@@ -22,6 +22,12 @@ from misc_cli.data.parameters import (
     parameters_of,
 )
 from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Aggregator, Completer, Labels
+
+    # A function from labels to posteriors, (n_items, n_classes), or to an Aggregation.
+    OwnMethod = Callable[[Labels], Any]
 
 NO_COMPLETER = "none"
 # What an automatic completer tries, and what an automatic run builds completion on.
@@ -109,16 +115,70 @@ class Methods:
         return self.aggregator is None or self.search_ranks
 
 
-def build(settings: Settings) -> Methods:
-    """Hand every option to the method that has a field of its name; what nobody has is an error."""
+def with_methods(
+    settings: Settings,
+    aggregator: str | Aggregator | OwnMethod,
+    completer: str | Completer | None = None,
+    loop: Loop | None = None,
+) -> tuple[Settings, Aggregator | None]:
+    """Return the settings that name these methods, and the own method among them, if there is one.
+
+    A method that is an object gives the parameters that differ from its defaults: the preset
+    decides the others, as it does of flags.
+    """
+    from misc_cli.aggregators.custom import CustomAggregator
+
+    options, own, seed = dict(settings.options), None, settings.seed
+    names: dict[str, str | None] = {}
+    for kind, method in (("aggregator", aggregator), ("completer", completer)):
+        method = method() if isinstance(method, type) else method
+        names[kind] = method if isinstance(method, str) else None
+        if method is None or isinstance(method, str):
+            continue
+        names[kind] = registry.registered_name(kind, method)
+        if names[kind] is not None:
+            given = registry.changed(method)
+            seed = given.pop("seed", seed)
+            twice = options.keys() & given.keys()
+            if twice:
+                raise ConfigError(f"{flag(min(twice))} is given of two methods; give it of one")
+            options |= given
+        elif kind == "aggregator" and callable(method):
+            own = CustomAggregator(cast("OwnMethod", method))
+            names[kind] = own.name
+        else:
+            raise ConfigError(f"{method!r:.60} is no {kind}; give a name or a method")
+    if loop is not None:
+        options |= registry.changed(loop)
+        if loop.start is not None:
+            options["start"] = registry.name_of("aggregator", loop.start)
+    aggregator_name = names["aggregator"] or AUTO
+    named = replace(
+        settings,
+        aggregator=aggregator_name,
+        completer=names["completer"],
+        options=options,
+        seed=seed,
+    )
+    return named, own
+
+
+def build(settings: Settings, own: Aggregator | None = None) -> Methods:
+    """Hand every option to the method that has a field of its name; what nobody has is an error.
+
+    `own` is a method of the caller's, in place of one that is registered by the settings' name.
+    """
     settings, given = _checked(settings)
     names = {} if settings.aggregator == AUTO else {"aggregator": settings.aggregator}
     if settings.completer_name != NO_COMPLETER:  # one that is automatic may be declined
         automatic = settings.completer_name == AUTO
         names["completer"] = AUTO_COMPLETER if automatic else settings.completer_name
-    for kind, name in names.items():
+    registered = {k: name for k, name in names.items() if own is None or k != "aggregator"}
+    for kind, name in registered.items():
         registry.load(kind, name, also=(AUTO,))
-    fields = {kind: registry.settings(kind, name, settings.preset) for kind, name in names.items()}
+    fields: dict[str, dict[str, Any]] = {kind: {} for kind in names}
+    for kind, name in registered.items():
+        fields[kind] = registry.settings(kind, name, settings.preset)
     tries = _several(given, names)
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     to_choose |= tries.keys()
@@ -141,7 +201,7 @@ def build(settings: Settings) -> Methods:
             shares[kind]["seed"] = settings.seed
     built = {
         kind: registry.create(kind, name, settings.preset, **shares[kind])
-        for kind, name in names.items()
+        for kind, name in registered.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     for name in tries.keys() & resolved.get("completer", {}).keys():
@@ -157,7 +217,7 @@ def build(settings: Settings) -> Methods:
         resolved["start"] = {"aggregator": starter, **parameters}
     methods = Methods(
         names,
-        built.get("aggregator"),
+        built.get("aggregator", own),
         built.get("completer"),
         loop={**Loop.presets.get(settings.preset, {}), **shares["loop"]},
         resolved=resolved,

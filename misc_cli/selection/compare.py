@@ -1,23 +1,27 @@
-"""A leaderboard of completers × aggregators by what they forecast of hidden answers."""
+"""Methods compared: a leaderboard by hidden answers, and methods × datasets with a test."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from misc_cli.data.posteriors import decide
-from misc_cli.data.types import Codes, Floats, OnIteration, ignore_iteration
-from misc_cli.engines.protocol import Engine
+from misc_cli.data.types import Codes, Floats, Iteration, OnIteration, ignore_iteration
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, Engine
 from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
-from misc_cli.selection.candidates import Method
-from misc_cli.selection.cross_validation import CrossValidation
+from misc_cli.selection.candidates import Method, fits
+from misc_cli.selection.cross_validation import WORTH_A_PROCESS, CrossValidation
 from misc_cli.selection.ensemble import warn_of_time
 from misc_cli.selection.scoring import lead, standard_error
-from misc_cli.selection.worker_pool import Deadline
+from misc_cli.selection.worker_pool import Deadline, run_all
 
 NULL = "null"
 
@@ -96,3 +100,163 @@ def compare(
         name = score.candidate.method.name
         standings.append(standing(name, score.best, differs, score.seconds, error))
     return sorted(standings, key=lambda each: -each.score)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Answers under a name; `truth` (n_items,) are class codes, -1 where unknown, or None."""
+
+    name: str
+    engine: MemoryEngine
+    truth: Codes | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods × datasets, with what tells methods apart.
+
+    values   (n_methods, n_datasets): error in per cent, lower is better, or mean log probability
+             of hidden answers, higher is better; NaN where a method does not apply
+    measure  "error" or "score"
+    """
+
+    methods: tuple[str, ...]
+    datasets: tuple[str, ...]
+    values: Floats
+    measure: str
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """Average rank of each method over the datasets, 1 is best, (n_methods,).
+
+        NaN for a method that does not apply everywhere: it takes part in no ranking.
+        """
+        found = np.full(len(self.methods), np.nan)
+        whole = np.isfinite(self.values).all(axis=1)
+        better = self.values[whole] if self.measure == "error" else -self.values[whole]
+        found[whole] = np.mean([midranks(column) for column in better.T], axis=0)
+        return found
+
+    @cached_property
+    def means(self) -> Floats:
+        return np.asarray(self.values.mean(axis=1))
+
+    @cached_property
+    def best(self) -> int:
+        """The method with the best average rank; of several the one with the better mean."""
+        sign = 1.0 if self.measure == "error" else -1.0
+        return int(np.lexsort((sign * self.means, self.ranks))[0])
+
+    @cached_property
+    def p_values(self) -> Floats:
+        """Wilcoxon's signed-rank test of each method against the best one, (n_methods,).
+
+        Two-sided and exact, corrected for the number of methods (Holm 1979).
+        """
+        raw = np.array([signed_rank_test(row - self.values[self.best]) for row in self.values])
+        others = np.array([at for at in np.argsort(raw) if at != self.best and raw[at] == raw[at]])
+        found = np.where(np.isnan(raw), np.nan, 1.0)
+        if len(others):
+            steps = np.arange(len(others), 0, -1) * raw[others]
+            found[others] = np.minimum(np.maximum.accumulate(steps), 1.0)
+        return found
+
+    def among_best(self, level: float = 0.05) -> npt.NDArray[np.bool_]:
+        """Tell for each method if nothing shows it to be worse than the best, (n_methods,)."""
+        found: npt.NDArray[np.bool_] = self.p_values >= level
+        return found
+
+    def columns(self) -> dict[str, Any]:
+        """Return a row for each method, best rank first: datasets, mean, rank, p, among_best."""
+        order = np.lexsort((np.arange(len(self.methods)), self.ranks))
+        return {
+            "method": [self.methods[at] for at in order],
+            **dict(zip(self.datasets, self.values[order].T, strict=True)),
+            "mean": self.means[order],
+            "rank": self.ranks[order],
+            "p": self.p_values[order],
+            "among_best": self.among_best()[order],
+        }
+
+
+def midranks(values: Floats) -> Floats:
+    """Return the rank of each value from 1 up; equal values share the mean of their ranks."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    found: Floats = ((2 * last - counts + 1) / 2.0)[which]
+    return found
+
+
+def signed_rank_test(differences: Floats) -> float:
+    """Return the two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are left out.
+
+    It is exact, also where ranks are shared: all 2^n signs are equally likely, and the sums of the
+    positive ranks are counted by adding one rank after the other.
+    """
+    if np.isnan(differences).any():
+        return float("nan")
+    told = differences[differences != 0]
+    ranks = np.rint(2 * midranks(np.abs(told))).astype(np.int64)  # whole numbers: ranks are halves
+    chances = np.ones(1)
+    for rank in ranks:
+        longer = np.zeros(len(chances) + rank)
+        longer[: len(chances)] += chances / 2
+        longer[rank:] += chances / 2
+        chances = longer
+    total = int(ranks[told > 0].sum())
+    return float(min(1.0, 2.0 * min(chances[: total + 1].sum(), chances[total:].sum())))
+
+
+def compare_datasets(
+    datasets: Sequence[Dataset],
+    methods_of: Callable[[Dataset], Sequence[Method]],
+    *,
+    seed: int = 0,
+    time_budget: float | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Comparison:
+    """Compare methods on several datasets: by errors if all have truth, else by hidden answers.
+
+    `methods_of` gives the methods that a dataset allows; `time_budget` is for each dataset.
+    """
+    measure = "error" if all(dataset.truth is not None for dataset in datasets) else "score"
+    found: list[dict[str, float]] = []
+    for at, dataset in enumerate(datasets, start=1):
+        methods = methods_of(dataset)
+        if measure == "error":
+            found.append(errors(dataset, methods, time_budget=time_budget))
+        else:
+            standings = compare(dataset.engine, methods, seed=seed, time_budget=time_budget)
+            found.append({row.method: row.score for row in standings if row.method != NULL})
+        extra: dict[str, float | int | str | None] = {
+            "candidate": dataset.name,
+            "of": len(datasets),
+        }
+        on_iteration(Iteration("dataset", at, extra=extra))
+    names = tuple(dict.fromkeys(name for scores in found for name in scores))
+    values = np.array([[scores.get(name, np.nan) for scores in found] for name in names])
+    return Comparison(names, tuple(dataset.name for dataset in datasets), values, measure)
+
+
+def errors(
+    dataset: Dataset, methods: Sequence[Method], *, time_budget: float | None = None
+) -> dict[str, float]:
+    """Return the error in per cent of each method on all answers; those not in time are left out.
+
+    Nothing is hidden: truth is the judge.
+    """
+    deadline = Deadline(time_budget)
+
+    def attempt(method: Method) -> float:
+        assert dataset.truth is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            for _ in fits(method, dataset.engine, lambda _: deadline.check()):
+                pass
+        return 100.0 * expected_error(dataset.engine.whole(POSTERIORS), dataset.truth)
+
+    parallel = dataset.engine.n_votes >= WORTH_A_PROCESS
+    found = run_all(attempt, methods, deadline=deadline, parallel=parallel)
+    done = dict(zip((method.name for method in methods), found, strict=False))
+    warn_of_time([method.name for method in methods if method.name not in done])
+    return done

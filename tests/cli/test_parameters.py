@@ -7,10 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from misc_cli import aggregate as aggregate_in_python
+import misc_cli
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.aggregators.dawid_skene import MajorityVote
@@ -18,7 +19,8 @@ from misc_cli.cli import aggregate
 from misc_cli.cli.parameters import method_options
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import COUNT, Parameter, parameter, parameters_of
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, python_words
+from misc_cli.run.settings import Settings, build
 
 METHODS = [(kind, name) for kind in registry.KINDS for name in registry.OWN[kind]]
 ANSWERS = "worker,item,label\na,1,x\nb,1,x\na,2,y\nb,2,x\n"
@@ -54,6 +56,25 @@ def test_the_help_says_the_defaults_that_a_run_has() -> None:
     assert said["lrtc-weights"] == "1,1,1"
 
 
+OF_SETTINGS = ("completer", "seed", "threads")
+
+
+def _as_settings(options: dict[str, object]) -> dict[str, Any]:
+    """Return options as the fields of Settings that the command line makes of flags."""
+    own = {name: options[name] for name in OF_SETTINGS if name in options}
+    return {**own, "options": {name: v for name, v in options.items() if name not in OF_SETTINGS}}
+
+
+def in_python(place: str, **options: Any) -> None:
+    """Aggregate as a user of Python does: parameters of methods are those of their classes."""
+    own = {name: options.pop(name) for name in OF_SETTINGS[1:] if name in options}
+    if options.pop("completer", None):
+        passes = {name: options.pop(name) for name in ("passes",) if name in options}
+        own |= {"completer": misc_cli.Tucker(**options), "loop": misc_cli.Loop(**passes)}
+        options = {}
+    misc_cli.aggregate(place, aggregator=misc_cli.DawidSkene(**options), **own)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -69,14 +90,17 @@ def test_the_help_says_the_defaults_that_a_run_has() -> None:
         ({"threads": 2**31}, "--threads 2147483648: give a whole number from 1 to 1024"),
     ],
 )
-def test_python_and_the_command_line_refuse_the_same(
+def test_python_and_the_command_line_refuse_the_same_each_in_its_words(
     options: dict[str, object], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "answers.csv"
     place.write_text(ANSWERS)
     with pytest.raises(ConfigError) as refused:
-        aggregate_in_python(str(place), aggregator="ds-em", **options)  # type: ignore[arg-type]
+        build(Settings(aggregator="ds-em", **_as_settings(options)))
     assert message in str(refused.value)
+    with pytest.raises(ConfigError) as refused:
+        in_python(str(place), **options)
+    assert python_words(message) in str(refused.value)
     words = ["--aggregator", "ds-em"]
     for name, value in options.items():
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ def coin_flips(n_items: int, n_classes: int) -> pd.DataFrame:
 
 @pytest.mark.parametrize("n_classes", [2, 5])
 @pytest.mark.parametrize("method", ["auto", "ds-em", "mv"])
-def test_coin_flips_are_guesses(method: str, n_classes: int) -> None:
+def test_coin_flips_are_guesses(method: Literal["auto", "ds-em", "mv"], n_classes: int) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", MiscWarning)
         outcome = aggregate(coin_flips(400, n_classes), aggregator=method).outcome

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import misc_cli
+from misc_cli import registry
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.spark import aggregate, fit
 from tests.engines.crowds import METHODS, crowd
@@ -62,7 +63,8 @@ def test_spark_gives_the_labels_of_memory(
     few: dict[str, Any] = {} if method == "mv" else {"max_iter": 6, "tol": 0.0}
     if method == "ebcc":
         few["restarts"] = 3
-    here = misc_cli.aggregate(named, aggregator=method, calibrate=False, **few)
+    by_name = registry.create("aggregator", method, **few)
+    here = misc_cli.aggregate(named.sort_values("item"), aggregator=by_name, calibrate=False)
     df = session.createDataFrame(answers)
     there = aggregate(
         df,
@@ -87,7 +89,8 @@ def test_gold_and_calibration_are_those_of_memory(session: Any, answers: pd.Data
     known = dict.fromkeys(sorted(set(named["item"]))[::9], "c")
     gold = pd.DataFrame({"item": list(known), "label": list(known.values())})
     few: dict[str, Any] = {"max_iter": 4, "tol": 0.0}
-    here = misc_cli.aggregate(named, aggregator="ds-em", gold=gold, **few)
+    method = misc_cli.DawidSkene(**few)
+    here = misc_cli.aggregate(named.sort_values("item"), aggregator=method, gold=gold)
     df = session.createDataFrame(named)
     there = aggregate(df, aggregator="ds-em", gold=known, partitions=2, **few).toPandas()
     there = there.sort_values("item", ignore_index=True)
@@ -101,15 +104,18 @@ def test_figures_workers_and_details_are_those_of_memory(
     named = answers.set_axis(["worker", "item", "label"], axis=1)
     again = named[named["worker"] == named["worker"][0]].assign(worker="a copy")
     named = pd.concat([named, again], ignore_index=True)
-    few: dict[str, Any] = {"max_iter": 4, "tol": 0.0, "calibrate": False}
-    here = misc_cli.aggregate(named, aggregator="ds-em", **few)
-    there = fit(session.createDataFrame(named), aggregator="ds-em", partitions=2, **few)
+    few: dict[str, Any] = {"max_iter": 4, "tol": 0.0}
+    method, ordered = misc_cli.DawidSkene(**few), named.sort_values("item")
+    here = misc_cli.aggregate(ordered, aggregator=method, calibrate=False)
+    df = session.createDataFrame(named)
+    there = fit(df, aggregator="ds-em", partitions=2, calibrate=False, **few)
     of_memory = {name: here.figures[name] for name in there.figures}
     assert there.figures == pytest.approx(of_memory, abs=2e-6)
     assert there.figures["alike-pairs"] == 1
     workers = there.workers().toPandas().sort_values("worker", ignore_index=True)
     columns = ["worker", "answers", "accuracy", "verdict"]
-    pd.testing.assert_frame_equal(workers[columns], here.workers[columns], check_dtype=False)
+    found = here.workers.sort_values("worker", ignore_index=True)[columns]
+    pd.testing.assert_frame_equal(workers[columns], found, check_dtype=False)
     details = there.labels(probabilities=True, item_details=True).toPandas()
     details = details.sort_values("item", ignore_index=True)
     for name in ("answers", "agreement", "votes_a"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from misc_cli.api import Result, aggregate
+from misc_cli import Result, aggregate
 
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (

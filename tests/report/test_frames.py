@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
 from tests.report.crowds import answers, result
 
@@ -72,7 +73,7 @@ def test_ordered_classes_have_an_alpha_of_their_own() -> None:
 
 
 def test_a_completed_run_has_maps_and_says_what_changed() -> None:
-    found = result(completer="tucker", ranks=(2, 4, 3), passes=2)
+    found = result(completer=Tucker(ranks=(2, 4, 3)), loop=Loop(passes=2))
     frames = found.report()
     pure = result().outcome.decision.label
     assert len(frames["worker_map"]) == 6

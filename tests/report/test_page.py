@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
 from misc_cli.report import frames as record
 from misc_cli.report import narrative, page
@@ -79,7 +80,7 @@ def test_the_policy_lets_run_the_pages_own_scripts_and_nothing_else() -> None:
 
 
 def test_no_worker_is_named_on_an_anonymous_page() -> None:
-    hidden = anonymized(report(completer="tucker", ranks=(2, 4, 3), passes=2))
+    hidden = anonymized(report(completer=Tucker(ranks=(2, 4, 3)), loop=Loop(passes=2)))
     html = page.render(hidden)
     text = "".join(Tags(html).text)
     data = html.partition('id="data">')[2].partition("</script>")[0]

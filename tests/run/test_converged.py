@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from misc_cli import aggregate
 from misc_cli.__main__ import run
 from misc_cli.data.solver import FIXED, Step, iterate, joined_stops
 from misc_cli.data.types import ignore_iteration
+from misc_cli.dataframes import frame_answers
 from misc_cli.errors import ConvergenceWarning
+from misc_cli.run import pipeline
+from misc_cli.run.result import RunResult
+from misc_cli.run.settings import Settings, build
 from tests.conftest import REPO
 
 
@@ -28,6 +31,14 @@ def answers() -> pd.DataFrame:
         for worker in range(6)
     ]
     return pd.DataFrame(rows, columns=["worker", "item", "label"])
+
+
+def outcome_of(answers: pd.DataFrame, **options: Any) -> RunResult:
+    """Run with these settings; the rest are parameters of methods, as flags give them."""
+    of_run = ("aggregator", "completer", "calibrate")
+    own = {name: options.pop(name) for name in of_run if name in options}
+    columns, _ = frame_answers(answers, dict.fromkeys(("worker", "item", "label")))
+    return pipeline.run(columns, build(Settings(**own, options=options)))
 
 
 @pytest.mark.parametrize(
@@ -50,10 +61,10 @@ def test_what_stopped_each_loop(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = aggregate(answers, calibrate=False, **options)
-    assert result.outcome.fit.stopped == stopped
-    assert result.converged == all(reason == "tolerance" for reason in stopped.values())
-    assert result.figures["converged"] == result.converged
+        outcome = outcome_of(answers, calibrate=False, **options)
+    assert outcome.fit.stopped == stopped
+    assert outcome.fit.converged == all(reason == "tolerance" for reason in stopped.values())
+    assert outcome.figures["converged"] == outcome.fit.converged
 
 
 def test_a_tolerance_of_zero_runs_all_iterations_of_a_loop_that_stands_still() -> None:
@@ -79,13 +90,13 @@ def test_of_several_loops_of_a_stage_the_worst_counts() -> None:
 
 def test_a_mean_of_methods_has_not_converged_if_one_of_them_has_not(answers: pd.DataFrame) -> None:
     """So few answers get a mean of two iterations of ds-em, one-coin and mv: one has a limit."""
-    result = aggregate(answers, tol=1e-9)
-    assert len(result.outcome.fit.members) == 3
-    assert result.converged
+    outcome = outcome_of(answers, tol=1e-9)
+    assert len(outcome.fit.members) == 3
+    assert outcome.fit.converged
     with pytest.warns(ConvergenceWarning, match="one-coin did not converge"):
-        result = aggregate(answers, max_iter=1)
-    assert result.outcome.fit.stopped == {"one-coin": "limit"}
-    assert not result.converged
+        outcome = outcome_of(answers, max_iter=1)
+    assert outcome.fit.stopped == {"one-coin": "limit"}
+    assert not outcome.fit.converged
 
 
 def test_a_gate_trips_when_the_outer_loop_did_not_converge(

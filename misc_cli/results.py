@@ -1,0 +1,186 @@
+"""The result of a run in Python: data frames, pictures, files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from html import escape
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+import pandas as pd
+
+from misc_cli.data.types import Floats
+from misc_cli.dataframes import F, Kind
+from misc_cli.readers.answer_table import FileInfo
+from misc_cli.report.frames import frames, text_frame
+from misc_cli.run.request import AggregateRequest
+from misc_cli.run.result import RunResult
+from misc_cli.run.run_record import manifest, write_records
+from misc_cli.run.tables import label_columns, worker_columns
+from misc_cli.writers.output_set import Output, Write
+from misc_cli.writers.render import write_table
+from misc_cli.writers.run_outputs import beside, write_set
+
+if TYPE_CHECKING:
+    from misc_cli.plots import Plots
+
+
+@dataclass(frozen=True)
+class Confusions:
+    """What workers say to items of each class.
+
+    `values` is (n_workers, n_classes, n_classes): [worker, true, said], rows sum to 1; `workers`
+    and `classes` name its axes. `confusions["anna"]` is one worker's matrix, true × said.
+    """
+
+    values: Floats
+    workers: pd.Index[Any]
+    classes: pd.Index[Any]
+
+    def __getitem__(self, worker: object) -> pd.DataFrame:
+        at = self.workers.get_indexer(pd.Index([worker]))[0]
+        if at < 0:
+            raise KeyError(worker)
+        rows, columns = self.classes.rename("true"), self.classes.rename("said")
+        return pd.DataFrame(self.values[at], index=rows, columns=columns)
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Generic[F]):
+    """A finished run; its frames are of the kind that the answers came in.
+
+    Items, workers and labels have the types that they had there, rows the order in which they
+    first appear there. Of files they are text, in the order of text, in pandas frames.
+    """
+
+    outcome: RunResult
+    warnings: tuple[str, ...] = ()
+    request: AggregateRequest = field(default_factory=AggregateRequest)
+    inputs: tuple[FileInfo, ...] = ()
+    known: Mapping[str, FileInfo] = field(default_factory=dict)
+    kind: Kind = field(default_factory=Kind)
+
+    @cached_property
+    def labels(self) -> F:
+        """Item, label, confidence and details of each item, one row per item."""
+        found: F = self.kind.frame(label_columns(self.outcome, item_details=True), "item")
+        return found
+
+    @cached_property
+    def posteriors(self) -> F:
+        """Probability of each class, items × classes: a pandas frame by item, or a column item."""
+        labels, own = self.outcome.labels, self.kind
+        columns = {"item": labels.items}
+        columns |= dict(zip(labels.classes.to_pylist(), self.outcome.posteriors.T, strict=True))
+        found = own.frame(columns, "item")
+        if isinstance(found, pd.DataFrame):
+            found = found.set_index("item").set_axis(own.values("label", labels.classes), axis=1)
+        return found  # type: ignore[no-any-return]
+
+    @cached_property
+    def workers(self) -> F:
+        """Answers, accuracy, agreement, information, verdict and confusions of each worker."""
+        found: F = self.kind.frame(worker_columns(self.outcome), "worker")
+        return found
+
+    @cached_property
+    def confusions(self) -> Confusions:
+        """What each worker says to items of each class."""
+        names = self.outcome.labels
+        return Confusions(
+            self.outcome.fit.confusions,
+            self.kind.values("worker", names.workers),
+            self.kind.values("label", names.classes),
+        )
+
+    @cached_property
+    def diagnostics(self) -> pd.DataFrame:
+        """Objective, change and seconds of each iteration."""
+        return pd.DataFrame(self.outcome.records)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of the run, by matplotlib: confusion, calibration, convergence, agreement."""
+        from misc_cli.plots import Plots
+
+        return Plots(self)
+
+    def report(self) -> dict[str, pd.DataFrame]:
+        """Return what `misc report` shows, as frames by name (see `misc_cli.report.frames`)."""
+        return frames(self.outcome)
+
+    def to_frame(self) -> F:
+        """Return item, label and confidence: what `misc aggregate` writes."""
+        found: F = self.kind.frame(label_columns(self.outcome), "item")
+        return found
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write labels.csv, workers.csv and what stands beside them, together or not at all."""
+        started = time.perf_counter()
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        labels = place / "labels.csv"
+        places = {"labels": labels, "workers": place / "workers.csv", **beside(labels)}
+        writers: dict[str, Write] = {
+            "labels": lambda out: write_table(label_columns(self.outcome), out, "labels.csv"),
+            "workers": lambda out: write_table(worker_columns(self.outcome), out, "workers.csv"),
+            "diagnostics": lambda out: write_records(self.outcome.records, out),
+        }
+
+        def record() -> dict[str, Any]:
+            self.outcome.timings["write"] = round(time.perf_counter() - started, 6)
+            asked = replace(self.request, output=str(labels), workers=str(places["workers"]))
+            return self.facts(asked, {name: str(path) for name, path in places.items()})
+
+        files = {name: Output(places[name], write) for name, write in writers.items()}
+        write_set(files, places["run"], record)
+
+    def facts(
+        self, request: AggregateRequest | None = None, outputs: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the content of run.json."""
+        return manifest(
+            self.outcome,
+            request or self.request,
+            command=(),
+            inputs=map(asdict, self.inputs),
+            known=self.known,
+            outputs=outputs or {},
+            warnings=self.warnings,
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a notebook's view: the run in a line, then the first labels."""
+        shown = text_frame(label_columns(self.outcome)).head(10).to_html(index=False)
+        return f"<p>{escape(repr(self)[1:-1])}</p>{shown}"
+
+    def __repr__(self) -> str:
+        figures = self.outcome.figures
+        error = "" if self.error is None else f", error {self.error:.2f} %"
+        return (
+            f"<Result: {figures['items']:,} items from {figures['answers']:,} answers by "
+            f"{figures['workers']:,} workers, {figures['classes']:,} classes, "
+            f"mean confidence {figures['confidence']:.3f}{error}>"
+        )
+
+    @property
+    def converged(self) -> bool:
+        return self.outcome.fit.converged
+
+    @property
+    def iterations(self) -> int:
+        return self.outcome.fit.iterations
+
+    @property
+    def error(self) -> float | None:
+        """Return the per cent of items with truth that are wrong; None without truth."""
+        return self.outcome.figures.get("error")
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Return the run in numbers, by the names that --fail-if knows."""
+        return dict(self.outcome.figures)
