@@ -173,12 +173,13 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     if settings.completer_name != NO_COMPLETER:  # one that is automatic may be declined
         automatic = settings.completer_name == AUTO
         names["completer"] = AUTO_COMPLETER if automatic else settings.completer_name
-    registered = {k: name for k, name in names.items() if own is None or k != "aggregator"}
-    for kind, name in registered.items():
-        registry.load(kind, name, also=(AUTO,))
-    fields: dict[str, dict[str, Any]] = {kind: {} for kind in names}
-    for kind, name in registered.items():
-        fields[kind] = registry.settings(kind, name, settings.preset)
+    unregistered = None if own is None else "aggregator"
+    fields: dict[str, dict[str, Any]] = {}
+    for kind, name in names.items():
+        fields[kind] = {}
+        if kind != unregistered:
+            registry.load(kind, name, also=(AUTO,))
+            fields[kind] = registry.settings(kind, name, settings.preset)
     tries = _several(given, names)
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     to_choose |= tries.keys()
@@ -201,7 +202,8 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
             shares[kind]["seed"] = settings.seed
     built = {
         kind: registry.create(kind, name, settings.preset, **shares[kind])
-        for kind, name in registered.items()
+        for kind, name in names.items()
+        if kind != unregistered
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     for name in tries.keys() & resolved.get("completer", {}).keys():
