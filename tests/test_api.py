@@ -273,8 +273,8 @@ def test_errors_and_warnings_are_in_pythons_words(answers: pd.DataFrame, tmp_pat
         misc_cli.ReadOptions(layout="round")
     with pytest.raises(ConfigError, match="no preset"):
         aggregate(answers, preset="best")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="no aggregator is called 'ds'"):
-        aggregate(answers, aggregator="ds")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="no aggregator is called 'ds-emm'"):
+        aggregate(answers, aggregator="ds-emm")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is no completer; give a name or a method"):
         aggregate(answers, completer=3)  # type: ignore[arg-type]
     once = misc_cli.DawidSkene(max_iter=1)
