@@ -126,7 +126,7 @@ reading = table(
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
         "--skip-empty-files": "Pass over files without answers.",
         "--allow-odd": "Read also what is likely read wrong.",
-        "--query SQL": "What to select from sqlite:///…, postgresql://… or a DuckDB file.",
+        "--query SQL": "What to select from a SQLite file, sqlite:///… or postgresql://….",
         "--sheet NAME": "Which sheet of an .xlsx workbook.",
         "--max-download SIZE": "500M, 2G: the most one address, query or workbook may bring "
         "[default: 1G].",

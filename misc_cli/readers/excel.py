@@ -21,26 +21,19 @@ from misc_cli.readers.remote import Access, needs_extra, too_large
 MOST_CELLS = 50_000_000
 
 
-def is_workbook(data: bytes) -> bool:
-    """Return whether the bytes, a zip archive, hold an Excel workbook."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return "xl/workbook.xml" in archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError):
-        return False
-
-
-def sheet_as_csv(name: str, data: bytes, access: Access) -> pa.Buffer:
+def sheet_as_csv(name: str, archive: zipfile.ZipFile, access: Access) -> pa.Buffer:
     """Return the only sheet with anything in it, or the one that `access.sheet` names."""
     try:
         import openpyxl
     except ImportError:
         raise needs_extra(name, "excel") from None
-    _refuse_bomb(name, data, access)
+    n_bytes = sum(member.file_size for member in archive.infolist())
+    if n_bytes > access.max_bytes:
+        raise too_large(name, n_bytes, access.max_bytes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
         try:
-            book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+            book = openpyxl.load_workbook(archive.fp, read_only=True, data_only=True)
             sheets = {title: text for title in book.sheetnames if (text := _csv(name, book[title]))}
         except InputError:
             raise
@@ -49,49 +42,35 @@ def sheet_as_csv(name: str, data: bytes, access: Access) -> pa.Buffer:
             raise InputError(
                 f"{name}: not a whole Excel workbook ({reason}); save it again, or as CSV"
             ) from None
-    return pa.py_buffer(_chosen(name, sheets, access.sheet))
-
-
-def _refuse_bomb(name: str, data: bytes, access: Access) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            n_bytes = sum(member.file_size for member in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{name}: damaged workbook ({error}); save it again") from None
-    if n_bytes > access.max_bytes:
-        raise too_large(name, n_bytes, access.max_bytes)
-
-
-def _chosen(name: str, sheets: dict[str, bytes], asked: str | None) -> bytes:
     if not sheets:
         raise InputError(f"{name}: the workbook is empty; give a file with answers in it")
     listed = ", ".join(sheets)
-    if asked is None and len(sheets) > 1:
+    if access.sheet is None and len(sheets) > 1:
         raise InputError(f"{name}: {len(sheets)} sheets ({listed}); pick one with --sheet")
-    if asked is not None and asked not in sheets:
-        raise ConfigError(f"--sheet {asked}: {name} has {listed}")
-    return sheets[asked or listed]
+    if access.sheet is not None and access.sheet not in sheets:
+        raise ConfigError(f"--sheet {access.sheet}: {name} has {listed}")
+    return pa.py_buffer(sheets[access.sheet or listed])
 
 
 def _csv(name: str, sheet: Any) -> bytes:
     """Return the sheet's rows, without the empty rows and columns around them."""
-    rows, n_cells = [], 0
-    for row in sheet.iter_rows(values_only=True):
-        n_cells += len(row)
+    rows, n_cells, width = [], 0, 0
+    for values in sheet.iter_rows(values_only=True):
+        n_cells += len(values)
         if n_cells > MOST_CELLS:  # one cell in the last row and column makes all others
             raise InputError(
                 f"{name}: more than {MOST_CELLS:,} cells, most of them empty? Delete what lies "
                 "beside the table, or save it as CSV"
             )
-        if any(value is not None for value in row):
-            rows.append([_text(value) for value in row])
-    rows = [row for row in rows if any(row)]
-    if not rows:
-        return b""
-    width = max(at + 1 for row in rows for at, cell in enumerate(row) if cell)
+        row = [] if values.count(None) == len(values) else list(map(_text, values))
+        while row and not row[-1]:
+            row.pop()
+        if row:
+            rows.append(row)
+            width = max(width, len(row))
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows(
-        row[:width] + [""] * (width - len(row)) for row in rows
+        row + [""] * (width - len(row)) for row in rows
     )
     return stream.getvalue().encode("utf-8", "replace")
 

@@ -21,17 +21,16 @@ import urllib.request
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from email.message import Message
 from itertools import pairwise
 from queue import Empty, Queue
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from misc_cli.errors import ConfigError, InputError
 
 WEB = ("http", "https")
 STORES = ("s3", "gs", "gcs")
-DATABASES = ("sqlite", "postgresql", "postgres", "duckdb")
+DATABASES = ("sqlite", "postgresql", "postgres")
 GIBIBYTE = 1 << 30
 T = TypeVar("T")
 Cancel = list[Callable[[], Any]]  # how to end a call that is under way
@@ -75,7 +74,7 @@ class Access:
 
 
 def scheme_of(path: str) -> str | None:
-    """`https` of https://…, in lower case; None for a local path."""
+    """Return `https` of https://…, in lower case; None for a local path."""
     match = _SCHEME.match(path)
     return match[1].lower() if match else None
 
@@ -86,7 +85,7 @@ def is_address(path: str) -> bool:
 
 
 def database_kind(path: str) -> str | None:
-    """sqlite, duckdb or postgresql, also of postgres:// and of SQLAlchemy's postgresql+driver://."""
+    """Return sqlite or postgresql, also of postgres:// and SQLAlchemy's postgresql+driver://."""
     scheme = (scheme_of(path) or "").partition("+")[0]
     if scheme not in DATABASES:
         return None
@@ -194,15 +193,19 @@ def _learn(*secrets: str) -> None:
 
 CHUNK = 1 << 20
 _PASSING = {408, 425, 429, 500, 502, 503, 504}
+_HINTS = {
+    401: "put the name and password into ~/.netrc",
+    403: "check that you may read it; a signed link may have run out",
+}
 _LONGEST_PAUSE = 20.0
 
 
 class _PassingFault(Exception):
     """A fault worth another try; `pause` is what the server asked for, in seconds."""
 
-    def __init__(self, reason: str, pause: float | None = None) -> None:
+    def __init__(self, reason: str, pause: str | None = None) -> None:
         super().__init__(reason)
-        self.pause = pause
+        self.pause = float(pause) if pause and pause.isascii() and pause.isdigit() else None
 
 
 def in_thread(read: Callable[[Cancel], Iterator[T]], access: Access) -> Generator[T, None, None]:
@@ -247,56 +250,49 @@ def in_thread(read: Callable[[Cancel], Iterator[T]], access: Access) -> Generato
 def fetch(address: str, access: Access) -> bytes:
     """Return all bytes behind a web or store address."""
     scheme = scheme_of(address)
-    if scheme in WEB:
-        with closing(in_thread(lambda _: iter([_with_retries(address, access)]), access)) as whole:
-            try:
-                return next(whole)
-            except TimeoutError as error:
-                raise InputError(f"{redact(address)}: too slow, {error}; try later") from None
-    if scheme in STORES:
-        return _from_store(address, access)
-    known = ", ".join(f"{name}://" for name in (*WEB, *STORES, *DATABASES))
-    raise ConfigError(f"{redact(address)}: no way to read {scheme}://; use {known} or a file")
+    if scheme not in (*WEB, *STORES):
+        known = ", ".join(f"{name}://" for name in (*WEB, *STORES, *DATABASES))
+        raise ConfigError(f"{redact(address)}: no way to read {scheme}://; use {known} or a file")
+    read = _from_web if scheme in WEB else _from_store
+    with closing(in_thread(lambda _: iter([read(address, access)]), access)) as whole:
+        try:
+            return next(whole)
+        except TimeoutError as error:
+            raise InputError(f"{redact(address)}: too slow, {error}; try later") from None
 
 
-def _with_retries(address: str, access: Access) -> bytes:
-    shown = redact(address)
+def _from_web(address: str, access: Access) -> bytes:
     tries = access.retries + 1
     for attempt in range(1, tries + 1):
         try:
             return _get(address, access)
         except _PassingFault as fault:
-            if attempt == tries:
-                times = "once" if tries == 1 else f"{tries} times"
-                raise InputError(
-                    f"{shown}: {without_secrets(str(fault), address)} (tried {times}); "
-                    "try again later, or download it and name the file"
-                ) from None
-            time.sleep(min(fault.pause or 0.5 * 2**attempt, _LONGEST_PAUSE))
-    raise AssertionError("unreachable")
+            reason, pause = without_secrets(str(fault), address), fault.pause
+            if attempt < tries:
+                time.sleep(min(pause or 0.5 * 2**attempt, _LONGEST_PAUSE))
+    times = "once" if tries == 1 else f"{tries} times"
+    raise InputError(
+        f"{redact(address)}: {reason} (tried {times}); try again later, or download it and name "
+        "the file"
+    )
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but never from https to http: what is read must stay protected."""
+    """Follows redirects, never from https to http, and keeps the login on the same host only."""
 
     def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
+        self, req: urllib.request.Request, *details: Any
     ) -> urllib.request.Request | None:
-        if scheme_of(req.full_url) == "https" and scheme_of(newurl) != "https":
+        target = details[-1]
+        secure = scheme_of(req.full_url) == "https"
+        if scheme_of(target) not in (WEB[1:] if secure else WEB):
             raise InputError(
-                f"{redact(req.full_url)}: redirected to {redact(newurl)}, not to https"
+                f"{redact(req.full_url)}: redirected to {redact(target)}, not to "
+                + ("https" if secure else "http")
             )
-        if scheme_of(newurl) not in WEB:
-            raise InputError(f"{redact(req.full_url)}: redirected to {redact(newurl)}, not to http")
-        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        new = super().redirect_request(req, *details)
         login = req.get_header("Authorization")
-        if new is not None and login and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
+        if new is not None and login and urlsplit(target)[:2] == urlsplit(req.full_url)[:2]:
             new.add_unredirected_header("Authorization", login)
         return new
 
@@ -304,28 +300,27 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 def _get(address: str, access: Access) -> bytes:
     shown = redact(address)
     try:
-        request = _request(address)
         opener = urllib.request.build_opener(_SafeRedirects)
-        with opener.open(request, timeout=access.timeout) as response:
-            return _body(response, shown, access)
+        with opener.open(_request(address), timeout=access.timeout) as response:
+            length = response.headers.get("Content-Length") or ""
+            size = int(length) if length.isascii() and length.isdigit() else None
+            data = _collect(lambda: response.read1(CHUNK), size, shown, access.max_bytes)
     except urllib.error.HTTPError as error:
         with error:
             if error.code in _PASSING:
-                raise _PassingFault(f"HTTP {error.code}", _pause(error.headers)) from None
-            hint = {
-                401: "put the name and password into ~/.netrc",
-                403: "check that you may read it; a signed link may have run out",
-                404: "check the address",
-            }.get(error.code, "check the address")
+                asked = error.headers.get("Retry-After") if error.headers else None
+                raise _PassingFault(f"HTTP {error.code}", asked) from None
+            hint = _HINTS.get(error.code, "check the address")
             raise InputError(f"{shown}: HTTP {error.code}; {hint}") from None
-    except (OSError, http.client.HTTPException) as error:
-        if isinstance(error, http.client.InvalidURL):
-            raise InputError(f"{shown}: not a web address; check the spelling") from None
-        reason = getattr(error, "reason", None) or error
-        raise _PassingFault(str(reason) or type(error).__name__) from None
-    except ValueError as error:
+    except (http.client.InvalidURL, ValueError) as error:
         message = without_secrets(str(error), address)
         raise InputError(f"{shown}: not a web address ({message}); check the spelling") from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise _PassingFault(str(reason) or type(error).__name__) from None
+    if size is not None and len(data) != size:
+        raise _PassingFault(f"only {len(data):,} of {size:,} bytes came")
+    return data
 
 
 def _request(address: str) -> urllib.request.Request:
@@ -333,44 +328,24 @@ def _request(address: str) -> urllib.request.Request:
     host = parts.netloc.rpartition("@")[2]
     plain = urlunsplit((parts.scheme, host, parts.path or "/", parts.query, ""))
     request = urllib.request.Request(plain, headers={"User-Agent": "misc-cli", "Accept": "*/*"})
-    login = (unquote(parts.username or ""), unquote(parts.password or ""))
-    if not parts.username:
-        login = _netrc_login(parts.hostname or "") or login
-    if login != ("", ""):
-        coded = base64.b64encode(":".join(login).encode()).decode()
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if not user:
+        path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
+        # a broken file is not ours to judge; the server says if it wants a login
+        with suppress(OSError, netrc.NetrcParseError, UnicodeDecodeError):
+            user, _, password = netrc.netrc(path).authenticators(parts.hostname or "") or ("",) * 3
+    if user or password:
+        coded = base64.b64encode(f"{user}:{password}".encode()).decode()
         # unredirected: another server that we are sent to must not see it
         request.add_unredirected_header("Authorization", f"Basic {coded}")
     return request
 
 
-def _netrc_login(host: str) -> tuple[str, str] | None:
-    path = os.environ.get("NETRC") or os.path.expanduser("~/.netrc")
-    try:
-        found = netrc.netrc(path).authenticators(host) if os.path.isfile(path) else None
-    except (OSError, netrc.NetrcParseError, UnicodeDecodeError):
-        return None  # not ours to judge; the server says if it wants a login
-    return (found[0], found[2] or "") if found else None
-
-
-def _pause(headers: Message | None) -> float | None:
-    asked = (headers.get("Retry-After") if headers else None) or ""
-    return float(asked) if asked.isascii() and asked.isdigit() else None
-
-
-def _body(response: Any, shown: str, access: Access) -> bytes:
-    length = response.headers.get("Content-Length") or ""
-    expected = int(length) if length.isascii() and length.isdigit() else None
-    if expected is not None and expected > access.max_bytes:
-        raise too_large(shown, expected, access.max_bytes)
-    data = _collect(iter(lambda: response.read1(CHUNK), b""), shown, access.max_bytes)
-    if expected is not None and len(data) != expected:
-        raise _PassingFault(f"only {len(data):,} of {expected:,} bytes came")
-    return data
-
-
-def _collect(chunks: Iterator[bytes], shown: str, max_bytes: int) -> bytes:
+def _collect(read: Callable[[], bytes], size: int | None, shown: str, max_bytes: int) -> bytes:
     data = io.BytesIO()
-    for chunk in chunks:
+    if size is not None and size > max_bytes:
+        raise too_large(shown, size, max_bytes)
+    while chunk := read():
         if data.tell() + len(chunk) > max_bytes:
             raise too_large(shown, None, max_bytes)
         data.write(chunk)
@@ -387,29 +362,22 @@ def too_large(shown: str, n_bytes: int | None, max_bytes: int) -> InputError:
 def _from_store(address: str, access: Access) -> bytes:
     """Return what is in s3 or gs; fsspec finds the credentials where aws and gcloud keep them."""
     shown = redact(address)
-    login = (
-        "aws configure" if scheme_of(address) == "s3" else "gcloud auth application-default login"
-    )
     try:
         import fsspec
-    except ImportError:
-        raise needs_extra(shown, "remote") from None
-    try:
+
         with fsspec.open(address, "rb") as file:
             size = getattr(file, "size", None)
-            if size is not None and size > access.max_bytes:
-                raise too_large(shown, size, access.max_bytes)
-            return _collect(iter(lambda: file.read(CHUNK), b""), shown, access.max_bytes)
+            return _collect(lambda: file.read(CHUNK), size, shown, access.max_bytes)
     except InputError:
         raise
     except ImportError:
         raise needs_extra(shown, "remote") from None
-    except FileNotFoundError:
-        raise InputError(f"{shown}: no such object; check the address") from None
-    except PermissionError:
-        raise InputError(f"{shown}: access denied; check the credentials ({login})") from None
     except Exception as error:  # every store's client has its own family of errors
+        if isinstance(error, FileNotFoundError):
+            raise InputError(f"{shown}: no such object; check the address") from None
         message = without_secrets(str(error) or type(error).__name__, address)
+        s3 = scheme_of(address) == "s3"
+        login = "aws configure" if s3 else "gcloud auth application-default login"
         raise InputError(
             f"{shown}: cannot be read ({message}); check the address and the credentials ({login})"
         ) from None

@@ -123,7 +123,8 @@ def as_time(text: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(stripped)
     except ValueError:
-        for layout in _FORMATS:
+        written = "/" in stripped or ":" in stripped  # a plain number costs seven tries else
+        for layout in _FORMATS if written else ():
             try:
                 found = datetime.strptime(stripped, layout.replace(" %Z", ""))
                 break

@@ -18,7 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 from urllib.parse import quote as quote_url
@@ -27,40 +27,133 @@ import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
-from misc_cli.readers.excel import is_workbook, sheet_as_csv
+from misc_cli.readers.excel import sheet_as_csv
 from misc_cli.readers.remote import Access, fetch, is_address, is_database, redact
 
+Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
+Stamp = tuple[int, int, int, int]
 
-def open_query(address: str, access: Access) -> Source:
+STDIN = "-"
+PIECE = 1 << 20
+CHUNK = 1 << 17  # small enough that its copy stays in the cache
+STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
+LONGEST_LINE = 64 << 20
+MOST_COLUMNS = 100_000
+
+_ARROW = b"ARROW1"
+# How a packed file begins, what it is called, how it is read unpacked.
+_UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
+    (rb"\x1f\x8b\x08", "gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
+    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.BZ2File),
+    (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
+    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
+]
+_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+# What is no text and nothing that is read here, by its first bytes.
+_KNOWN = {
+    rb"\x80[\x04\x05]": "a pickle of Python, which may run anything",
+    rb"\x89HDF": "an HDF5 file",
+    rb"\$FL2": "a file of SPSS",
+    rb"RDX|X\n\0\0": "a file of R",
+    rb"<stata_dta>": "a file of Stata",
+    rb"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
+    rb"MATLAB": "a file of MATLAB",
+    rb"%PDF": "a PDF",
+    rb".{8}DUCK": "a DuckDB database",
+    rb".{257}ustar": "a tar archive",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input.
+
+    raw      its bytes as they are, in memory or mapped
+    content  unpacked, and UTF-8 without a mark, unless binary
+    digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
+    quotes_span_lines  the user knows of cells with many lines
+    inner    the name of the file within the archive that this is, if it is one
+    """
+
+    name: str
+    raw: Buffer
+    content: Buffer
+    digest: str | None = None
+    quotes_span_lines: bool = False
+    inner: str = ""
+
+    @property
+    def suffix(self) -> str:
+        """Return the extension that tells the format, `.gz` and the like set aside."""
+        name = (self.inner or self.name).lower()
+        if is_address(name):
+            name = re.split(r"[?#]", name)[0]
+        for packed in _PACKED_SUFFIXES:
+            name = name.removesuffix(packed)
+        return os.path.splitext(name)[1]
+
+    @property
+    def is_parquet(self) -> bool:
+        return starts_with(self.content, b"PAR1")
+
+    def sha256(self) -> str:
+        """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
+        # hashing lets other threads run meanwhile
+        return self.digest or hashlib.sha256(self.raw).hexdigest()
+
+
+def check_stdin_once(sources: Iterable[str]) -> None:
+    """Refuse a second reader of standard input, which would find it empty."""
+    if list(sources).count(STDIN) > 1:
+        raise ConfigError("standard input (-) can be read only once")
+
+
+def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
+    """Read one input, `-` for standard input."""
+    access = access or Access()
+    if is_database(path):
+        return _query(path, access)
+    name = "<stdin>" if path == STDIN else redact(path)
+    if path == STDIN:
+        raw = pa.py_buffer(_read_stdin(access.max_input))
+    elif is_address(path):
+        raw = pa.py_buffer(fetch(path, access))
+    else:
+        raw = pa.py_buffer(_read_file(path, access.max_input))
+    content, inner = _unpacked(name, raw, access.max_input), ""
+    if starts_with(content, b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
+        inner, content = _from_zip(name, content, access)
+        if not inner:  # a workbook
+            return Source(name, raw, content)
+        content = _unpacked(name, content, access.max_input)
+    if starts_with(content, b"SQLite format 3\0"):
+        if path == STDIN or is_address(path):
+            raise InputError(f"{name}: a database; save it to a file and name that")
+        return _query(f"sqlite:///{quote_url(path)}", access)
+    if starts_with(content, _ARROW, b"\xff\xff\xff\xff"):  # a file, and a stream
+        return Source(name, raw, _arrow_as_parquet(name, content))
+    if starts_with(content, b"\x93NUMPY", b"PAR1"):
+        return Source(name, raw, content, inner=inner)
+    content = _to_utf8(name, content, encoding)
+    if not content.size or not any(chunk.strip() for chunk in chunks(content)):
+        raise empty(name)
+    return Source(name, raw, content, None, access.quotes_span_lines, inner)
+
+
+def _query(address: str, access: Access) -> Source:
     """Return the rows of a database, as a Parquet file in memory."""
     from misc_cli.readers.sql import run_query
 
-    result = run_query(address, access)
-    return Source(redact(address), result.content, result.content, result.digest)
+    content, digest = run_query(address, access)
+    return Source(redact(address), content, content, digest)
 
 
-def open_binary(path: str, source: Source, access: Access) -> Source:
-    """Return what the first bytes say it is; the hash is that of the file, but for a database."""
-    name, data = source.name, source.content
-    start = bytes(memoryview(data)[:16])
-    if start.startswith(b"PK"):
-        return replace(source, content=sheet_as_csv(name, bytes(memoryview(data)), access))
-    if start.startswith(ARROW_STARTS):
-        return replace(source, content=_arrow_as_parquet(name, data))
-    if start.startswith(b"\x93NUMPY"):
-        return source
-    kind = "sqlite" if start.startswith(b"SQLite") else "duckdb"
-    if path == STDIN or is_address(path):
-        raise InputError(f"{name}: a database; save it to a file and name that")
-    return open_query(f"{kind}:///{quote_url(path)}", access)
-
-
-def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
+def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
     """Return a file or a stream of Arrow, as Feather and Hugging Face write it, as Parquet."""
     import pyarrow.parquet as parquet
 
     try:
-        opened = pa.ipc.open_file(data) if starts_with(data, ARROW) else pa.ipc.open_stream(data)
+        opened = pa.ipc.open_file(data) if starts_with(data, _ARROW) else pa.ipc.open_stream(data)
         sink = pa.BufferOutputStream()
         parquet.write_table(opened.read_all(), sink)
     except (pa.ArrowException, OSError) as error:
@@ -70,13 +163,12 @@ def _arrow_as_parquet(name: str, data: pa.Buffer) -> pa.Buffer:
     return sink.getvalue()
 
 
-def only_member(name: str, content: Any, limit: int) -> tuple[str, Any]:
-    """Return name and bytes of the file in a zip; a workbook, which is a zip, stays as it is."""
-    data = bytes(memoryview(content))
-    if is_workbook(data):
-        return "", content
+def _from_zip(name: str, content: Buffer, access: Access) -> tuple[str, Buffer]:
+    """Return name and bytes of the only file in a zip; of a workbook, which is one, "" and CSV."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        with zipfile.ZipFile(io.BytesIO(memoryview(content))) as archive:
+            if "xl/workbook.xml" in archive.namelist():
+                return "", sheet_as_csv(name, archive, access)
             members = [one for one in archive.infolist() if _is_file(one)]
             if any(one.filename == "mimetype" for one in members):
                 raise InputError(
@@ -85,7 +177,8 @@ def only_member(name: str, content: Any, limit: int) -> tuple[str, Any]:
             if len(members) != 1:
                 raise _several(name, [one.filename for one in members])
             with archive.open(members[0]) as stream:
-                return members[0].filename, pa.py_buffer(limited(name, stream, limit))
+                limit = access.max_input
+                return members[0].filename, pa.py_buffer(_limited(name, stream, limit))
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise InputError(f"{name}: damaged zip file ({error}); fetch or pack it again") from None
     except (RuntimeError, NotImplementedError) as error:  # a password, or a way of packing
@@ -110,61 +203,13 @@ def _several(name: str, members: list[str]) -> InputError:
     )
 
 
-def one_line(error: Exception) -> str:
-    """Return what a library says, short enough for a message."""
-    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
-
-
-Stamp = tuple[int, int, int, int]
-
-PIECE = 1 << 20
-STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
-
-# How a packed file begins, what it is called, how it is read unpacked.
-_UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
-    (rb"\x1f\x8b\x08", "gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
-    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.BZ2File),
-    (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
-    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
-]
-
-
-def read_stdin(limit: int) -> bytes | mmap.mmap:
-    if sys.stdin is None:
-        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
-    try:
-        number = sys.stdin.fileno()
-    except (OSError, ValueError, AttributeError):  # a program that put something else there
-        whole: bytes = sys.stdin.buffer.read()
-        return whole
-    try:
-        with open(number, "rb", buffering=0, closefd=False) as file:
-            return _read("<stdin>", file, limit)
-    except OSError as error:
-        raise _unreadable("<stdin>", error) from None
-
-
-def read_file(path: str, limit: int) -> bytes | mmap.mmap:
-    """Return the bytes of a file; of a pipe or a device at most `limit` of them."""
-    try:
-        if os.path.isdir(path):
-            raise InputError(f"{path}: this is a folder; name the files in it")
-        with open(path, "rb", buffering=0) as file:
-            return _read(path, file, limit)
-    except FileNotFoundError:
-        near = nearest_file(path) or "; check the path"
-        raise InputError(f"{path}: no such file{near}") from None
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
-def unpack(name: str, raw: Any, limit: int) -> Any:
+def _unpacked(name: str, raw: Buffer, limit: int) -> Buffer:
     """Return the content of a packed file, at most `limit` bytes; any other as it is."""
     start = bytes(memoryview(raw)[:16])
     for magic, kind, opened in _UNPACKERS:
         if re.match(magic, start):
             try:
-                return pa.py_buffer(limited(name, opened(pa.BufferReader(raw)), limit))
+                return pa.py_buffer(_limited(name, opened(pa.BufferReader(raw)), limit))
             except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
                 raise InputError(
                     f"{name}: damaged {kind} file ({error}); fetch or pack it again"
@@ -172,21 +217,42 @@ def unpack(name: str, raw: Any, limit: int) -> Any:
     return raw
 
 
-def _read(name: str, file: io.FileIO, limit: int) -> bytes | mmap.mmap:
-    before = os.fstat(file.fileno())
-    start = 0
-    with suppress(OSError):  # a pipe has no place in it
-        start = file.tell()
-    size = before.st_size - start
-    if not stat.S_ISREG(before.st_mode) or size <= 0:  # a size of 0 says nothing, as in /proc
-        return limited(name, file, limit)
-    if size > available_bytes() // 2 and not start:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+def _read_stdin(limit: int) -> bytes:
+    if sys.stdin is None:
+        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
+    try:
+        return _limited("<stdin>", sys.stdin.buffer, limit)
+    except OSError as error:
+        raise _unreadable("<stdin>", error) from None
+
+
+def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
+    """Return the bytes of a file; of a pipe or a device at most `limit` of them."""
+    try:
+        if os.path.isdir(path):
+            raise InputError(f"{path}: this is a folder; name the files in it")
+        with open(path, "rb", buffering=0) as file:
+            before = os.fstat(file.fileno())
+            # a size of 0 says nothing, as in /proc
+            if not stat.S_ISREG(before.st_mode) or not before.st_size:
+                return _limited(path, file, limit)
+            if before.st_size > available_bytes() // 2:
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return _copied(path, file, before)
+    except FileNotFoundError:
+        near = nearest_file(path) or "; check the path"
+        raise InputError(f"{path}: no such file{near}") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _copied(name: str, file: io.FileIO, before: os.stat_result) -> mmap.mmap:
+    """Return the bytes of a file in large pages, once it is sure that nobody writes it."""
+    size, at = before.st_size, 0
     memory = mmap.mmap(-1, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
-    at = 0
     with memoryview(memory) as view:
         while at < size and (n_read := file.readinto(view[at : at + (PIECE << 3)])):
             at += n_read
@@ -228,7 +294,7 @@ def _stamp_of(found: os.stat_result) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def limited(name: str, stream: Any, limit: int) -> bytes:
+def _limited(name: str, stream: Any, limit: int) -> bytes:
     pieces, total = [], 0
     while piece := stream.read(PIECE):
         pieces.append(piece)
@@ -246,100 +312,9 @@ def _unreadable(name: str, error: OSError) -> InputError:
     return InputError(f"{name}: cannot be read ({reason}); check the permissions")
 
 
-Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
-
-STDIN = "-"
-CHUNK = 1 << 17  # small enough that its copy stays in the cache
-
-LONGEST_LINE = 64 << 20
-MOST_COLUMNS = 100_000
-
-ARROW = b"ARROW1"
-ARROW_STARTS = (ARROW, b"\xff\xff\xff\xff")  # a file, and a stream
-# What is no text and nothing that is read here, by its first bytes.
-_KNOWN = {
-    b"\x80\x04": "a pickle of Python, which may run anything",
-    b"\x80\x05": "a pickle of Python, which may run anything",
-    b"\x89HDF": "an HDF5 file",
-    b"$FL2": "a file of SPSS",
-    b"RDX": "a file of R",
-    b"X\n\0\0": "a file of R",
-    b"<stata_dta>": "a file of Stata",
-    b"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
-    b"MATLAB": "a file of MATLAB",
-    b"%PDF": "a PDF",
-}
-_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-
-
-def check_stdin_once(sources: Iterable[str]) -> None:
-    """Refuse a second reader of standard input, which would find it empty."""
-    if list(sources).count(STDIN) > 1:
-        raise ConfigError("standard input (-) can be read only once")
-
-
-@dataclass(frozen=True)
-class Source:
-    """One input.
-
-    raw      its bytes as they are, in memory or mapped
-    content  unpacked, and UTF-8 without a mark, unless binary
-    digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
-    quotes_span_lines  the user knows of cells with many lines
-    inner    the name of the file within the archive that this is, if it is one
-    """
-
-    name: str
-    raw: Buffer
-    content: Buffer
-    digest: str | None = None
-    quotes_span_lines: bool = False
-    inner: str = ""
-
-    @property
-    def suffix(self) -> str:
-        """Return the extension that tells the format, `.gz` and the like set aside."""
-        name = (self.inner or self.name).lower()
-        if is_address(name):
-            name = re.split(r"[?#]", name)[0]
-        for packed in _PACKED_SUFFIXES:
-            name = name.removesuffix(packed)
-        return os.path.splitext(name)[1]
-
-    @property
-    def is_parquet(self) -> bool:
-        return starts_with(self.content, b"PAR1")
-
-    def sha256(self) -> str:
-        """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
-        # hashing lets other threads run meanwhile
-        return self.digest or hashlib.sha256(self.raw).hexdigest()
-
-
-def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
-    """Read one input, `-` for standard input."""
-    access = access or Access()
-    if is_database(path):
-        return open_query(path, access)
-    name = "<stdin>" if path == STDIN else redact(path)
-    if path == STDIN:
-        stored = read_stdin(access.max_input)
-    else:
-        stored = fetch(path, access) if is_address(path) else read_file(path, access.max_input)
-    raw = pa.py_buffer(stored)
-    content, inner = unpack(name, raw, access.max_input), ""
-    if bytes(memoryview(content)[:4]) in (b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
-        inner, content = only_member(name, content, access.max_input)
-        content = unpack(name, content, access.max_input)
-    if is_binary(content):
-        return open_binary(path, Source(name, raw, content), access)
-    source = Source(name, raw, content, inner=inner)
-    if source.is_parquet:
-        return source
-    content = _to_utf8(name, content, encoding)
-    if not content.size or not any(chunk.strip() for chunk in chunks(content)):
-        raise empty(name)
-    return replace(source, content=content, quotes_span_lines=access.quotes_span_lines)
+def one_line(error: Exception) -> str:
+    """Return what a library says, short enough for a message."""
+    return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
 
 
 def empty(name: str) -> EmptyFile:
@@ -351,8 +326,8 @@ def chunks(buffer: Buffer) -> Iterator[bytes]:
     return (bytes(view[start : start + CHUNK]) for start in range(0, len(view), CHUNK))
 
 
-def starts_with(buffer: Buffer, prefix: bytes) -> bool:
-    return bytes(memoryview(buffer)[: len(prefix)]) == prefix
+def starts_with(buffer: Buffer, *prefixes: bytes) -> bool:
+    return bytes(memoryview(buffer)[:16]).startswith(prefixes)
 
 
 def count(buffer: Buffer, byte: bytes) -> int:
@@ -361,7 +336,7 @@ def count(buffer: Buffer, byte: bytes) -> int:
 
 def line_at(buffer: Buffer, offset: int) -> int:
     """Return the line number, from 1, of a byte."""
-    return 1 + sum(chunk.count(b"\n") for chunk in chunks(buffer.slice(0, offset)))
+    return 1 + count(buffer.slice(0, offset), b"\n")
 
 
 def refuse_endless(source: Source) -> None:
@@ -384,29 +359,19 @@ def refuse_endless(source: Source) -> None:
 
 
 def refuse_nul(source: Source) -> None:
-    start = 0
-    for chunk in chunks(source.content):
+    """Raise with what the file is, where its first bytes say so, else with the line of a NUL."""
+    for number, chunk in enumerate(chunks(source.content)):
         at = chunk.find(b"\0")
-        if at >= 0:
-            _refuse_known(source)
-            line = line_at(source.content, start + at)
-            raise InputError(
-                f"{source.name}, line {line}: a NUL byte, so this is no plain text; "
-                "if it is UTF-16, say --encoding utf-16, else export it anew"
-            )
-        start += len(chunk)
-
-
-def _refuse_known(source: Source) -> None:
-    """Raise with what the file is, where its first bytes say so and it is nothing to be read."""
-    if bytes(memoryview(source.content)[257:262]) == b"ustar":
+        if at < 0:
+            continue
+        start = bytes(memoryview(source.content)[:512])
+        for pattern, what in _KNOWN.items():
+            if re.match(pattern, start, re.DOTALL):
+                raise InputError(f"{source.name}: {what}; unpack it, or write it as CSV or Parquet")
         raise InputError(
-            f"{source.name}: a tar archive; unpack it, `tar xf {quote(source.name)}`, and name the "
-            "files in it"
+            f"{source.name}, line {line_at(source.content, number * CHUNK + at)}: a NUL byte, so "
+            "this is no plain text; if it is UTF-16, say --encoding utf-16, else export it anew"
         )
-    for start, what in _KNOWN.items():
-        if starts_with(source.content, start):
-            raise InputError(f"{source.name}: {what}; write it as CSV or Parquet")
 
 
 def refuse_undecodable(source: Source) -> None:
@@ -424,44 +389,24 @@ def refuse_undecodable(source: Source) -> None:
         ) from None
 
 
-def is_binary(content: Buffer) -> bool:
-    """Return whether this is a workbook, a matrix, a database or Arrow's, by its first bytes."""
-    start = bytes(memoryview(content)[:16])
-    known = (b"PK\x03\x04", b"\x93NUMPY", b"SQLite format 3\0", *ARROW_STARTS)
-    return start.startswith(known) or (start[8:12] == b"DUCK")
-
-
 def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
-    if encoding is not None:
-        encoding = _text_encoding(encoding)
-    wide = starts_with(content, codecs.BOM_UTF16_LE) or starts_with(content, codecs.BOM_UTF16_BE)
-    if encoding is None and wide:
+    """Return text as UTF-8 without a mark, given in any encoding of text: base64 is none."""
+    if encoding is None and starts_with(content, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         encoding = "utf-16"
-    if encoding not in (None, "utf-8", "utf-8-sig"):
+    try:
+        known = codecs.lookup(encoding or "utf-8").name
+        "".encode(known)
+    except (LookupError, ValueError, UnicodeError):
+        raise ConfigError(f"--encoding {encoding}: no such encoding of text; try utf-8") from None
+    if known not in ("utf-8", "utf-8-sig"):
         data = bytes(memoryview(content))
         try:
-            return _without_mark(pa.py_buffer(data.decode(encoding).encode("utf-8")))
-        except UnicodeDecodeError as error:
-            line = 1 + data[: error.start].count(b"\n")
-            raise InputError(
-                f"{name}, line {line}: not {encoding} ({error.reason}); set --encoding"
-            ) from None
+            content = pa.py_buffer(data.decode(known).encode("utf-8"))
         except UnicodeError as error:  # half characters, or an encoding of short names only
+            at = error.start if isinstance(error, UnicodeDecodeError) else 0
+            line = 1 + data[:at].count(b"\n")
             raise InputError(
-                f"{name}: cannot be read as {encoding} ({error}); set --encoding"
+                f"{name}, line {line}: not {known} ({getattr(error, 'reason', error)}); "
+                "set --encoding"
             ) from None
-    return _without_mark(content)
-
-
-def _text_encoding(name: str) -> str:
-    """Return the proper name of an encoding of text: base64 and the like are none."""
-    try:
-        found = codecs.lookup(name)
-        "".encode(name)
-    except (LookupError, ValueError, UnicodeError):
-        raise ConfigError(f"--encoding {name}: no such encoding of text; try utf-8") from None
-    return found.name
-
-
-def _without_mark(content: Buffer) -> Buffer:
     return content.slice(3) if starts_with(content, codecs.BOM_UTF8) else content

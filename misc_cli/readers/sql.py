@@ -3,13 +3,12 @@
 | address | by | credentials |
 |---|---|---|
 | sqlite:///x.db, or a SQLite file by its path | the standard library | none |
-| duckdb:///x.duckdb, or a DuckDB file by its path | duckdb (extra `sql`) | none |
 | postgresql://user@host/db | ADBC (extra `sql`) | libpq's: ~/.pgpass, PGPASSWORD |
 
-ADBC and DuckDB hand over Arrow batches, so no Python object is made per value; SQLAlchemy would
-make three per answer. Every connection is read-only, takes one select statement and reaches no
-other file. The call runs in a thread of its own, so that a signal or a deadline ends it. What is
-hashed is the rows, as CSV text in the order in which they came.
+ADBC hands over Arrow batches, so no Python object is made per value; SQLAlchemy would make three
+per answer. Every connection is read-only, takes one select statement and reaches no other file.
+The call runs in a thread of its own, so that a signal or a deadline ends it. What is hashed is the
+rows, as CSV text in the order in which they came.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -43,24 +40,20 @@ from misc_cli.readers.remote import (
 )
 
 BATCH_ROWS = 50_000
-NO_SELECT = ConfigError("--query: databases are read-only here; give one select statement")
 # Actions that SQLite asks about and a select needs: to select, read, call a function, recur.
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}
+_TABLES = (
+    "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
+)
 Batches = Iterator[pa.RecordBatch]
 
 
-@dataclass(frozen=True)
-class QueryResult:
-    """A query's rows as a Parquet file in memory, and the SHA-256 of the rows."""
+def run_query(address: str, access: Access) -> tuple[pa.Buffer, str]:
+    """Return the rows that `access.query` selects as a Parquet file, and their SHA-256.
 
-    content: Any
-    digest: str
-
-
-def run_query(address: str, access: Access) -> QueryResult:
-    """Return the rows that `access.query` selects; without one, those of the only table."""
-    drivers = {"sqlite": _sqlite, "duckdb": _duckdb, "postgresql": _postgresql}
-    read = drivers[database_kind(address) or "sqlite"]
+    Without a query they are those of the only table.
+    """
+    read = _sqlite if database_kind(address) == "sqlite" else _postgresql
     if access.query is not None:
         _refuse_other_statements(access.query)
     try:
@@ -77,23 +70,18 @@ def _refuse_other_statements(query: str) -> None:
     """Refuse what is not one select: a query reads, and reads what it names only."""
     plain = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", " ", query, flags=re.S)
     statements = [part for part in plain.split(";") if part.strip()]
-    if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values|from)\b", plain, re.I):
-        raise NO_SELECT
-
-
-def _file_of(address: str) -> str:
-    """The file of sqlite:///relative.db or sqlite:////absolute.db, as SQLAlchemy has it."""
-    parts = urlsplit(address)
-    path = unquote(parts.path)
-    if parts.netloc or len(path) < 2:
-        raise ConfigError(
-            f"{redact(address)}: write three slashes and the file, as in sqlite:///answers.db"
-        )
-    return path[1:]
+    if len(statements) != 1 or not re.match(r"\s*\(*\s*(select|with|values)\b", plain, re.I):
+        raise ConfigError("--query: databases are read-only here; give one select statement")
 
 
 def _sqlite(address: str, access: Access, cancel: Cancel) -> Batches:
-    path = _file_of(address)
+    """Yield the rows of sqlite:///relative.db or sqlite:////absolute.db, as SQLAlchemy has it."""
+    parts = urlsplit(address)
+    path = unquote(parts.path)[1:]
+    if parts.netloc or not path:
+        raise ConfigError(
+            f"{redact(address)}: write three slashes and the file, as in sqlite:///answers.db"
+        )
     try:
         opened = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=access.timeout)
     except sqlite3.OperationalError:
@@ -103,57 +91,21 @@ def _sqlite(address: str, access: Access, cancel: Cancel) -> Batches:
         connection.set_authorizer(
             lambda action, _, name, *__: int(action not in _READING or name == "load_extension")
         )
-        tables = "select name from sqlite_master where type in ('table', 'view') "
-        tables += "and name not like 'sqlite_%'"
-        query = access.query or _only_table(
-            address, [name for (name,) in connection.execute(tables)]
-        )
+        query = access.query
+        if query is None:
+            tables = sorted(name for (name,) in connection.execute(_TABLES))
+            if len(tables) != 1:
+                listed = ", ".join(tables[:12]) or "none"
+                raise ConfigError(
+                    f"{redact(address)}: {len(tables)} tables ({listed}); "
+                    'say what to read: --query "select worker, item, label from …"'
+                )
+            query = 'select * from "{}"'.format(tables[0].replace('"', '""'))
         cursor = connection.execute(query)
         names = [column[0] for column in cursor.description]
-        yield _text_batch(names, [])
         while rows := cursor.fetchmany(BATCH_ROWS):
-            yield _text_batch(names, rows)
-
-
-def _text_batch(names: list[str], rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    arrays = [pa.array(map(_text, column), pa.string()) for column in columns]
-    return pa.RecordBatch.from_arrays(arrays, names)
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-# An extension, a view or a statement must reach no file and no host but the database itself.
-_ALONE = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "lock_configuration": "true",
-}
-
-
-def _duckdb(address: str, access: Access, cancel: Cancel) -> Batches:
-    try:
-        import duckdb
-    except ImportError:
-        raise needs_extra(redact(address), "sql") from None
-    with duckdb.connect(_file_of(address), read_only=True, config=_ALONE) as connection:
-        cancel.append(connection.interrupt)
-        tables = "select table_name from information_schema.tables"
-        query = access.query or _only_table(
-            address, [name for (name,) in connection.execute(tables).fetchall()]
-        )
-        statements = connection.extract_statements(query)
-        if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
-            raise NO_SELECT
-        relation = connection.sql(query)
-        # before version 2 the method had another name
-        batches = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        yield from _with_schema(batches(BATCH_ROWS))
+            columns = [pa.array(map(_text, one), pa.string()) for one in zip(*rows, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names)
 
 
 def _postgresql(address: str, access: Access, cancel: Cancel) -> Batches:
@@ -168,7 +120,7 @@ def _postgresql(address: str, access: Access, cancel: Cancel) -> Batches:
     with dbapi.connect(_libpq(address, access)) as connection, connection.cursor() as cursor:
         cancel.append(cursor.adbc_cancel)
         cursor.execute(query)
-        yield from _with_schema(cursor.fetch_record_batch())
+        yield from cursor.fetch_record_batch()
 
 
 def _libpq(address: str, access: Access) -> str:
@@ -182,94 +134,52 @@ def _libpq(address: str, access: Access) -> str:
     return f"postgresql://{parts.netloc}{parts.path}?{urlencode(asked, quote_via=quote)}"
 
 
-def _only_table(address: str, tables: list[str]) -> str:
-    if len(tables) != 1:
-        listed = ", ".join(sorted(tables)[:12]) or "none"
-        raise ConfigError(
-            f"{redact(address)}: {len(tables)} tables ({listed}); "
-            'say what to read: --query "select worker, item, label from …"'
-        )
-    return 'select * from "{}"'.format(tables[0].replace('"', '""'))
-
-
-def _with_schema(reader: Any) -> Iterator[pa.RecordBatch]:
-    """An empty batch first, so that the columns are known even if no row comes."""
-    nothing = reader.schema.empty_table().to_batches(max_chunksize=None)
-    first = nothing or [pa.RecordBatch.from_pylist([], schema=reader.schema)]
-    yield from chain(first[:1], reader)
-
-
-def _collect(batches: Iterator[pa.RecordBatch], shown: str, access: Access) -> QueryResult:
-    buffer = pa.BufferOutputStream()
+def _collect(batches: Batches, shown: str, access: Access) -> tuple[pa.Buffer, str]:
+    buffer, text = pa.BufferOutputStream(), io.BytesIO()
     digest = hashlib.sha256()
     writer: parquet.ParquetWriter | None = None
     n_rows = n_bytes = 0
     for batch in batches:
-        _refuse_same_names(batch.schema.names, shown)
-        table = _plain(pa.Table.from_batches([batch]))
-        if writer is None:
-            writer = parquet.ParquetWriter(buffer, table.schema)
-            digest.update(",".join(map(json.dumps, table.column_names)).encode())
+        names = batch.schema.names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"{shown}: two columns are called {twice!r}; name them apart in --query, with AS"
+            )
+        table = pa.table([_as_text(column) for column in batch.columns], names)
         n_rows += table.num_rows
         n_bytes += table.nbytes
         if n_bytes > access.max_bytes:
             raise too_large(shown, None, access.max_bytes)
-        if table.num_rows:
-            writer.write_table(table)
-            digest.update(_csv(table))
+        if writer is None:
+            writer = parquet.ParquetWriter(buffer, table.schema)
+            digest.update(",".join(map(json.dumps, names)).encode())
+        writer.write_table(table)
+        arrow_csv.write_csv(table, text, arrow_csv.WriteOptions(include_header=False))
+        digest.update(text.getvalue())
+        text.seek(0)
+        text.truncate()
     if writer is None or not n_rows:
         raise InputError(f"{shown}: the query gives no rows; check --query")
     writer.close()
-    return QueryResult(buffer.getvalue(), digest.hexdigest())
+    return buffer.getvalue(), digest.hexdigest()
 
 
-def _refuse_same_names(names: list[str], shown: str) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(
-                f"{shown}: two columns are called {name!r}; name them apart in --query, with AS"
-            )
+def _as_text(column: pa.Array) -> pa.Array:
+    """Return a column as text, types that only the database knows included; lists as JSON."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    if not pa.types.is_nested(column.type):
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowException:  # bytes that are no UTF-8
+            pass
+    return pa.array(map(_text, column.to_pylist()), pa.string())
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Columns of types that only the database knows (enum, uuid, json, numeric) as text."""
-    for at, field in enumerate(table.schema):
-        column = table.column(at)
-        if isinstance(field.type, pa.BaseExtensionType):
-            column = column.cast(field.type.storage_type)
-        if not _is_kept(column.type):
-            column = _as_text(column)
-        if column is not table.column(at):
-            table = table.set_column(at, field.name, column)
-    return table.replace_schema_metadata(None)
-
-
-def _is_kept(kind: pa.DataType) -> bool:
-    types = pa.types
-    if types.is_list(kind) or types.is_large_list(kind):
-        return _is_kept(kind.value_type)
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-    )
-
-
-def _as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    try:
-        return column.cast(pa.string())
-    except pa.ArrowException:
-        texts = [None if value is None else str(value) for value in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.string())])
-
-
-def _csv(table: pa.Table) -> bytes:
-    for at, field in enumerate(table.schema):
-        if pa.types.is_nested(field.type):
-            texts = [json.dumps(value) for value in table.column(at).to_pylist()]
-            table = table.set_column(at, field.name, pa.array(texts))
-    stream = io.BytesIO()
-    arrow_csv.write_csv(table, stream, arrow_csv.WriteOptions(include_header=False))
-    return stream.getvalue()
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list | dict):
+        return json.dumps(value, default=str, ensure_ascii=False)
+    return value.decode() if isinstance(value, bytes) else str(value)

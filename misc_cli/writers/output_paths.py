@@ -206,7 +206,7 @@ def _checked(path: Path, final: Path) -> Path:
 def _file_of(source: str) -> str:
     """Return the file behind an address such as sqlite:///answers.db or file:///answers.csv."""
     scheme, _, rest = source.partition("://")
-    if not rest or scheme not in ("sqlite", "duckdb", "file"):
+    if not rest or scheme not in ("sqlite", "file"):
         return source
     path = unquote(urlsplit(source).path)
     return path if scheme == "file" else path[1:]

@@ -152,69 +152,26 @@ def test_many_rows_in_batches(postgresql: str) -> None:
         triplets(postgresql, query=query.format(300_000), max_download=100_000)
 
 
-def test_duckdb(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="misc-cli[sql] is not installed")
+def test_a_duckdb_file_is_called_what_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.duckdb"
-    with duckdb.connect(str(path)) as connection:
-        connection.execute("create table votes (worker text, item uint8, label text)")
-        connection.execute(
-            "insert into votes values ('ann', 1, 'cat'), ('ann', 2, null), ('bob', 1, 'dog')"
-        )
-    for address in (f"duckdb:///{path}", str(path)):
-        assert triplets(address, query=QUERY) == ROWS
-        assert len(triplets(address)) == 3
-    with pytest.raises(InputError, match="nowhere"):
-        triplets(str(path), query="select * from nowhere")
-    with pytest.raises(ConfigError, match="read-only"):
-        triplets(str(path), query="drop table votes")
+    path.write_bytes(b"\0" * 8 + b"DUCK" + b"\0" * 600)
+    with pytest.raises(InputError, match=r"a DuckDB database; .*write it as CSV or Parquet"):
+        triplets(str(path))
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "select * from view_of_a_file",
-        "select * from read_csv('other.csv')",
-        "select * from votes; copy votes to 'written.csv'",
-        "copy votes to 'written.csv'",
-        "with x as (select 1) select * from x; install httpfs",
-        "attach 'other.duckdb'",
-    ],
-)
-def test_duckdb_reaches_no_other_file(
-    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="misc-cli[sql] is not installed")
-    monkeypatch.chdir(tmp_path)
-    Path("other.csv").write_text("worker,item,label\nann,1,secret\n")
-    with duckdb.connect("a.duckdb") as connection:
-        connection.execute("create table votes as select 'ann' worker, 1 item, 'cat' label")
-        connection.execute("create view view_of_a_file as from read_csv('other.csv')")
-    with pytest.raises((InputError, ConfigError)) as caught:
-        triplets("a.duckdb", query=query)
-    assert "secret" not in str(caught.value)
-    assert {path.name for path in tmp_path.iterdir()} == {"a.duckdb", "other.csv"}
-
-
-ENDLESS = {
-    "duckdb": "with recursive c(x) as (select 1 union all select x + 1 from c) select * from c",
-    "postgresql": "select 'w' worker, 1 item, pg_sleep(60)::text label",
-}
-
-
-@pytest.mark.parametrize("kind", ENDLESS)
-def test_a_signal_ends_a_query(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if kind == "duckdb":
-        duckdb = pytest.importorskip("duckdb", reason="misc-cli[sql] is not installed")
-        duckdb.connect(str(tmp_path / "a.duckdb")).close()
-        address = str(tmp_path / "a.duckdb")
-    else:
-        address = request.getfixturevalue("postgresql")
-    words = ["aggregate", address, "--query", ENDLESS[kind], "-o", str(tmp_path / "l.csv")]
+def test_a_signal_ends_a_query(postgresql: str, tmp_path: Path) -> None:
+    query = "select 'w' worker, 1 item, pg_sleep(60)::text label"
+    words = ["aggregate", postgresql, "--query", query, "-o", str(tmp_path / "l.csv")]
     with subprocess.Popen([sys.executable, "-m", "misc_cli", *words]) as process:
         time.sleep(3)
         assert process.poll() is None
         process.terminate()
         assert process.wait(1.5) == 143
+
+
+def test_arrays_are_lists_of_choices(postgresql: str) -> None:
+    query = "select worker, item, array['a', 'b'] as label from votes order by 1, 2"
+    assert triplets(postgresql, query=query, multi="set")[0] == ("ann", "1", "a|b")
 
 
 def test_postgresql_runs_one_select_and_no_program(postgresql: str, tmp_path: Path) -> None:
