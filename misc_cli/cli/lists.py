@@ -127,7 +127,7 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.job.question_run import run_in_memory
-    from misc_cli.report.frames import text_frame
+    from misc_cli.report.frames import text_frame, with_kept
     from misc_cli.run.tables import queue_columns
     from misc_cli.writers.output_paths import check_writable
 
@@ -147,7 +147,7 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
         (run,) = run_in_memory(request, console, began=startup.since(), fitter=fitter)
         assert run.inputs.read is not None
         options.with_workers(run.inputs.read)
-        frame = text_frame(queue_columns(run.outcome, None))
+        frame = with_kept(text_frame(queue_columns(run.outcome, None)), run.inputs.read.kept)
     _write("queue", {None: frame}, parameters, "confidence", console)
 
 

@@ -122,7 +122,8 @@ reading = table(
         "'Verdict: (.)'.",
         "--max-bad-rows N|P%": "Set so many broken rows or unknown labels aside, into --rejects "
         "[default: 0].",
-        "--keep COL": "Carry columns along into the labels, 'Input.*' for instance.",
+        "--keep COL": "Carry columns along into labels, items, queue and report, 'Input.*' for "
+        "instance.",
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
         "--skip-empty-files": "Pass over files without answers.",
         "--allow-odd": "Read also what is likely read wrong.",

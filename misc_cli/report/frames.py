@@ -405,16 +405,18 @@ def build(
     kept   texts of items that --keep carries along: name of the column → item → text
     """
     found = frames(outcome)
-    carried = {unused(name, found["items"].columns): texts for name, texts in (kept or {}).items()}
-    for name in ("items", "ask_again") if carried else ():
-        if name in found:
-            items = found[name]["item"]
-            found[name] = found[name].assign(
-                **{column: items.map(texts).fillna("") for column, texts in carried.items()}
-            )
+    carried = tuple(unused(name, found["items"].columns) for name in kept or ())
+    for name in {"items", "ask_again"} & set(found):
+        found[name] = with_kept(found[name], kept or {})
     if answers is not None and len(progress := progress_frame(answers, times, outcome)):
         found["progress"] = progress
-    return Report(found, facts, labels=outcome.labels, title=title, carried=tuple(carried))
+    return Report(found, facts, labels=outcome.labels, title=title, carried=carried)
+
+
+def with_kept(frame: pd.DataFrame, kept: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+    """Return rows of items with the texts that --keep carries along: column → item → text."""
+    texts = {unused(name, frame.columns): frame["item"].map(kept[name]).fillna("") for name in kept}
+    return frame.assign(**texts)
 
 
 def anonymized(report: Report) -> Report:

@@ -6,10 +6,9 @@ Can I trust these labels? Whom should I look at? What should I do next?
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -68,18 +67,6 @@ def answers(report: Report) -> tuple[Answer, Answer, Answer]:
     return _trust(report), _workers(report), _next(report)
 
 
-def method(facts: Mapping[str, Any]) -> str:
-    """Return the name of the method that made the labels."""
-    selection = facts.get("selection")
-    if selection and selection.get("chosen"):
-        chosen = selection["chosen"]
-        return str(chosen[0]) if len(chosen) == 1 else f"the mean of {listed(chosen)}"
-    options = facts.get("options", {})
-    completer = options.get("completer")
-    aggregator = str(options.get("aggregator", "an unknown method"))
-    return aggregator if completer in (None, "none") else f"{completer} + {aggregator}"
-
-
 def title(report: Report) -> str:
     """Return the report's own title, or the number of labels and the names of the files."""
     files = [Path(source["name"]).name for source in report.facts.get("inputs", [])]
@@ -95,7 +82,8 @@ def how_made(report: Report) -> list[str]:
     said = [
         f"{count(figures['workers'], 'worker')} gave {count(figures['answers'], 'answer')} on "
         f"{count(figures['items'], 'item')}, {figures['answers-per-item']:.1f} per item. "
-        f"Each item got one of {count(figures['classes'], 'class')} by {method(report.facts)}."
+        f"Each item got one of {count(figures['classes'], 'class')}. Method: "
+        f"{report.facts.get('method', 'unknown')}."
     ]
     if selection and selection.get("why"):
         said.append(f"Why this method: {selection['why']}.")
@@ -150,8 +138,8 @@ def _trust(report: Report) -> Answer:
         n_items = figures["items"]
         kind = "good" if confidence >= TRUSTED else "fact"
         figure = _per_cent(confidence, 1 if confidence > 0.99 else 0)
-        headline = f"of the labels are likely right: about {confidence * n_items:,.0f} of "
-        headline += f"{n_items:,}"
+        likely = f"{confidence * n_items:,.0f} of {n_items:,}"
+        headline = f"of the labels are likely right: about {likely}"
         raw = "" if report.facts.get("options", {}).get("calibrate", True) else "raw "
         text = f"This is an estimate, the mean of the {raw}confidences; known labels (--truth) "
         text += "would check it."
@@ -162,48 +150,41 @@ def _trust(report: Report) -> Answer:
 
 def _judged(confidence: float, low: float, high: float) -> Sentence:
     """Compare the mean confidence with the interval of the share that is right."""
-    said = f"The labels say {_per_cent(confidence)} on average"
+    said = f"On average the labels say that they are {_per_cent(confidence)} sure"
     if confidence > high:
-        return Sentence("look", f"{said}: they claim more than they keep.", link="sure")
-    cautious = ": they are better than they say." if confidence < low else ", and keep it."
+        return Sentence("look", f"{said}: that is too much.", link="sure")
+    cautious = ": they are better than that." if confidence < low else ", and they are."
     return Sentence("good", f"{said}{cautious}", link="sure")
 
 
 def _warnings(report: Report) -> Iterator[Sentence]:
-    for warning in report.facts.get("warnings", []):
-        text = str(warning).rstrip(".")
+    warned = [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
+    if report.facts["figures"].get("converged") is False and "converge" not in " ".join(warned):
+        warned.append("the computation had not converged when it stopped; raise --max-iter")
+    for text in warned:
         if not text.startswith(GUESSES_SAID):  # which is the headline
             yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
-    if report.facts["figures"].get("converged") is False:
-        yield Sentence(
-            "warning",
-            "The computation had not converged when it stopped; more iterations (--max-iter) may "
-            "change labels.",
-            link="method",
-        )
 
 
 def _doubtful_items(report: Report) -> Iterator[Sentence]:
     items = report.frames.get("items")
     if items is None or not comparable(report):
         return
-    unsure = int((items["confidence"] < UNSURE).sum())
-    if unsure:
-        share = f"{count(unsure, 'label')} ({_per_cent(unsure / len(items))})"
-        be = "is" if unsure == 1 else "are"
-        yield Sentence("look", f"{share} {be} less than {_per_cent(UNSURE)} sure.", link="decide")
-    else:
-        yield Sentence("good", f"Every label is at least {_per_cent(UNSURE)} sure.")
-    for name, one, many, link in (
-        ("outvoted", "goes", "go", "against"),
-        ("tie", "has two equally likely classes", "have two equally likely classes", "decide"),
-    ):
-        number = int(items[name].sum()) if name in items else 0
+    limit = _per_cent(UNSURE)
+    kinds = {
+        "decide": (items["confidence"] < UNSURE, "is", "are", f"less than {limit} sure"),
+        "against": (items.get("outvoted"), "goes", "go", "against the most frequent answer"),
+        "ties": (items.get("tie"), "has", "have", "two equally likely classes"),
+    }
+    for link, (which, one, many, said) in kinds.items():
+        number = 0 if which is None else int(which.sum())
         if number:
-            verb = one if number == 1 else many
-            text = f"{count(number, 'label')} {verb}"
-            text += " against the most frequent answer." if name == "outvoted" else "."
-            yield Sentence("look", text, link=link)
+            share = number / len(items)
+            labels = f"{count(number, 'label')} ({_per_cent(share, 1 if share < 0.01 else 0)})"
+            verb, place = one if number == 1 else many, "decide" if link == "ties" else link
+            yield Sentence("look", f"{labels} {verb} {said}.", link=place)
+        elif link == "decide":
+            yield Sentence("good", f"Every label is at least {limit} sure.")
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from importlib import resources
@@ -58,17 +58,13 @@ ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 def render(report: Report) -> str:
     """Return the page as HTML text."""
     script, style = (_resource(f"templates/{name}") for name in ("page.js", "style.css"))
-    html: str = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=narrative.title(report),
-            csp=_policy(script, style),
-            # our own text is safe: it is not escaped
-            style=Markup(style),
-            script=Markup(script),
-            **_content(report),
-        )
+    template = _environment().get_template("page.html.j2")
+    html: str = template.render(
+        title=narrative.title(report),
+        csp=_policy(script, style),
+        style=Markup(style),  # our own text is safe: it is not escaped
+        script=Markup(script),
+        **_content(report),
     )
     return html
 
@@ -80,8 +76,9 @@ def _content(report: Report) -> dict[str, Any]:
     suspects, others = split_workers(frames.get("workers"))
     cards = least_sure(items)
     against, wrong = _against(items), _wrong(items)
-    tables = [cards, against, wrong]
-    shown = [name for table in tables for name in table["item"].tolist()]
+    votes = votes_by_item(
+        report, pd.concat([table["item"] for table in (cards, against, wrong)]).unique().tolist()
+    )
     classes = facts.get("classes", [])
     return {
         "facts": facts,
@@ -109,10 +106,10 @@ def _content(report: Report) -> dict[str, Any]:
         "n_against": int(items["outvoted"].sum()) if "outvoted" in items else 0,
         "wrong": _rows(wrong),
         "carried": report.carried,
-        "votes": votes_by_item(report, list(dict.fromkeys(shown))),
+        "votes": votes,
         "votes_known": report.labels is not None,
         "class_codes": {name: at for at, name in enumerate(classes)},
-        "choices": {row["item"]: _choices(row, classes, report) for row in _rows(cards)},
+        "choices": {row["item"]: _choices(row, classes, votes) for row in _rows(cards)},
         "n_items": len(items),
         "again": _command_with_gold(report),
         "agreement": _rows(frames.get("agreement")),
@@ -199,14 +196,13 @@ def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
     return found
 
 
-def _choices(row: Mapping[str, Any], classes: Sequence[str], report: Report) -> list[int]:
+def _choices(row: dict[str, Any], classes: list[str], votes: Mapping[str, Rows]) -> list[int]:
     """Return the codes of the classes that an item's card has buttons for."""
     if len(classes) <= BUTTONS:
         return list(range(len(classes)))
-    codes = {name: at for at, name in enumerate(classes)}
-    voted = [vote["label"] for vote in votes_by_item(report, [row["item"]])[row["item"]]]
+    voted = [vote["label"] for vote in votes[row["item"]]]
     likely = dict.fromkeys([row["label"], *voted, row.get("runner_up")])
-    return [codes[name] for name in likely if name in codes][:BUTTONS]
+    return [classes.index(name) for name in likely if name in classes][:BUTTONS]
 
 
 def _saved(
@@ -222,34 +218,23 @@ def _saved(
         rows = np.flatnonzero((labels.gold >= 0) & (labels.gold < labels.n_classes))[:KNOWN_SAVED]
         names = labels.items.take(rows), labels.classes.take(labels.gold[rows])
         known = list(zip(*(one.to_pylist() for one in names), strict=True))
-    return {
-        "tables": {
-            name: {"columns": list(table.columns), "rows": _cells(table.head(ASKED_SAVED))}
-            for name, table in tables.items()
-        },
-        "items": cards["item"].tolist(),
-        "classes": list(report.facts.get("classes", [])),
-        "known": known,
-    }
-
-
-def _cells(table: pd.DataFrame) -> list[list[Any]]:
-    rounded = table.round(6).astype(object)
-    return rounded.where(rounded.notna(), None).to_numpy().tolist()
+    saved = {}
+    for name, table in tables.items():
+        cells = table.head(ASKED_SAVED).round(6).to_numpy(object).tolist()
+        saved[name] = {"columns": list(table.columns), "rows": cells}
+    classes = list(report.facts.get("classes", []))
+    return {"tables": saved, "items": cards["item"].tolist(), "classes": classes, "known": known}
 
 
 def _maps(frames: Mapping[str, pd.DataFrame]) -> dict[str, Rows]:
     """Return the dots of the maps of workers and items, x and y from 0 to 100, evenly thinned."""
     found = {}
     for name, shade in (("worker", "accuracy"), ("item", "label")):
-        points = frames.get(f"{name}_map")
-        if points is None:
-            continue
-        thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
-        at = thinned[["x", "y"]]
-        scaled = (100 * (at - at.min()) / (at.max() - at.min()).replace(0, 1)).round(1)
-        dots = scaled.assign(name=thinned[name], shade=thinned[shade])
-        found[name] = _rows(dots)
+        if (points := frames.get(f"{name}_map")) is not None:
+            thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
+            at = thinned[["x", "y"]]
+            scaled = (100 * (at - at.min()) / (at.max() - at.min()).replace(0, 1)).round(1)
+            found[name] = _rows(scaled.assign(name=thinned[name], shade=thinned[shade]))
     return found
 
 
@@ -277,14 +262,16 @@ def _convergence(lines: pd.DataFrame | None) -> Rows:
 
 def _command_with_gold(report: Report) -> str:
     """Return the command that runs again with the decided items; "" where it is hidden."""
-    facts = report.facts
-    files = [str(source["name"]) for source in facts.get("inputs", [])]
+    files = [str(source["name"]) for source in report.facts.get("inputs", [])]
     if report.aliases or not files:
         return ""
-    command = [str(word) for word in facts.get("command", [])]
-    if command[:1] != ["aggregate"] or "--gold" in command:
-        command = ["aggregate", *files, "-o", "labels.csv"]
-    return shlex.join(["misc", *command, "--gold", "gold.csv"])
+    command = [str(word) for word in report.facts.get("command", [])] or ["report", *files]
+    if command[0] != "aggregate":
+        for flag in ("-o", "--output", "--title"):
+            at = command.index(flag) if flag in command else len(command)
+            del command[at : at + 2]
+        command = ["aggregate", *command[1:], "-o", "labels.csv"]
+    return shlex.join(["misc", *command, "--gold", "gold.csv"])  # the last --gold counts
 
 
 def _day(facts: Mapping[str, Any]) -> str:
@@ -297,7 +284,7 @@ def _day(facts: Mapping[str, Any]) -> str:
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what is needed to repeat the run (method, files, seed, versions) and its seconds."""
-    rows = [("method", narrative.method(facts)), ("date", str(facts.get("date", "")))]
+    rows = [(name, str(facts.get(name, ""))) for name in ("method", "date")]
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
     rows += [(role, f"{source['name']}, SHA-256 {source['sha256']}") for role, source in files]
@@ -314,12 +301,10 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _pretty(facts: Mapping[str, Any]) -> str:
+    """Return the content of run.json as text, without what stands elsewhere on the page."""
     hidden = ("command", "classes", "class_prior", "outputs")
-    return json.dumps(
-        strict({name: value for name, value in facts.items() if name not in hidden}),
-        indent=2,
-        ensure_ascii=False,
-    )[:LONGEST_TEXT]
+    shown = strict({name: value for name, value in facts.items() if name not in hidden})
+    return json.dumps(shown, indent=2, ensure_ascii=False)[:LONGEST_TEXT]
 
 
 def anchor(kind: str, name: object) -> str:

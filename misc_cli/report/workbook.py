@@ -22,7 +22,7 @@ VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fin
 
 # Columns by their plain names and what they mean; those that are not listed keep their own name.
 COLUMNS = {
-    "worker": ("Worker", ""),
+    **{name: (name.capitalize(), "") for name in ("worker", "item", "label", "truth", "class")},
     "verdict": ("Verdict", "what to think of the worker; “Why” has the reason"),
     "reason": ("Why", ""),
     "answers": ("Answers", "number of answers"),
@@ -32,8 +32,6 @@ COLUMNS = {
     "agreement": ("Agrees with labels", "share of the answers that equal the final label"),
     "alike": ("Alike with", "another worker who makes the same mistakes"),
     "likeness": ("Likeness", "1: makes all mistakes together with that one"),
-    "item": ("Item", ""),
-    "label": ("Label", ""),
     "confidence": ("Sure", "probability that the label is right"),
     "runner_up": ("Next best", "the second most probable class"),
     "gain": ("Gain", "expected rise of that probability for each further answer"),
@@ -42,13 +40,11 @@ COLUMNS = {
     "outvoted": ("Against the votes", "the label is not the most frequent answer"),
     "overruled": ("Against all votes", "all answers agree, on another label"),
     "tie": ("Tie", "two classes are equally probable"),
-    "truth": ("Truth", ""),
     "right": ("Is right", "the label is the truth"),
     "gold": ("Known before", "the label was given (--gold)"),
     "true": ("Item is", "the class of the items"),
     "said": ("Called", "what workers say"),
     "share": ("Share of its answers", "of the answers to items of that class"),
-    "class": ("Class", ""),
     "labels": ("Labels", "items with that label"),
     "votes_share": ("Share of the answers", ""),
     "labels_share": ("Share of the labels", ""),
@@ -77,24 +73,23 @@ def library() -> Any:
 
 def workbook(report: Report) -> bytes:
     """Return a workbook: a summary and legend, then the sheets that `_sheets` names."""
-    library()
-    buffer = io.BytesIO()
-    options = {"options": {"in_memory": True, **AS_TEXT}}
-    sheets = _sheets(report)
-    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
-        _write_summary(writer, report, sheets)
-        for title, frame in sheets.items():
-            _write(writer, title, frame.iloc[:MAX_ROWS])
-    return buffer.getvalue()
+    return _made(_sheets(report), report)
 
 
 def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
     """Return a workbook with one table."""
+    return _made({title: frame})
+
+
+def _made(sheets: dict[str, pd.DataFrame], report: Report | None = None) -> bytes:
     library()
     buffer = io.BytesIO()
     options = {"options": {"in_memory": True, **AS_TEXT}}
     with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
-        _write(writer, title, frame)
+        if report is not None:
+            _write_summary(writer, report, sheets)
+        for title, frame in sheets.items():
+            _write(writer, title, frame if report is None else frame.iloc[:MAX_ROWS])
     return buffer.getvalue()
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from misc_cli.__main__ import run
-from tests.report.crowds import answers
+from misc_cli.report.load_run import read_runs
+from tests.report.crowds import answers, batch
 
 EM = ["--aggregator", "ds-em"]
 
@@ -151,3 +152,43 @@ def test_a_run_that_python_saved_can_be_shown() -> None:
     page = Path("saved.html").read_text()
     assert "its answers came from no file" in page
     assert 'id="worker-w5"' in page
+
+
+def test_kept_columns_reach_labels_items_queue_page_and_finished_runs(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    batch(60).to_csv("batch.csv", index=False)
+    keep = ["--keep", "Input.*"]
+    assert (
+        run(["aggregate", "batch.csv", *EM, *keep, "-o", "labels.csv", "--report", "a.html"]) == 0
+    )
+    assert run(["report", "labels.run.json", "-o", "b.html"]) == 0
+    assert run(["items", "labels.run.json", "-o", "items.csv"]) == 0
+    assert run(["queue", "labels.run.json", "-o", "queue.csv"]) == 0
+    assert run(["queue", "batch.csv", *EM, *keep, "-o", "again.csv"]) == 0
+    texts = {}
+    for name in ("labels.csv", "items.csv", "queue.csv", "again.csv"):
+        table = pd.read_csv(name).set_index("item")
+        assert {"Input.url", "Input.text"} <= set(table.columns)
+        texts[name] = table["Input.text"].to_dict()
+        assert texts[name].items() <= texts["labels.csv"].items()
+    for name in ("a.html", "b.html"):
+        page = Path(name).read_text()
+        assert 'href="https://images.example.com/batch/3' in page
+        assert ", &lt;b&gt;as it is&lt;/b&gt;\nand on</bdi>" in page
+    capfd.readouterr()
+
+
+def test_a_finished_run_without_probabilities_estimates_what_to_ask_again() -> None:
+    batch(300).to_csv("batch.csv", index=False)
+    found = {}
+    for name, more in (("exact", ["--probabilities"]), ("estimated", [])):
+        assert run(["aggregate", "batch.csv", *EM, *more, "-o", f"{name}.csv"]) == 0
+        (report,) = read_runs(f"{name}.run.json").values()
+        found[name] = report.frames["ask_again"].set_index("item")
+        assert ("estimated from the answers" in " ".join(report.missing)) == (name == "estimated")
+    first, guess = found["exact"].head(50), found["estimated"].head(50)
+    assert len(set(first.index) & set(guess.index)) >= 45
+    shared = first.index.intersection(guess.index)
+    assert (first["runner_up"][shared] == guess["runner_up"][shared]).mean() > 0.9
+    assert guess["gain"].sum() == pytest.approx(first["gain"].sum(), rel=0.1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 
 import pytest
 
+from misc_cli.report import narrative
 from misc_cli.report.frames import visible
 from tests.report.crowds import HOSTILE
 from tests.report.test_page import report
@@ -31,17 +33,38 @@ def test_nothing_becomes_a_formula_or_a_link() -> None:
     assert all(cell.data_type == "s" for cell in book["Items"]["A"])
 
 
-def test_sheets_have_formats_frozen_headers_and_colours() -> None:
+def test_the_three_questions_come_first_with_title_date_and_legend() -> None:
+    from misc_cli.report.workbook import workbook
+
+    made = report()
+    made = replace(made, title="Birds", facts={**made.facts, "date": "2026-11-18T03:04:05+00:00"})
+    book = openpyxl.load_workbook(io.BytesIO(workbook(made)))
+    assert book.sheetnames[:5] == ["Summary", "Workers", "Ask again", "Items", "Confusions"]
+    rows = list(book["Summary"].iter_rows(values_only=True))
+    assert rows[0][0] == "Birds"
+    assert rows[1][0] == "2026-11-18"
+    first = [row[0] for row in rows]
+    asked = [answer.question for answer in narrative.answers(made)]
+    assert [name for name in first if name in asked] == asked
+    assert "chance of being right on an item drawn from the classes" in dict(rows)["Right"]
+
+
+def test_sheets_have_plain_names_numbers_frozen_headers_and_colours() -> None:
     from misc_cli.report.workbook import workbook
 
     book = openpyxl.load_workbook(io.BytesIO(workbook(report())))
-    assert book.sheetnames[:4] == ["Summary", "Workers", "Confusions", "Items"]
     sheet = book["Workers"]
     header = [cell.value for cell in sheet[1]]
+    assert header[:4] == ["Worker", "Verdict", "Answers", "Right"]
+    assert not [name for name in header if "_" in name or name == "information"]
     assert sheet.freeze_panes == "B2"
     assert sheet.auto_filter.ref
-    accuracy = sheet.cell(2, header.index("accuracy") + 1)
-    assert accuracy.number_format == "0.0%"
-    assert 0 <= accuracy.value <= 1
+    answers, right = sheet.cell(2, 3), sheet.cell(2, 4)
+    assert (answers.value, answers.number_format) == (120, "#,##0")
+    assert right.number_format == "0.0%"
+    assert 0 <= right.value <= 1
     assert sheet.conditional_formatting
     assert book["Items"].max_row == 121
+    figures = dict(list(book["Figures"].iter_rows(values_only=True, min_row=2)))
+    assert figures["answers"] == 720
+    assert {cell.number_format for cell in book["Figures"]["B"][1:]} == {"General"}

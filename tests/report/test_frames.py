@@ -7,7 +7,9 @@ import pandas as pd
 
 from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
-from tests.report.crowds import answers, result
+from misc_cli.report.frames import confidence_bands, text_frame
+from misc_cli.run.tables import queue_columns
+from tests.report.crowds import answers, batch, result
 
 VOTES = [
     ("ann", "q1", "yes"), ("bob", "q1", "yes"), ("eve", "q1", "no"),
@@ -35,6 +37,12 @@ def test_every_frame_is_what_hand_counting_gives() -> None:
     assert frames["confidence"]["right"].sum() == 1
     assert frames["workers"]["worker"].iloc[0] == "eve", "worst first"
     assert np.allclose(frames["crowd"].sum(axis=1), 1)
+    # q2 is "no" by 2 of 3, q3 by half, q1 by 1 of 3: 4 votes of "yes" on items that are "no"
+    confusions = frames["confusions"].set_index(["true", "said"])
+    assert confusions["answers"].to_dict() == {("no", "yes"): 2, ("yes", "no"): 2}
+    bands = confidence_bands(frames["confidence"]).set_index("from")
+    assert bands["items"].to_dict() == {0.6: 2, 0.5: 1}, "the surest first"
+    assert bands["right"][0.6] == 0.5
 
 
 def test_an_outvoted_label_is_not_the_most_frequent_answer() -> None:
@@ -81,3 +89,11 @@ def test_a_completed_run_has_maps_and_says_what_changed() -> None:
     assert len(frames["changed"]) == np.count_nonzero(pure != found.outcome.decision.label)
     assert (frames["changed"]["before"] != frames["changed"]["label"]).all()
     assert "item_map" not in result().report()
+
+
+def test_the_items_to_ask_again_are_those_of_the_queue() -> None:
+    found = aggregate(batch(80), aggregator="ds-em")
+    asked = found.report()["ask_again"]
+    assert (asked["gain"].diff().dropna() <= 0).all(), "most gain first"
+    queue = text_frame(queue_columns(found.outcome, None))
+    pd.testing.assert_frame_equal(asked, queue)
