@@ -126,7 +126,7 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     labels.run.json it repeats the run first.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.job.question_run import run_in_memory
+    from misc_cli.job.perform import run_in_memory
     from misc_cli.report.frames import text_frame, with_kept
     from misc_cli.run.tables import queue_columns
     from misc_cli.writers.output_paths import check_writable

@@ -64,7 +64,7 @@ def reports_from(
 
     They are by question where the run is of several; else there is one, by None.
     """
-    from misc_cli.job.question_run import run_in_memory
+    from misc_cli.job.perform import run_in_memory
     from misc_cli.report.frames import anonymized
     from misc_cli.report.load_run import read_runs
     from misc_cli.writers.output_paths import check_writable

@@ -19,7 +19,7 @@ CAPABILITIES: dict[str, frozenset[str]] = {
     ", ".join(METHODS): _ALL,
     ", ".join(ROUNDS): _KEEPS_ROWS,
     "other aggregators (plugins)": frozenset({"local"}),
-    "automatic choice": _KEEPS_ROWS,
+    "automatic choice, --time-budget, --workers-prior": _KEEPS_ROWS,
     "calibration, --gold, --workers": _ALL,
     "--truth, --fail-if, --changes": _KEEPS_ROWS,
     "tucker with given ranks, --final answers": _KEEPS_ROWS,
@@ -28,8 +28,8 @@ CAPABILITIES: dict[str, frozenset[str]] = {
 }
 # Flags of a run that only the local engine heeds, by the field of their request.
 LOCAL_FLAGS = (
-    *("rejects", "each_question", "chosen_by", "time_budget"),
-    *("state", "accept", "rechoose", "keep_settled", "settled", "workers_prior", "prior_weight"),
+    *("rejects", "each_question"),
+    *("state", "accept", "rechoose", "keep_settled", "settled"),
 )
 # Flags of reading that every engine heeds; the others are the local one's.
 READING_FLAGS = (

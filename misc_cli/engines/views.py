@@ -1,14 +1,14 @@
 """Views of an engine without some answers or without gold; engines gathered into memory.
 
 `Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
-those answers; `Reveal` returns the posteriors of a fit on it. Their size is that of the hidden
-answers and of the workers, never that of the items.
+those answers; `Reveal` returns them and what a fit on the view says of their items, never anything
+of the size of the items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
@@ -24,13 +24,11 @@ from misc_cli.data.votes import SparseVotes, totals_by_class
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
-    LARGEST,
     POSTERIORS,
     TRUTH,
     AnswerEngine,
     Array,
     Block,
-    Counted,
     Engine,
     Kernel,
     RowArrays,
@@ -280,47 +278,9 @@ class WithoutGoldView(View):
 
 
 @dataclass
-class Hidden(Summed):
-    """Keys (n_hidden,) of the hidden answers' items, and their columns; lists by block."""
+class Revealed(Summed):
+    """Hidden answers, collected per block, unordered, and what a fit without them says.
 
-    keys: list[Hashes]
-    columns: list[Codes]
-    n_classes: int = field(metadata=LARGEST)
-
-    @property
-    def order(self) -> Positions:
-        """The order that all engines share: by item, then by worker and class."""
-        return np.lexsort((np.concatenate(self.columns), np.concatenate(self.keys)))
-
-    def sorted(self) -> Triplets:
-        """Return the hidden answers; `items` are their own numbers."""
-        order = self.order
-        columns = np.concatenate(self.columns)[order]
-        workers, classes = np.divmod(columns, np.int32(self.n_classes))
-        return Triplets(workers, np.arange(len(order), dtype=np.int32), classes)
-
-
-@dataclass(frozen=True)
-class HiddenAnswers:
-    """Returns the answers that a draw hides; `Hide` went before."""
-
-    draw: Draw
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Hidden]:
-        matrix = block.matrix
-        hidden = _hidden(matrix, self.n_classes, self.draw, rows[DRAWN])
-        keys = rows[DRAWN][_rows_of(matrix, hidden)]
-        return {}, Hidden([keys], [matrix.indices[hidden]], self.n_classes)
-
-
-@dataclass
-class Revealed(Counted):
-    """Posteriors for hidden answers, collected per block, unordered.
-
-    counts      (n_workers * n_classes observed, n_classes true): expected, of the kept answers
     keys        (n_hidden,) of their items, by which `sorted` puts them into one order for all
     columns     (n_hidden,) worker * n_classes + class
     posteriors  (n_hidden, n_classes) of their items
@@ -330,30 +290,31 @@ class Revealed(Counted):
     columns: list[Codes]
     posteriors: list[Floats]
 
-    def sorted(self) -> tuple[Triplets, Floats]:
-        """Return the hidden answers and the posteriors of their items, row by row."""
+    def sorted(self, n_classes: int) -> tuple[Triplets, Floats]:
+        """Return the hidden answers and the posteriors of their items, row by row.
+
+        The order, by item, then by worker and class, is that of all engines; `items` are the rows.
+        """
         columns = np.concatenate(self.columns)
         order = np.lexsort((columns, np.concatenate(self.keys)))
-        workers, classes = np.divmod(columns[order], np.int32(self.counts.shape[1]))
+        workers, classes = np.divmod(columns[order], np.int32(n_classes))
         rows = np.arange(len(order), dtype=np.int32)
         return Triplets(workers, rows, classes), np.concatenate(self.posteriors)[order]
 
 
 @dataclass(frozen=True)
 class Reveal:
-    """Returns the posteriors of hidden answers' items, after a fit on a `TrainingView`."""
+    """Returns the hidden answers, with the posteriors of their items if there are any."""
 
     draw: Draw
+    n_classes: int
 
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Revealed]:
-        matrix, posteriors = block.matrix, np.asarray(rows[POSTERIORS])
-        hidden = _hidden(matrix, posteriors.shape[1], self.draw, rows[DRAWN])
+        matrix = block.matrix
+        hidden = _hidden(matrix, self.n_classes, self.draw, rows[DRAWN])
         items = _rows_of(matrix, hidden)
-        return {}, Revealed(
-            without(matrix, hidden).T @ posteriors,
-            [rows[DRAWN][items]],
-            [matrix.indices[hidden]],
-            [posteriors[items]],
-        )
+        known = rows[POSTERIORS] if POSTERIORS in rows else np.zeros((matrix.shape[0], 0))
+        found = Revealed([rows[DRAWN][items]], [matrix.indices[hidden]], [known[items]])
+        return {}, found

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.inputs import Inputs, is_folder
-from misc_cli.job.question_run import QuestionRun
 from misc_cli.run.fail_if import CHANGES, Gate
 from misc_cli.run.request import LOCAL, AggregateRequest
 from misc_cli.run.run_record import several_questions, write_records
@@ -39,6 +38,7 @@ from misc_cli.writers.run_outputs import (
 
 if TYPE_CHECKING:
     from misc_cli.data.types import LabelTable, WorkerTable
+    from misc_cli.job.perform import QuestionRun
     from misc_cli.quality.changes import Changes
     from misc_cli.report.frames import Report
     from misc_cli.state.session import StateSession

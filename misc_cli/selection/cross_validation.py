@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from misc_cli.aggregators.confusion_kernels import confusions_of, expected_counts
+from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of, expected_counts
 from misc_cli.aggregators.dawid_skene import DawidSkene
 from misc_cli.data.holdout import (
     FLOOR,
@@ -51,7 +51,6 @@ from misc_cli.engines.protocol import (
     SumOver,
 )
 from misc_cli.engines.views import (
-    HiddenAnswers,
     Hide,
     Reveal,
     TrainingView,
@@ -119,8 +118,9 @@ class Fold:
         """
         if isinstance(self.training, MemoryEngine):
             return self.training.whole(POSTERIORS), None
-        found = self.training.engine.sweep(Reveal(self.training.draw))
-        return found.sorted()[1], found.by_worker
+        view = self.training
+        found = view.engine.sweep(Reveal(view.draw, view.n_classes))
+        return found.sorted(view.n_classes)[1], view.sweep(ExpectedCounts()).by_worker
 
     def counts(self, posteriors: Floats) -> Floats:
         """Return the expected counts of the kept answers, in memory, (n_workers, K, K)."""
@@ -162,7 +162,7 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         n_hidden = engine.sweep(Hide(draw, engine.n_classes))
         if n_hidden == 0:
             return
-        hidden = engine.sweep(HiddenAnswers(draw, engine.n_classes)).sorted()
+        hidden, _ = engine.sweep(Reveal(draw, engine.n_classes)).sorted(engine.n_classes)
         yield Fold(TrainingView(engine, draw, n_hidden), hidden)
 
 
@@ -319,16 +319,16 @@ class CrossValidation:
         methods: Sequence[Method],
         initial: Sequence[Floats] | None = None,
         numbers: range | None = None,
-        whole: Fitted | None = None,
+        wholes: Mapping[str, Fitted] | None = None,
     ) -> list[Score]:
         """Score every candidate of every method on these folds (all, unless `numbers` says which).
 
-        `initial` are posteriors per fold, `whole` is the methods' fit on all answers. At the
-        deadline methods that have not seen all folds are left out.
+        `initial` are posteriors per fold, `wholes` are methods' fits on all answers, by name, to
+        start from. At the deadline methods that have not seen all folds are left out.
         """
         numbers = range(self.n_folds) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
-        done = list(self.trials(tasks, initial, whole))
+        done = list(self.trials(tasks, initial, wholes))
         scores = []
         for at in range(len(done) // len(numbers)):
             of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
@@ -339,15 +339,18 @@ class CrossValidation:
         self,
         tasks: Sequence[tuple[Method, int]],
         initial: Sequence[Floats] | None = None,
-        whole: Fitted | None = None,
+        wholes: Mapping[str, Fitted] | None = None,
     ) -> Iterator[list[Trial]]:
         """Yield all candidates of each (method, fold), in order, until the deadline."""
 
         def attempt(task: tuple[Method, int]) -> list[Trial]:
             method, at = task
-            known = None if initial is None else initial[at]
             return self.trial(
-                method, self.folds[at], initial=known, whole=whole, deadline=self.deadline
+                method,
+                self.folds[at],
+                initial=None if initial is None else initial[at],
+                whole=(wholes or {}).get(method.name),
+                deadline=self.deadline,
             )
 
         found = run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel)
@@ -539,8 +542,10 @@ def calibration_of(
     if not work.n_folds:
         return None
     if method.calibratable:
-        many = engine.n_votes >= MANY_ANSWERS
-        scores = work.score([method], whole=whole if many else None)
+        wholes = {}
+        if whole is not None and engine.n_votes >= MANY_ANSWERS:
+            wholes[method.name] = whole
+        scores = work.score([method], wholes=wholes)
         return work.calibration(scores[-1:], [1.0], scores[-1])
     alone = work.score([Method("alone", method.aggregator)])[0]
     if judge_completion and not (slow or slow_completer):

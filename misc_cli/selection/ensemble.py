@@ -12,7 +12,7 @@ import numpy as np
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, shrunk_rows
 from misc_cli.data.posteriors import clamp
 from misc_cli.data.solver import joined_stops
-from misc_cli.data.types import Codes, Floats
+from misc_cli.data.types import Floats
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     GOLD,
@@ -36,12 +36,12 @@ from misc_cli.selection.scoring import (
     lead,
     pure_table,
     weights,
-    why,
     why_votes,
 )
 
 if TYPE_CHECKING:
     from misc_cli.completers.completion_loop import LoopResult
+    from misc_cli.selection.cross_validation import CrossValidation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,23 +182,18 @@ def member_row(name: str) -> str:
 
 
 def weighed(
-    scores: Sequence[Score],
-    null: Floats,
-    workers: Codes,
-    n_folds: int,
-    one_label: float,
-    blind: float,
+    work: CrossValidation, scores: Sequence[Score]
 ) -> tuple[list[Score], list[float], dict[str, Any]]:
-    """The pure methods that count, their weights, and the reasons so far.
+    """Return the pure methods that count, their weights, and the reasons so far.
 
-    If the null is unbeaten, the best has all the weight. `null`, `workers`, `one_label` and
-    `blind` as in `CrossValidation`.
+    If the null is unbeaten, the best has all the weight.
     """
-    whole = [score for score in scores if score.n_folds == n_folds]
+    null, workers, one_label = work.null, work.workers, work.one_label
+    whole = [score for score in scores if score.n_folds == work.n_folds]
     leads = [float((score.best - null).mean()) for score in whole]
     best = whole[int(np.argmax(leads))]
     ahead = lead(best.best, null, workers)
-    beaten = not holdout_uninformative(float(best.best.mean()) - blind, ahead, one_label)
+    beaten = not holdout_uninformative(float(best.best.mean()) - work.blind, ahead, one_label)
     if beaten and ahead < SIGNIFICANT:
         warn_of_luck(ahead)
     found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
@@ -217,20 +212,6 @@ def weighed(
         "cut_short": False,
     }
     return kept, [chosen[score.candidate.name] for score in kept], reasons
-
-
-def finish_record(
-    reasons: dict[str, Any],
-    members: Sequence[Candidate],
-    shares: Sequence[float],
-    left_out: Sequence[str] = (),
-    completed: bool = False,
-) -> None:
-    """Add to the reasons what came of them."""
-    reasons["chosen"] = [candidate.name for candidate in members]
-    reasons["weights"] = dict(zip(reasons["chosen"], shares, strict=True))
-    reasons["cut_short"] = bool(left_out)
-    reasons["why"] = why(reasons, left_out, completed)
 
 
 def warn_of_time(left_out: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from misc_cli.data.types import Floats
-from misc_cli.selection.candidates import Method
+from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation
 from misc_cli.selection.scoring import NO_SHARE, Score, Trial, joined, lead, standard_error, weights
 from misc_cli.selection.worker_pool import run_all
@@ -73,61 +73,36 @@ def _of_independent_workers(methods: Sequence[Method]) -> list[Method]:
 def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
     """Judge slow methods, each until it cannot reach the required share of the best lead.
 
-    With many answers, a method that can start its folds from its fit on all answers fits these
-    first.
+    Some folds of all of them at a time, so that all cores have work: a method stops at the first
+    fold that makes it hopeless; later folds of the same batch do not count. Those whose folds start
+    from their fit on all answers, or depend on it (`cv_variant_of`), make that first.
     """
     best = max(rivals, key=lambda score: float(score.best.mean())).best
-    many = work.n_votes >= MANY_ANSWERS
-    warm = [method for method in methods if many and hasattr(method.aggregator, "refit_subset")]
-    cold = [method for method in methods if method not in warm]
-    return _race_warm(work, warm, best) + _race_cold(work, cold, best)
-
-
-def _race_warm(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
-    """Judge one method at a time: its fit on all answers stays in the process that made it."""
-
-    def attempt(method: Method) -> Score:
-        whole = work.trial(method, deadline=work.deadline)[-1]
-        trials: list[Trial] = []
-        for fold in work.folds:
-            work.deadline.check()
-            trials += work.trial(method, fold, whole=whole.fitted)
-            if _hopeless(work, joined(trials), best):
-                break
-        return joined(trials, whole)
-
-    scores = []
-    for score in run_all(attempt, methods, deadline=work.deadline, parallel=work.parallel):
-        scores.append(score)
-        work.report(score.candidate.method, len(scores), len(methods), score.seconds)
-    return scores
-
-
-def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -> list[Score]:
-    """Judge some folds of all methods at a time, so that all cores have work.
-
-    A method stops at the first fold that makes it hopeless; later folds of the same batch do not
-    count. One whose folds depend on its fit on all answers (`cv_variant_of`) makes that first.
-    """
+    needing = "refit_subset" if work.n_votes >= MANY_ANSWERS else "cv_variant_of"
+    first_fitted = [one for one in methods if hasattr(one.aggregator, needing)]
 
     def fit(method: Method) -> Trial:
         return work.trial(method, deadline=work.deadline)[-1]
 
-    first_fitted = [one for one in methods if hasattr(one.aggregator, "cv_variant_of")]
-    wholes, in_folds = {}, {method.name: method for method in methods}
-    found_first = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.parallel)
-    for method, whole in zip(first_fitted, found_first, strict=False):  # until the deadline
-        wholes[method.name] = whole
-        shaped = cast(Any, method.aggregator).cv_variant_of(whole.fitted)
-        in_folds[method.name] = replace(method, aggregator=shaped)
+    made = run_all(fit, first_fitted, deadline=work.deadline, parallel=work.parallel)
+    # until the deadline
+    wholes = {one.name: whole for one, whole in zip(first_fitted, made, strict=False)}
     methods = [one for one in methods if one not in first_fitted or one.name in wholes]
+    in_folds, starts = {one.name: one for one in methods}, {}
+    for name, whole in wholes.items():
+        if needing == "refit_subset":
+            starts[name] = whole.fitted
+        else:
+            aggregator = cast(Any, in_folds[name].aggregator)
+            shaped = aggregator.cv_variant_of(whole.fitted)
+            in_folds[name] = replace(in_folds[name], aggregator=shaped)
     trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
     running = list(methods)
     edges = [0, *(edge for edge in ROUNDS if edge < work.n_folds), work.n_folds]
     for first, last in pairwise(edges):
         tasks = [(in_folds[one.name], fold) for one in running for fold in range(first, last)]
         done = 0
-        for found in work.trials(tasks):
+        for found in work.trials(tasks, wholes=starts):
             trials[tasks[done][0].name] += found
             done += 1
         in_time = {method.name for method, _ in tasks[:done]} - {
@@ -139,10 +114,9 @@ def _race_cold(work: CrossValidation, methods: Sequence[Method], best: Floats) -
                 del trials[method.name]
         running = [method for method in running if method.name in in_time - ended]
     by_name = {method.name: method for method in methods}
-    scores = [joined(found, wholes.get(name)) for name, found in trials.items()]
     return [
-        replace(score, candidate=replace(score.candidate, method=by_name[score.candidate.name]))
-        for score in scores
+        replace(joined(found, wholes.get(name)), candidate=Candidate(by_name[name]))
+        for name, found in trials.items()
     ]
 
 

@@ -38,7 +38,6 @@ from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.selection.cross_validation import CrossValidation, by_answers
 from misc_cli.selection.ensemble import (
     FitResult,
-    finish_record,
     mean_of,
     warn_of_the_null,
     warn_of_time,
@@ -53,6 +52,7 @@ from misc_cli.selection.scoring import (
     lead,
     parameters,
     pure_table,
+    why,
 )
 from misc_cli.selection.worker_pool import NO_DEADLINE, Deadline
 
@@ -128,33 +128,6 @@ def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) 
         "methods": parameters(methods),
     }
     return mean_of(work.engine, fitted, shares, selection, calibration=calibration)
-
-
-def by_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> FitResult | None:
-    """The votes, and where they are tied the fallback: it is not for want of answers that these
-    say nothing of items. None if there was no time.
-    """
-    fitted = work.fit([Candidate(fallback)])
-    if not fitted:
-        return None
-    warn_of_the_null(fallback, work.one_label)
-    calibration = by_gold_alone(work, fallback, calibrate)
-    reasons: dict[str, Any] = {
-        "null": {"one_label_share": round(work.one_label, 6)},
-        "pure": [],
-        "completed": [],
-        "fallback": fallback.name,
-    }
-    finish_record(reasons, [Candidate(fallback)], [1.0])
-    reasons["methods"] = parameters([fallback])
-    return mean_of(work.engine, fitted[:1], [1.0], reasons, by_votes=True, calibration=calibration)
-
-
-def by_gold_alone(work: CrossValidation, fallback: Method, calibrate: bool) -> Calibration | None:
-    """Return the calibration by gold items where the votes decide."""
-    if not calibrate or not work.has_gold:
-        return None
-    return work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
 
 
 def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResult:
@@ -359,11 +332,17 @@ def search(
     if work.late:
         return out_of_time_result(work, pure)
     if not work.n_folds or too_few:
-        if fallback is not None and len(pure) > 1 and work.one_label > ONE_LABEL_SHARE:
-            found = by_votes(work, fallback, calibrate)
-        else:
+        if fallback is None or len(pure) == 1 or work.one_label <= ONE_LABEL_SHARE:
             found = unjudged(work, list(few) or [pure[0]], calibrate)
-        return found or out_of_time_result(work, pure)
+            return found or out_of_time_result(work, pure)
+        # it is not for want of answers that these say nothing of items
+        reasons: dict[str, Any] = {
+            "null": {"one_label_share": round(work.one_label, 6)},
+            "pure": [],
+            "completed": [],
+        }
+        result, tried = _of_votes(work, fallback, calibrate), [fallback]
+        return _concluded(work, result, reasons, tried) or out_of_time_result(work, pure)
     scores, left_out = racing.pure(work, pure)
     work.left_out += left_out
     if not scores:
@@ -377,30 +356,46 @@ def search(
         else:
             reference = work.hard_scores(work.mean_posteriors(choice.kept, choice.shares))
             completion = completed_of(work, completed, scores[0], reference, incumbent)
-    if completion.voters and insist:
-        result = _of_asked_for(work, scores[0], completion, strength, calibrate)
-    elif completion.voters:
-        result = _of_voters(work, scores[0], completion, calibrate)
+    if completion.voters:
+        result = _of_completed(
+            work, scores[0], completion, calibrate, insist=insist, strength=strength
+        )
     elif choice.unbeaten and fallback is not None and len(pure) > 1:
         result = _of_votes(work, fallback, calibrate)
     else:
         result = _of_pure(work, choice, calibrate)
-    if not result.fitted:
-        return out_of_time_result(work, pure)
-    warn_of_time(work.left_out)
     stays = completion.staying if completion.voters else choice.staying
     reasons = choice.reasons
     reasons["completed"] = list(completion.table)
-    reasons["fallback"] = result.fallback
     reasons["ahead_of_earlier"] = None if stays is None else round(stays.ahead, 3)
-    members = [trial.candidate for trial in result.fitted]
-    finish_record(reasons, members, result.shares, work.left_out, bool(completed))
     variants = [variant for method in completed for variant in method.variants]
     judged = {score.candidate.name: score.candidate.method for score in scores}
     tried = [judged.get(method.name, method) for method in pure]
-    reasons["methods"] = parameters([*tried, *variants, *([fallback] if fallback else [])])
+    tried += [*variants, *([fallback] if fallback else [])]
+    found = _concluded(work, result, reasons, tried, bool(completed))
+    return found or out_of_time_result(work, pure)
+
+
+def _concluded(
+    work: CrossValidation,
+    result: _Result,
+    reasons: dict[str, Any],
+    tried: Sequence[Method],
+    completed: bool = False,
+) -> FitResult | None:
+    """Return the mean of the fits with the reasons, and what came of them; None without any."""
+    if not result.fitted:
+        return None
+    warn_of_time(work.left_out)
+    names = [trial.candidate.name for trial in result.fitted]
+    reasons["fallback"] = result.fallback
+    reasons["chosen"] = names
+    reasons["weights"] = dict(zip(names, result.shares, strict=True))
+    reasons["cut_short"] = bool(work.left_out)
+    reasons["why"] = why(reasons, work.left_out, completed)
+    reasons["methods"] = parameters(tried)
     return mean_of(
-        engine,
+        work.engine,
         result.fitted,
         result.shares,
         reasons,
@@ -416,7 +411,7 @@ def _chosen_pure(
 
     A slow one that was given up before the last fold is clearly behind.
     """
-    found = _Pure(scores, *_weighed(work, scores))
+    found = _Pure(scores, *weighed(work, scores))
     if found.unbeaten or incumbent.keys() == {score.candidate.name for score in found.kept}:
         return found
     whole = [score for score in scores if score.n_folds == work.n_folds]
@@ -430,63 +425,51 @@ def _chosen_pure(
     return found
 
 
-def _weighed(
-    work: CrossValidation, scores: Sequence[Score]
-) -> tuple[list[Score], list[float], dict[str, Any]]:
-    n_folds = work.n_folds
-    return weighed(scores, work.null, work.workers, n_folds, work.one_label, work.blind)
-
-
-def _of_voters(
-    work: CrossValidation, base: Score, completion: Completed, calibrate: bool
-) -> _Result:
-    """The completed candidates that could be fitted on all answers in time, with every last step
-    that they may have; all count the same.
-    """
-    first = work.fit([base.candidate])
-    members = [
-        replace(score.candidate, method=variant)
-        for score in completion.voters
-        for variant in score.candidate.method.variants
-    ]
-    fitted = work.fit(members, first[0].posteriors) if first else []
-    work.left_out += [member.name for member in members[len(fitted) :]]
-    if not fitted:
-        return _Result(fitted)
-    calibration = None
-    if calibrate and completion.ahead < SIGNIFICANT:
-        calibration = by_answers(work, base)
-    return _Result(fitted, [1.0 / len(fitted)] * len(fitted), calibration)
-
-
-def _of_asked_for(
+def _of_completed(
     work: CrossValidation,
     base: Score,
     completion: Completed,
-    strength: float | None,
     calibrate: bool,
+    *,
+    insist: bool,
+    strength: float | None,
 ) -> _Result:
-    """Return the completer that was asked for with what it builds on, weighed by its lead."""
-    if strength is None:
-        strength = strength_of(completion.ahead)
+    """Return the completed candidates that could be fitted on all answers in time.
+
+    They have every last step that they may have, and all count the same. One that was asked for
+    stands with what it builds on, weighed by its lead.
+    """
+    members = [
+        replace(score.candidate, method=variant)
+        for score in completion.voters
+        for variant in score.candidate.method.variants[: 1 if insist else None]
+    ]
     first = work.fit([base.candidate])
-    fitted = work.fit([completion.voters[0].candidate], first[0].posteriors) if first else []
+    fitted = work.fit(members, first[0].posteriors) if first else []
+    calibration = None
+    if fitted and calibrate and completion.ahead < SIGNIFICANT:
+        calibration = by_answers(work, base)
+    if not insist:
+        work.left_out += [member.name for member in members[len(fitted) :]]
+        return _Result(fitted, [1.0 / len(fitted)] * len(fitted) if fitted else [], calibration)
     if not fitted:
         work.left_out.append("completion")
         return _Result(first, [1.0] * len(first))
-    calibration = None
-    if calibrate and completion.ahead < SIGNIFICANT:
-        calibration = by_answers(work, base)
-    if strength == 1.0:
+    share = strength_of(completion.ahead) if strength is None else strength
+    if share == 1.0:
         return _Result(fitted, [1.0], calibration)
-    return _Result([*fitted, *first], [strength, round(1.0 - strength, 9)], calibration)
+    return _Result([*fitted, *first], [share, round(1.0 - share, 9)], calibration)
 
 
 def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> _Result:
-    """The votes, and where they are tied what the fallback says of an item."""
-    warn_of_the_null(fallback, work.one_label)
+    """Return the votes, and where they are tied what the fallback says of an item."""
     fitted = work.fit([Candidate(fallback)])
-    return _Result(fitted, [1.0], by_gold_alone(work, fallback, calibrate), fallback.name)
+    if fitted:
+        warn_of_the_null(fallback, work.one_label)
+    calibration = None
+    if calibrate and work.has_gold:
+        calibration = work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)
+    return _Result(fitted, [1.0], calibration, fallback.name)
 
 
 def _of_pure(work: CrossValidation, choice: _Pure, calibrate: bool) -> _Result:
@@ -517,6 +500,6 @@ def _fitted_in_time(work: CrossValidation, choice: _Pure) -> list[Trial]:
         scores = [score for score in scores if score.candidate.name not in late]
         choice.kept, choice.shares = [], []
         if any(score.n_folds == work.n_folds for score in scores):
-            choice.kept, choice.shares, again = _weighed(work, scores)
+            choice.kept, choice.shares, again = weighed(work, scores)
             choice.reasons.update({key: again[key] for key in ("null", "pure")})
     return []

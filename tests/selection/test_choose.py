@@ -107,10 +107,11 @@ def test_votes_decide_where_hidden_answers_say_nothing_of_items(
     assert holdout_uninformative(mean_lead, errors, one_label) == votes_decide
 
 
-def scored(values: Floats) -> Score:
-    """A method with these scores by hidden answer on one fold."""
+def scored(values: Floats, n_folds: int = 1) -> Score:
+    """A method with these scores by hidden answer on so many folds."""
     views = {"own": values, "soft": values[None] - 1.0}
-    return Score(Candidate(method("mv")), views, seconds=0.0, posteriors=[np.empty((0, 3))])
+    revealed = [np.empty((0, 3))] * n_folds
+    return Score(Candidate(method("mv")), views, seconds=0.0, posteriors=revealed)
 
 
 def drawn(work: CrossValidation, errors: float) -> Floats:
@@ -136,7 +137,7 @@ def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: 
     values = work.null + drawn(work, errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _, _, reasons = weighed([scored(values)], work.null, work.workers, 1, 0.0, work.blind)
+        _, _, reasons = weighed(work, [scored(values, work.n_folds)])
     assert reasons["null"]["beaten"]
     said = [str(one.message) for one in caught if issubclass(one.category, MiscWarning)]
     assert ["may be luck" in text for text in said] == [True] * is_luck
