@@ -9,7 +9,7 @@ The M-steps are below, the EM loop is in em.py, the E-step in confusion_kernels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from misc_cli.aggregators import (
@@ -23,15 +23,17 @@ from misc_cli.aggregators import (
     tol,
 )
 from misc_cli.data.parameters import Checked
-from misc_cli.data.solver import Iteration, OnIteration
+from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 
 if TYPE_CHECKING:
     from misc_cli.aggregators.confusion_kernels import Model
     from misc_cli.data.types import Floats, Start
-    from misc_cli.engines.protocol import Engine, Fitted
+    from misc_cli.engines.protocol import Engine, EngineMethod, Fitted
 
 # Pseudo-answers per class that pull the confusions of a worker towards the crowd's, after a vote.
 VOTE_SHRINKAGE = 0.5
+# With fewer, what was fitted with the hidden answers would still know them.
+WARM_ANSWERS = 500_000
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,23 @@ class MajorityVote(OnEngines):
         )
 
 
+class ConfusionModel(OnEngines):
+    """A model of confusions whose folds start from its fit on all answers, where these are many."""
+
+    def refit_subset(
+        self: EngineMethod, engine: Engine, whole: Fitted, start: Start | None = None
+    ) -> Fitted:
+        """Fit a part of the answers; `start` gives a prior."""
+        from misc_cli.data.types import Start
+
+        if engine.n_votes >= WARM_ANSWERS:
+            begun = Start() if start is None else start
+            start = replace(begun, confusions=whole.confusions, class_prior=whole.class_prior)
+        return self.solve(engine, ignore_iteration, start)
+
+
 @dataclass(frozen=True)
-class OneCoin(Checked, OnEngines):
+class OneCoin(Checked, ConfusionModel):
     """one-coin: one accuracy per worker, wrong answers spread evenly; hard to beat on thin data.
 
     `shrinkage` pseudo-answers pull the accuracy of a worker towards the crowd's. The class prior is
@@ -103,7 +120,7 @@ class OneCoin(Checked, OnEngines):
 
 
 @dataclass(frozen=True)
-class DawidSkene(Checked, OnEngines):
+class DawidSkene(Checked, ConfusionModel):
     """ds-em: a confusion matrix per worker.
 
     `shrinkage` pseudo-answers per true class pull the row of a worker towards the mean row of the
@@ -143,7 +160,7 @@ class DawidSkene(Checked, OnEngines):
 
 
 @dataclass(frozen=True)
-class MeanField(Checked, OnEngines):
+class MeanField(Checked, ConfusionModel):
     """ds-mf: Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, sec. 3.3).
 
         q(π_w[c]) = Dirichlet(α_w[c]),  α_w[c] = prior[c] + n_w[c]   → pseudo

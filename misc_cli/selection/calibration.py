@@ -11,8 +11,10 @@ spread evenly over the K classes. T and v maximise the log-likelihood of hidden 
 only a part of the overconfidence: workers who err together confirm each other. Over the sets of
 `make accuracy` the truth asks for about `SHARED_ERRORS` times the temperature.
 
-w says whether there is anything to correct: `dependence_check` tells crowds that the model
-describes (w = 0, the posteriors are right) from those whose workers err together (w = 1).
+w says whether workers err together: `dependence_check` tells crowds that the model describes
+(w = 0) from those whose workers do (w = 1). A single method that fits noise, as ds-em does with
+many classes and few answers, is softened where w = 0, too (`Calibration.own`); a mean of methods
+has averaged that out.
 Gold items show all of the overconfidence: where there are any, they choose T and v. All parts rise
 with the evidence, so their mean does, too; none changes a label.
 """
@@ -34,6 +36,8 @@ VOTE_WEIGHTS: Floats = np.linspace(0.0, 0.2, 5)  # they never outweigh the model
 # Few hidden answers say little: a normal prior on log T with this standard deviation.
 PRIOR_WIDTH = 1.0
 SHARED_ERRORS = 1.5
+# Hidden answers ask for about this temperature where a method is right about its confidences.
+OF_RIGHT_MODEL = 1.2
 # Pseudo-answers per class that pull a worker's confusions towards the crowd's in these forecasts.
 MODEL_SHRINKAGE = 0.3
 VOTE_SHRINKAGE = 2.0
@@ -56,13 +60,15 @@ class Calibration:
     """Parameters of the calibration; the defaults do not change the posteriors of one method.
 
     `evidence` is for posteriors of a completed matrix, which rest on answers that were never given:
-    they choose the labels, and the given answers say how sure each label is.
+    they choose the labels, and the given answers say how sure each label is. `own` is the
+    temperature of a single method whatever `weight` is: hidden answers see that it fits noise.
     """
 
     temperature: float = 1.0
     votes: float = 0.0
     weight: float = 1.0
     evidence: bool = False
+    own: float = 1.0
 
     def written(
         self,
@@ -94,7 +100,8 @@ class Calibration:
         softened = temper(posteriors if pooled is None else pooled, self.temperature)
         if shares is not None:
             softened = _mixed(softened, shares, self.votes)
-        written = _mixed(posteriors, softened, self.weight)
+        alone = temper(posteriors, self.own) if self.own > 1.0 else posteriors
+        written = _mixed(alone, softened, self.weight)
         if gold is not None:
             clamp(written, gold)
         return written
@@ -205,7 +212,12 @@ def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
         left, middle, right = posterior[top - 1 : top + 2, column]
         bend = left - 2.0 * middle + right
         peak += float(0.5 * (left - right) / bend * (logs[1] - logs[0])) if bend < 0 else 0.0
-    return Calibration(SHARED_ERRORS * float(np.exp(peak)), float(VOTE_WEIGHTS[column]))
+    temperature = float(np.exp(peak))
+    return Calibration(
+        SHARED_ERRORS * temperature,
+        float(VOTE_WEIGHTS[column]),
+        own=max(temperature / OF_RIGHT_MODEL, 1.0),
+    )
 
 
 def calibration_of_known(

@@ -432,6 +432,8 @@ class CrossValidation:
         telling = next(able, first)
         surfaces = [self._surface(at, scores, shares) for at in range(self.n_folds)]
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
+        if len(scores) > 1:
+            by_hidden = replace(by_hidden, own=1.0)
         return self.by_gold([score.candidate for score in scores], shares, by_hidden)
 
     def _counts(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
