@@ -173,7 +173,7 @@ def test_of_several_values_the_first_counts_where_there_are_few_answers() -> Non
 
 
 def test_one_rank_of_several_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--ranks 99,6,3: R1 = 99 exceeds"):
+    with pytest.raises(ConfigError, match=r"--ranks 99,6,3: R1 = 99 is too large"):
         fitted(completer="tucker", ranks=[(3, 6, 3), (99, 6, 3)])
     for wrong in ([], [(3, 6)], [(3, 6, 3), "auto"]):
         with pytest.raises(ConfigError, match="--ranks"):
