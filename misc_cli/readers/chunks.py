@@ -1,15 +1,14 @@
 """Files cut into pieces, for data that no memory should hold.
 
-A *piece* is what one process reads on its own: some row groups of a Parquet file, or some lines of
-a CSV or TSV file, here or in a store. Its layout is found as for every other command, on the first
-rows.
+A *piece* is what one process reads on its own: some row groups of a Parquet file, or a CSV or TSV
+file, here or in a store. Its layout is found as for every other command, on the first rows.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import file_digest
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.fs as arrow_fs
+import pyarrow.parquet as parquet
 
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
@@ -31,31 +31,44 @@ from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
-from misc_cli.readers.source import Source, one_line
+from misc_cli.readers.source import Source, empty, one_line
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
 
-
-def open_store(path: str) -> tuple[Any, str]:
-    """Return arrow's file system of a path, and the path within it."""
-    if "://" not in path:
-        return arrow_fs.LocalFileSystem(), os.path.abspath(path)
-    try:
-        filesystem, inner = arrow_fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError(f"{path}: {one_line(error)}; check the address") from None
-    return filesystem, inner
-
-
-def unpacked(filesystem: Any, inner: str) -> Any:
-    """Return a file as a stream of what was packed, if it was."""
-    try:
-        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{inner}: cannot be read ({one_line(error)}); check the file") from None
-
-
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
+PACKED = (".gz", ".bz2", ".zst")
+SAMPLE_BYTES = 1 << 20
+SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
 BATCH_ROWS = 1 << 20
+PIECE_ROWS = 1 << 20  # row groups of a Parquet file are one piece until they hold so many rows
+# What an answer takes in a text file, roughly; only the number of parts depends on it.
+BYTES_PER_ANSWER = 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the input and how it is laid out.
+
+    positions   of worker, item and label among the `width` columns
+    n_answers   how many rows, for text a guess
+    start       where a text's rows begin, in bytes
+    row_groups  of a Parquet file; None for text
+    gold        the column that has the right answer, where it is known; None if there is none
+    """
+
+    path: str
+    positions: tuple[int, ...]
+    n_answers: int
+    delimiter: str = ","
+    start: int = 0
+    width: int = 0
+    row_groups: tuple[int, ...] | None = None
+    gold: int | None = None
+
+    @property
+    def first(self) -> bool:
+        """Return whether the file begins with it."""
+        return self.row_groups is None or self.row_groups[0] == 0
 
 
 @dataclass(frozen=True)
@@ -75,29 +88,30 @@ def batches(piece: Piece) -> Iterator[Batch]:
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
             if row is not None:
+                group = f" of row group {piece.row_groups[0] + 1}" if piece.row_groups else ""
                 raise InputError(
-                    f"{piece.path}, row {before + row + 1}{piece.whence}: "
-                    f"a label without its {role}; fill it in or drop the row"
+                    f"{piece.path}, row {before + row + 1}{group}: a label without its {role}; "
+                    "fill it in or drop the row"
                 )
         before += n_rows
-        empty = pc.equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
-        n_empty = 0
-        if pc.any(empty).as_py():
-            kept = pc.invert(empty.take(columns["label"].indices))
+        blank = pc.equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
+        if pc.any(blank).as_py():
+            kept = pc.invert(blank.take(columns["label"].indices))
             columns = {role: column.filter(kept) for role, column in columns.items()}
-            n_empty = n_rows - len(columns["label"])
         answers = Answers(columns["worker"], columns["item"], columns["label"], piece.path)
-        yield Batch(answers, n_rows, n_empty)
+        yield Batch(answers, n_rows, n_rows - len(columns["label"]))
 
 
 def piece_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Yield columns by name, given their positions, a batch at a time; text, dictionary-encoded."""
-    return (_text if piece.row_groups is None else _parquet)(piece, wanted)
+    read = _text_batches if piece.row_groups is None else _parquet_batches
+    for batch in read(piece, list(wanted.values())):
+        yield {role: encoded(column) for role, column in zip(wanted, batch.columns, strict=True)}
 
 
 def fingerprint(path: str) -> dict[str, Any]:
     """Return name, size and SHA-256 of a file; one in a store is not read once more for it."""
-    filesystem, inner = open_store(path)
+    filesystem, inner = _open_store(path)
     digest, size = None, filesystem.get_file_info(inner).size
     if "://" not in path:
         with open(path, "rb") as stream:
@@ -105,48 +119,63 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"name": path, "bytes": size, "sha256": digest}
 
 
-def _parquet(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as parquet
+def _open_store(path: str) -> tuple[Any, str]:
+    """Return arrow's file system of a path, and the path within it."""
+    if "://" not in path:
+        return arrow_fs.LocalFileSystem(), os.path.abspath(path)
+    try:
+        filesystem, inner = arrow_fs.FileSystem.from_uri(path)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise InputError(f"{path}: {one_line(error)}; check the address") from None
+    return filesystem, inner
 
-    filesystem, inner = open_store(piece.path)
+
+def _parquet_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
+    filesystem, inner = _open_store(piece.path)
     try:
         with filesystem.open_input_file(inner) as file:
             opened = parquet.ParquetFile(file)
-            names = {role: opened.schema_arrow.names[at] for role, at in wanted.items()}
-            groups = list(piece.row_groups or ())
-            for batch in opened.iter_batches(BATCH_ROWS, groups, list(names.values())):
-                yield {role: encoded(batch[name]) for role, name in names.items()}
+            names = [opened.schema_arrow.names[at] for at in positions]
+            for batch in opened.iter_batches(BATCH_ROWS, list(piece.row_groups or ()), names):
+                yield batch.select(names)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{piece.path}: {one_line(error)}; write the file again") from None
 
 
-def _text(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    names = {role: f"f{position}" for role, position in wanted.items()}
-    filesystem, inner = open_store(piece.path)
-    with _rows_from(piece, filesystem, inner) as stream:
-        length = None if piece.end is None else piece.end - piece.start
-        watched = _Watched(piece.path, stream, length)
+def _text_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
+    names = [f"f{at}" for at in positions]
+    with _unpacked(piece.path) as stream:
+        stream.read(piece.start)
+        watched = _Watched(piece.path, stream)
         try:
-            reader = arrow_csv.open_csv(
+            yield from arrow_csv.open_csv(
                 pa.PythonFile(watched, mode="r"),
                 arrow_csv.ReadOptions(
                     column_names=[f"f{at}" for at in range(piece.width)], block_size=BLOCK_BYTES
                 ),
                 arrow_csv.ParseOptions(delimiter=piece.delimiter, newlines_in_values=True),
                 arrow_csv.ConvertOptions(
-                    column_types={name: pa.string() for name in names.values()},
-                    include_columns=list(names.values()),
+                    column_types={name: pa.string() for name in names},
+                    include_columns=names,
                     strings_can_be_null=False,
                 ),
             )
-            for batch in reader:
-                yield {role: encoded(batch[name]) for role, name in names.items()}
         except pa.ArrowInvalid as error:
-            if "Empty CSV file" in str(error):
-                return
-            watched.refuse()
-            raise InputError(f"{piece.path}: {one_line(error)}; check the file's layout") from None
+            if "Empty CSV file" not in str(error):
+                watched.refuse()
+                raise InputError(
+                    f"{piece.path}: {one_line(error)}; check the file's layout"
+                ) from None
         watched.refuse()
+
+
+def _unpacked(path: str) -> Any:
+    """Return a file as a stream of what was packed, if it was."""
+    filesystem, inner = _open_store(path)
+    try:
+        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: cannot be read ({one_line(error)}); check the file") from None
 
 
 class _Watched:
@@ -154,16 +183,12 @@ class _Watched:
 
     closed = False
 
-    def __init__(self, path: str, stream: Any, left: int | None) -> None:
-        self.path, self.stream, self.left = path, stream, left
+    def __init__(self, path: str, stream: Any) -> None:
+        self.path, self.stream = path, stream
         self.n_quotes, self.has_nul = 0, False
 
     def read(self, size: int = -1) -> bytes:
-        if self.left is not None:
-            size = min(size, self.left) if size >= 0 else self.left
         chunk: bytes = self.stream.read(size if size >= 0 else None)
-        if self.left is not None:
-            self.left -= len(chunk)
         self.n_quotes += chunk.count(b'"')
         self.has_nul = self.has_nul or b"\0" in chunk
         return chunk
@@ -180,64 +205,6 @@ class _Watched:
         self.closed = True
 
 
-def _rows_from(piece: Piece, filesystem: Any, inner: str) -> Any:
-    """Return the text from the piece's first row on."""
-    if not piece.later:
-        stream = unpacked(filesystem, inner)
-        stream.read(piece.start)
-        return stream
-    file = filesystem.open_input_file(inner)
-    file.seek(piece.start)
-    return file
-
-
-SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
-SAMPLE_BYTES = 1 << 20
-SAMPLE_ROWS = 20_000
-# A text file is cut into pieces of about this size, a Parquet file into some with so many rows.
-PIECE_BYTES = 1 << 26
-PIECE_ROWS = 1 << 20
-PACKED = (".gz", ".bz2", ".zst")
-# What an answer takes in a text file, roughly; only the number of parts depends on it.
-BYTES_PER_ANSWER = 16
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of the input and how it is laid out.
-
-    positions   of worker, item and label among the `width` columns
-    start, end  where a text's rows begin and end, in bytes; None is the end of the file
-    later       whether other rows of the text file come before it
-    row_groups  of a Parquet file; None for text
-    n_answers   how many rows, for text a guess
-    gold        the column that has the right answer, where it is known; None if there is none
-    """
-
-    path: str
-    positions: tuple[int, ...]
-    n_answers: int
-    delimiter: str = ","
-    start: int = 0
-    width: int = 0
-    row_groups: tuple[int, ...] | None = None
-    end: int | None = None
-    later: bool = False
-    gold: int | None = None
-
-    @property
-    def first(self) -> bool:
-        """Return whether the file begins with it."""
-        return self.row_groups[0] == 0 if self.row_groups is not None else not self.later
-
-    @property
-    def whence(self) -> str:
-        """Return what a row's number counts from, if that is not the file's first row."""
-        if self.row_groups is not None:
-            return f" of its row groups from {self.row_groups[0] + 1}"
-        return f" of those from byte {self.start:,} on" if self.later else ""
-
-
 def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
     """Return everything that `sources` name, cut into pieces, in a fixed order."""
     if options.encoding not in (None, "utf-8", "utf8"):
@@ -246,27 +213,21 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
         )
     if options.keep is not None or options.max_bad_rows is not None:
         raise ConfigError("--keep and --max-bad-rows need --engine local")
-    pieces: list[Piece] = []
-    for source in sources:
-        if scheme_of(source) in (*WEB, *DATABASES):
-            raise ConfigError(
-                f"{redact(source)}: this engine reads files and stores; download it first, or "
-                "--engine local"
-            )
-        for path in _files(source):
-            pieces += _cut(path, options)
-    return pieces
+    return [piece for source in sources for path in _files(source) for piece in _cut(path, options)]
 
 
 def _files(source: str) -> list[str]:
-    if source == "-":
-        raise ConfigError("-: this engine reads files, folders and globs; use --engine local")
+    if source == "-" or scheme_of(source) in (*WEB, *DATABASES):
+        raise ConfigError(
+            f"{redact(source)}: this engine reads files, folders, globs and stores; save it to a "
+            "file, or --engine local"
+        )
     if "://" not in source:
         files = [path for path in expand([source]) if _is_table(path) or path == source]
         if not files:
             raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
         return files
-    filesystem, inner = open_store(source)
+    filesystem, inner = _open_store(source)
     if filesystem.get_file_info(inner).type != arrow_fs.FileType.Directory:
         return [source]
     listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
@@ -280,26 +241,23 @@ def _is_table(path: str) -> bool:
 
 
 def _cut(path: str, options: ReadOptions) -> list[Piece]:
-    filesystem, inner = open_store(path)
+    filesystem, inner = _open_store(path)
     try:
         with filesystem.open_input_file(inner) as file:
             if file.read(4) == b"PAR1":
-                return _cut_parquet(path, file, options)
+                return _row_groups(path, parquet.ParquetFile(file), options)
+            file.seek(0, os.SEEK_END)
+            return [_text_piece(path, file.tell(), options)]
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); check the file") from None
-    return _lines(_text_piece(path, filesystem, inner, options), filesystem, inner)
 
 
-def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
+def _row_groups(path: str, opened: Any, options: ReadOptions) -> list[Piece]:
     """Return row groups together until they hold some `PIECE_ROWS` rows."""
-    import pyarrow.parquet as parquet
-
-    file.seek(0)
-    opened = parquet.ParquetFile(file)
     if opened.metadata.num_rows == 0:
         return []
-    first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     sample = pa.BufferOutputStream()
+    first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     parquet.write_table(pa.Table.from_batches([first]), sample)
     positions, gold = _positions(Source(path, sample.getvalue(), sample.getvalue()), options)
     pieces, groups, rows = [], [], 0
@@ -312,13 +270,13 @@ def _cut_parquet(path: str, file: Any, options: ReadOptions) -> list[Piece]:
     return pieces
 
 
-def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) -> Piece:
-    with unpacked(filesystem, inner) as stream:
+def _text_piece(path: str, size: int, options: ReadOptions) -> Piece:
+    with _unpacked(path) as stream:
         start = stream.read(SAMPLE_BYTES)
     if len(start) == SAMPLE_BYTES:
         start = _whole_rows(start)
     if not start.strip():
-        raise InputError(f"{path}: the file is empty; give a file with answers in it")
+        raise empty(path)
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
     content = pa.py_buffer(start[mark:])
     source = Source(path, content, content)
@@ -327,47 +285,12 @@ def _text_piece(path: str, filesystem: Any, inner: str, options: ReadOptions) ->
         raise _not_streamed(path, document.format)
     positions, gold = _positions(source, options)
     table = document.table
-    if table.delimiter == SPACE:
+    if table.delimiter is None or table.delimiter == SPACE:
         raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
-    assert table.delimiter is not None
     dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
-    packed = 4 if inner.endswith(PACKED) else 1
-    guess = packed * filesystem.get_file_info(inner).size // BYTES_PER_ANSWER + 1
+    guess = (4 if path.endswith(PACKED) else 1) * size // BYTES_PER_ANSWER + 1
     width = len(table.first_row)
     return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width, gold=gold)
-
-
-def _lines(whole: Piece, filesystem: Any, inner: str) -> list[Piece]:
-    """Cut a large text file at ends of lines, unless it is packed or has cells that span lines."""
-    size = filesystem.get_file_info(inner).size
-    if size < 2 * PIECE_BYTES or inner.endswith(PACKED):
-        return [whole]
-    with filesystem.open_input_stream(inner, compression=None) as stream:
-        while chunk := stream.read(SAMPLE_BYTES):
-            if b'"' in chunk:
-                return [whole]
-    edges = [whole.start]
-    with filesystem.open_input_file(inner) as file:
-        while (after := edges[-1] + PIECE_BYTES) < size:
-            file.seek(after)
-            at = -1
-            while at < 0 and (part := file.read(1 << 16)):
-                at = part.find(b"\n")
-                after += len(part) if at < 0 else at + 1
-            if after >= size:
-                break
-            edges.append(after)
-    ends = [*edges[1:], None]
-    return [
-        replace(
-            whole,
-            n_answers=((end or size) - start) // BYTES_PER_ANSWER + 1,
-            start=start,
-            end=end,
-            later=start > edges[0],
-        )
-        for start, end in zip(edges, ends, strict=True)
-    ]
 
 
 def _whole_rows(start: bytes) -> bytes:

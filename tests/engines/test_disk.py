@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +23,6 @@ from misc_cli.engines import disk
 from misc_cli.engines.partitioned import WholeTable, merged, split
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers import chunks as stream
-from misc_cli.readers.options import ReadOptions
 from tests.engines.crowds import (
     METHODS,
     ORDER,
@@ -168,32 +166,13 @@ def test_the_record_has_every_input_by_its_sha256() -> None:
     ]
 
 
-@pytest.mark.parametrize(("quotes", "cut"), [(False, True), (True, False)])
-def test_a_large_text_file_is_cut_at_its_lines(
-    quotes: bool, cut: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not where a quoted name may have a line break in it."""
-    monkeypatch.setattr(cutting, "PIECE_BYTES", 2000)
-    plain = str.maketrans('"\n,', "   ")
-    rows = [(w, i if quotes else i.translate(plain), label) for w, i, label in crowd()]
-    write_csv(rows, Path("local.csv"))
-    pieces = cutting.pieces_of(["local.csv"], ReadOptions())
-    assert (len(pieces) > 5) == cut
-    here, there = both("local.csv", "--aggregator", "ds-em")
-    assert here == there
-
-
-def test_a_bad_row_of_a_later_piece_is_found_where_it_is(
+def test_a_bad_row_of_a_text_file_is_found_where_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cutting, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(cutting, "BLOCK_BYTES", 2000)
     Path("bad.csv").write_text("worker,item,label\n" + "ann,i1,yes\n" * 999 + ",i2,no\n")
     assert aggregate("bad.csv", "--aggregator", "mv", "--engine", "disk") == 2
-    said = re.search(r"row (\d+) of those from byte ([\d,]+) on", capsys.readouterr().err)
-    assert said is not None
-    whole = Path("bad.csv").read_bytes()
-    rows = whole[int(said[2].replace(",", "")) :].splitlines()
-    assert rows[int(said[1]) - 1] == b",i2,no"
+    assert "bad.csv, row 1000: a label without its worker" in capsys.readouterr().err
 
 
 def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
