@@ -36,8 +36,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import ConvergenceWarning, MiscError
 from misc_cli.paper import datasets
-from misc_cli.paper.reproduce import load, pure
-from misc_cli.paper.table import AGGREGATORS, PRESET, Cell, choose, paper_table
+from misc_cli.paper.table import AGGREGATORS, PRESET, Cell, choose, paper_table, read_dataset
 from misc_cli.quality.evaluation import expected_error
 
 MOST_PASSES = 8
@@ -220,12 +219,15 @@ def _possible(ranks: tuple[int, ...], shape: tuple[int, int, int]) -> tuple[int,
 
 def search_cell(cell: Cell, folder: Path, target: float, trials: int, seed: int) -> Found:
     """Search the settings of one cell; its pure results fill the first slice."""
-    labels, truth = load(folder)
+    dataset = read_dataset(folder)
+    labels, truth = dataset.engine.labels, dataset.truth
+    assert truth is not None
     aggregator = registry.create("aggregator", cell.aggregator, PRESET)
     slow = cell.aggregator.startswith("mmce")
     screen = registry.create("aggregator", "ds-em", PRESET) if slow else None
     names = dict.fromkeys((cell.aggregator, *AGGREGATORS))
-    starts = {name: pure(folder, name).posteriors for name in names}
+    made = {name: registry.create("aggregator", name, PRESET) for name in names}
+    starts = {name: method(labels).posteriors for name, method in made.items()}
     return search(
         labels, truth, aggregator, starts, target=target, trials=trials, seed=seed, screen=screen
     )

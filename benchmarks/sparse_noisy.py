@@ -47,7 +47,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscError
 from misc_cli.paper import datasets
-from misc_cli.paper.reproduce import load
+from misc_cli.paper.table import read_dataset
 from misc_cli.quality.evaluation import expected_error
 
 PAPER_NONZERO_RATE = 0.037
@@ -312,7 +312,9 @@ def main() -> None:
     # The paper's settings stop at a fixed number of iterations, converged or not.
     warnings.simplefilter("ignore", ConvergenceWarning)
     try:
-        labels, truth = load(datasets.locate(given.dataset, given.folder))
+        dataset = read_dataset(datasets.locate(given.dataset, given.folder))
+        labels, truth = dataset.engine.labels, dataset.truth
+        assert truth is not None
         points = run(
             labels,
             truth,

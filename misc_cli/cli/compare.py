@@ -1,7 +1,8 @@
-"""`misc compare`: which method suits these answers, without ground truth."""
+"""`misc compare`: methods ranked on answers; of several datasets methods × datasets."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,32 +18,35 @@ from misc_cli.run.settings import NO_COMPLETER, Settings
 if TYPE_CHECKING:
     from misc_cli.cli.tables import Table
     from misc_cli.data.types import Iteration
-    from misc_cli.engines.protocol import Engine
     from misc_cli.selection.candidates import Method
-    from misc_cli.selection.compare import Standing
+    from misc_cli.selection.compare import Comparison, Dataset, Standing
 
 _output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc compare answers.csv
 misc compare answers.csv --truth truth.csv -o leaderboard.csv
-misc compare answers.csv --completers none,tucker,lrtc --aggregators ds-em,mv
+misc compare datasets/ --completers none -o table.tex
+misc compare monday.csv tuesday.csv --as-one
 misc compare answers.csv --json --time-budget 60s
 """
+PAGES = (".md", ".tex", ".json")
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
-@options.answers_argument
+@click.argument("sources", nargs=-1, required=True, metavar="DATASETS...")
 @options.table(
     "What is compared",
     {
+        "--as-one": "All files are answers to the same items, not datasets of their own.",
         "--completers A,B": f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
         "--aggregators A,B": f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes "
         "have an order.",
         "--preset": "Of every method's parameters.",
         "--seed": "Of folds.",
         **options.THREADS,
-        "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out.",
+        "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out; for "
+        "each dataset.",
         "--truth FILE": "True labels, to report each method's error.",
     },
     completers={"type": names, "default": "none,tucker", "show_default": True},
@@ -58,62 +62,67 @@ misc compare answers.csv --json --time-budget 60s
 )
 @options.reading
 @_output("--json", "as_json", is_flag=True, help="One JSON object.")
-@_output("-o", "--output", metavar="FILE", help="The table as CSV, TSV, Parquet or JSON.")
+@_output(
+    "-o", "--output", metavar="FILE", help="The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX."
+)
 @options.talking
-def command(answers: tuple[str, ...], **parameters: Any) -> None:
-    """Rank completers × aggregators by how well they forecast answers that were hidden from them.
+def command(sources: tuple[str, ...], **parameters: Any) -> None:
+    """Rank completers × aggregators on answers.
 
-    The score is the mean log probability of a hidden answer: higher is better. The null knows only
-    how often each worker says each label; what a method scores above it, in per cent of the
-    leader's, is its share. Truth, if given, is only reported.
+    Of one dataset: by how well they forecast answers that were hidden from them. The score is the
+    mean log probability of a hidden answer: higher is better. The null knows only how often each
+    worker says each label; what a method scores above it, in per cent of the leader's, is its
+    share. Truth, if given, is only reported.
+
+    Of several datasets: methods × datasets, with mean and average rank. A folder with answers.csv
+    is a dataset, truth.csv beside it its truth; a folder of such folders is several; every other
+    file is one without truth. If all have truth, methods are compared by their error in per cent,
+    else by their score. A method without * ranks worse than the best one by Nemenyi's test (5 %);
+    the more methods, the more datasets it takes to show that.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.data.encode import encode_truth
     from misc_cli.data.holdout import fold_plan
     from misc_cli.data.resources import thread_limit
-    from misc_cli.readers.known_labels import read_known
-    from misc_cli.readers.read import read_answer_columns
+    from misc_cli.job.datasets import find_datasets
     from misc_cli.readers.source import check_stdin_once
-    from misc_cli.run.pipeline import memory_engine
-    from misc_cli.selection.compare import compare
+    from misc_cli.selection.compare import compare, compare_datasets
     from misc_cli.writers.output_paths import TABLES, check_writable
 
     console = Console.of(parameters)
-    as_json = parameters["as_json"]
-    output = outputs.output_file(parameters["output"], *([] if as_json else TABLES), ".json")
-    places = [] if output is None else [output]
+    kinds = (".json",) if parameters["as_json"] else (*TABLES, *PAGES)
+    output = outputs.output_file(parameters["output"], *kinds)
     known = [parameters["truth"]] if parameters["truth"] else []
-    check_stdin_once([*answers, *known])
-    check_writable(places, [*answers, *known])
+    check_stdin_once([*sources, *known])
+    check_writable([] if output is None else [output], [*sources, *known])
     reading = options.read_options_from(parameters)
+    rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
+    asked = {name: parameters[name] for name in ("seed", "time_budget")}
     with console.watching(), thread_limit(parameters["threads"]):
-        columns = options.with_workers(read_answer_columns(answers, reading)).answers
-        # warns of what `aggregate` warns of
-        rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
-        engine = memory_engine(columns, rules)
-        labels = engine.labels
-        truth = None
-        if known:
-            truth = encode_truth(labels, read_known(parameters["truth"], reading).labels)
-        methods = _methods(engine, parameters)
-        with console.bar(len(methods) * (fold_plan(labels.votes.n_votes)[0] + 1)) as tell:
+        files = find_datasets(sources, as_one=parameters["as_one"], truth=parameters["truth"])
+        datasets = [one.read(reading, rules) for one in files]
+        if len(datasets) > 1:
+            steps = len(datasets)
+        else:
+            methods = _methods(datasets[0], parameters)
+            steps = len(methods) * (fold_plan(datasets[0].engine.n_votes)[0] + 1)
+        with console.bar(steps) as tell:
 
             def advance(iteration: Iteration) -> None:
-                if iteration.stage in ("search", "fitted"):
+                if iteration.stage in ("dataset", "search", "fitted"):
                     tell(str(iteration.extra.get("candidate", "")))
 
-            standings = compare(
-                engine,
-                methods,
-                truth=truth,
-                seed=parameters["seed"],
-                time_budget=parameters["time_budget"],
-                on_iteration=advance,
-            )
-    _write(standings, output, as_json)
+            if len(datasets) > 1:
+                methods_of = partial(_methods, parameters=parameters)
+                table = compare_datasets(datasets, methods_of, on_iteration=advance, **asked)
+                write_table(comparison_table(table), table.columns(), output, parameters["as_json"])
+            else:
+                one = datasets[0]
+                found = compare(one.engine, methods, truth=one.truth, on_iteration=advance, **asked)
+                rows = _columns(found)
+                write_table(leaderboard(found), rows, output, parameters["as_json"])
 
 
-def _methods(engine: Engine, parameters: dict[str, Any]) -> list[Method]:
+def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
     """Return every pair of a completer and an aggregator that these answers allow."""
     from misc_cli.run.fitting import combinations
     from misc_cli.selection import roster
@@ -124,37 +133,58 @@ def _methods(engine: Engine, parameters: dict[str, Any]) -> list[Method]:
     )
     return combinations(
         completers or [NO_COMPLETER, *registry.names("completer")],
-        aggregators or roster.applicable(engine),
+        aggregators or roster.applicable(dataset.engine),
         parameters["preset"],
         parameters["seed"],
     )
 
 
-def _write(standings: list[Standing], place: Path | None, as_json: bool) -> None:
-    """Write a table or a JSON list, to the file or to stdout."""
+def _columns(standings: list[Standing]) -> dict[str, Any]:
+    """Return the leaderboard by columns; one of errors only if there is truth."""
+    rows = [asdict(standing) for standing in standings]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if all(error is None for error in columns["error"]):
+        columns["error"] = []
+    return {name: values for name, values in columns.items() if values}
+
+
+def write_table(
+    table: Table, columns: dict[str, Any], place: Path | None, as_json: bool = False
+) -> None:
+    """Write a table in the format of the file's name, or to stdout."""
+    import numpy as np
+
+    from misc_cli.cli.tables import markdown, print_tables
+    from misc_cli.run.run_record import strict
+
+    suffix = "" if place is None else place.suffix.lower()
+    if as_json or suffix == ".json":
+        plain = {name: np.asarray(values).tolist() for name, values in columns.items()}
+        plain.setdefault("error", [None] * len(plain["method"]))
+        rows = [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+        outputs.write_bytes(outputs.json_bytes(methods=strict(rows)), place)
+    elif suffix == ".md":
+        outputs.write_bytes(markdown([table]).encode(), place)
+    elif suffix == ".tex":
+        outputs.write_bytes(latex(table).encode(), place)
+    elif place is not None:
+        outputs.write_columns({name: _array(values) for name, values in columns.items()}, place)
+    else:
+        print_tables([table])
+
+
+def _array(values: Any) -> Any:
+    """Return a column as text, or as numbers that are NaN where there is none."""
     import numpy as np
     import pyarrow as pa
 
-    from misc_cli.cli.tables import print_tables
-
-    if as_json or (place is not None and place.suffix.lower() == ".json"):
-        data = outputs.json_bytes(methods=[asdict(standing) for standing in standings])
-        outputs.write_bytes(data, place)
-    elif place is not None:
-        rows = [asdict(standing) for standing in standings]
-        table: dict[str, Any] = {
-            name: pa.array([row[name] for row in rows], pa.string())
-            if name == "method"
-            else np.array([float("nan") if row[name] is None else row[name] for row in rows])
-            for name in (rows[0] if rows else {})
-            if not (name == "error" and all(row["error"] is None for row in rows))
-        }
-        outputs.write_columns(table, place)
-    else:
-        print_tables([_table(standings)])
+    if isinstance(values[0], str):
+        return pa.array(values, pa.string())
+    return np.array([float("nan") if value is None else value for value in values], dtype=float)
 
 
-def _table(standings: list[Standing]) -> Table:
+def leaderboard(standings: list[Standing]) -> Table:
+    """Return the methods on one dataset, best first."""
     from misc_cli.cli.tables import Table
 
     judged = any(standing.error is not None for standing in standings)
@@ -175,3 +205,54 @@ def _table(standings: list[Standing]) -> Table:
     ]
     title = "Forecast of hidden answers (mean log probability, best first)"
     return Table(title, header, rows)
+
+
+def comparison_table(found: Comparison) -> Table:
+    """Return methods × datasets, the best rank first; * marks what may be as good as the best."""
+    from misc_cli.cli.tables import Table
+
+    columns = found.columns()
+    digits = 2 if found.measure == "error" else 4
+    shown = (*found.datasets, "mean", "rank")
+    rows = []
+    for at, name in enumerate(columns["method"]):
+        marked = f"{name} *" if columns["among_best"][at] else name
+        cells = [_number(columns[column][at], digits) for column in (*found.datasets, "mean")]
+        rest = [_number(columns["rank"][at], 1), _number(columns["p"][at], 3)]
+        rows.append([marked, *cells, *rest])
+    what = "Error in %" if found.measure == "error" else "Mean log probability of hidden answers"
+    best = columns["method"][0]
+    notes = [f"* not shown to rank worse than {best} (p of Nemenyi's test at least 0.05)"]
+    spare = ("p", *reversed(found.datasets))
+    return Table(what, ("method", *shown, "p"), rows, notes=notes, spare=spare)
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if value != value else f"{value:.{digits}f}"
+
+
+_SPECIAL = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "–": "--", "±": r"$\pm$", "×": r"$\times$"},
+}
+
+
+def latex(table: Table) -> str:
+    """Return a table for LaTeX, which needs no package."""
+    rows = [
+        [re.sub(r".", lambda sign: _SPECIAL.get(sign[0], sign[0]), cell) for cell in row]
+        for row in (table.header, *table.rows)
+    ]
+    lines = [" & ".join(row).replace(" *", "$^{*}$") + r" \\" for row in rows]
+    columns = "l" + "r" * (len(table.header) - 1)
+    return "\n".join(
+        [
+            f"% {table.title}",
+            f"\\begin{{tabular}}{{{columns}}}",
+            *("\\hline", lines[0], "\\hline", *lines[1:], "\\hline"),
+            "\\end{tabular}",
+            *(f"% {note}" for note in table.notes),
+            "",
+        ]
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from misc_cli.data.encode import encode_truth
-from misc_cli.errors import InputError
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.run.pipeline import memory_engine
@@ -45,15 +45,27 @@ class DatasetFiles:
         return Dataset(self.name, engine, encode_truth(engine.labels, truth))
 
 
-def find_datasets(sources: Sequence[str], *, as_one: bool = False) -> list[DatasetFiles]:
+def find_datasets(
+    sources: Sequence[str], *, as_one: bool = False, truth: str | None = None
+) -> list[DatasetFiles]:
     """Return the datasets that files and folders are.
 
     A folder with a file called answers.* is a dataset, its truth.* the truth; a folder of such
     folders is several; any other file or folder is a dataset without truth. With `as_one` all
-    sources are one dataset.
+    sources are one dataset. `truth` is that of the one dataset that there is.
     """
-    if as_one:
-        return [DatasetFiles("", tuple(sources))]
+    found = [DatasetFiles("", tuple(sources))] if as_one else _found(sources)
+    if truth is None:
+        return found
+    if len(found) > 1:
+        raise ConfigError(
+            f"--truth is for one dataset, and there are {len(found)}; give each a folder with "
+            "answers.csv and truth.csv, or say --as-one"
+        )
+    return [replace(found[0], truth=truth)]
+
+
+def _found(sources: Sequence[str]) -> list[DatasetFiles]:
     found: list[DatasetFiles] = []
     for source in sources:
         path = Path(source)
@@ -67,8 +79,7 @@ def find_datasets(sources: Sequence[str], *, as_one: bool = False) -> list[Datas
             found.append(DatasetFiles(name or source, (source,)))
     twice = {name for name, count in Counter(one.name for one in found).items() if count > 1}
     return [
-        DatasetFiles(_parent(one) + one.name, one.answers, one.truth) if one.name in twice else one
-        for one in found
+        replace(one, name=_parent(one) + one.name) if one.name in twice else one for one in found
     ]
 
 

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: its cells, its errors, and the settings we ship for mixed cells."""
+"""Table 1 of the paper: its cells, its errors, the settings we ship for mixed cells, and ours."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
+from misc_cli.completers.parameters import Loop
+from misc_cli.data.encode import encode_truth
+from misc_cli.data.types import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 from misc_cli.paper import datasets
-from misc_cli.run.settings import NO_COMPLETER
+from misc_cli.readers.known_labels import read_known
+from misc_cli.readers.read import read_answer_columns
+from misc_cli.run.pipeline import memory_engine
+from misc_cli.run.settings import NO_COMPLETER, Settings, build
+from misc_cli.selection.candidates import Method
+from misc_cli.selection.compare import Comparison, Dataset, compare_datasets
 
 COMPLETERS = (NO_COMPLETER, "lrtc", "tenals", "tucker")
 AGGREGATORS = ("mv", "ds-em", "ds-mf", "mmce-c", "mmce-o")
@@ -29,25 +38,10 @@ class Cell:
     completer: str
     aggregator: str
 
-
-@dataclass(frozen=True)
-class CellResult:
-    """Errors in per cent; `options` are those of the completer and the loop.
-
-    `ours` is with the settings we ship, `auto` with those that held-out answers choose.
-    """
-
-    cell: Cell
-    paper: float
-    ours: float
-    options: Options
-    seconds: float
-    auto: float | None = None
-
     @property
-    def reached(self) -> bool:
-        """Return True if our error, as printed, is at most the paper's."""
-        return round(self.ours, 2) <= self.paper
+    def method(self) -> str:
+        pure = self.completer == NO_COMPLETER
+        return self.aggregator if pure else f"{self.completer} + {self.aggregator}"
 
 
 def paper_table() -> dict[Cell, float]:
@@ -107,3 +101,40 @@ def choose(
 
 def _data(name: str) -> str:
     return resources.files("misc_cli.paper").joinpath("data", name).read_text("utf-8")
+
+
+def method_of(cell: Cell, options: Options) -> Method:
+    """Return the method of a cell, as `misc aggregate --preset paper` with these options has it."""
+    methods = build(Settings(PRESET, cell.completer, cell.aggregator, options=options))
+    loop = Loop(**methods.loop) if methods.completer is not None else Loop()
+    return Method(cell.method, methods.aggregator, methods.completer, loop, preset=PRESET)
+
+
+def reproduce(
+    cells: Sequence[Cell],
+    folder: Path | None = None,
+    on_iteration: OnIteration = ignore_iteration,
+) -> Comparison:
+    """Return our errors of these cells, in per cent, methods × datasets.
+
+    Mixed cells run with the settings we ship, which were chosen with the truth
+    (benchmarks/rank_search.py), as the paper's must have been.
+    """
+    shipped = {entry.cell: entry.options for entry in shipped_cells()}
+    names = list(dict.fromkeys(cell.dataset for cell in cells))
+    folders = [datasets.locate(name, folder) for name in names]
+
+    def methods(dataset: Dataset) -> list[Method]:
+        own = [cell for cell in cells if cell.dataset == dataset.name]
+        return [method_of(cell, shipped.get(cell, {})) for cell in own]
+
+    found = [read_dataset(here, name) for name, here in zip(names, folders, strict=True)]
+    return compare_datasets(found, methods, on_iteration=on_iteration)
+
+
+def read_dataset(folder: Path, name: str = "") -> Dataset:
+    """Return the answers and the truth of a dataset's folder."""
+    read = read_answer_columns([str(folder / "answers.csv")])
+    engine = memory_engine(read.answers, Settings(duplicates="last"))
+    truth = read_known(str(folder / "truth.csv")).labels
+    return Dataset(name or folder.name, engine, encode_truth(engine.labels, truth))

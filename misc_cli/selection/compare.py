@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, Iteration, OnIteration, ignore_iteration
@@ -149,22 +150,27 @@ class Comparison:
 
     @cached_property
     def p_values(self) -> Floats:
-        """Wilcoxon's signed-rank test of each method against the best one, (n_methods,).
+        """Nemenyi's test of each method against the best one by average ranks, (n_methods,).
 
-        Two-sided and exact, corrected for the number of methods (Holm 1979).
+        Two ranks differ if they are further apart than the range of as many equal methods would be
+        (Demšar 2006, Journal of Machine Learning Research 7, sec. 3.2.2).
         """
-        raw = np.array([signed_rank_test(row - self.values[self.best]) for row in self.values])
-        others = np.array([at for at in np.argsort(raw) if at != self.best and raw[at] == raw[at]])
-        found = np.where(np.isnan(raw), np.nan, 1.0)
-        if len(others):
-            steps = np.arange(len(others), 0, -1) * raw[others]
-            found[others] = np.minimum(np.maximum.accumulate(steps), 1.0)
-        return found
+        n_methods = int(np.isfinite(self.ranks).sum())
+        spread = np.sqrt(n_methods * (n_methods + 1) / (12.0 * len(self.datasets)))
+        return chance_of_range((self.ranks - self.ranks[self.best]) / spread, n_methods)
 
     def among_best(self, level: float = 0.05) -> npt.NDArray[np.bool_]:
         """Tell for each method if nothing shows it to be worse than the best, (n_methods,)."""
         found: npt.NDArray[np.bool_] = self.p_values >= level
         return found
+
+    def cells(self) -> dict[tuple[str, str], float]:
+        """Return the values by the names of method and dataset."""
+        return {
+            (method, dataset): float(self.values[row, column])
+            for row, method in enumerate(self.methods)
+            for column, dataset in enumerate(self.datasets)
+        }
 
     def columns(self) -> dict[str, Any]:
         """Return a row for each method, best rank first: datasets, mean, rank, p, among_best."""
@@ -187,24 +193,17 @@ def midranks(values: Floats) -> Floats:
     return found
 
 
-def signed_rank_test(differences: Floats) -> float:
-    """Return the two-sided p-value of Wilcoxon's signed-rank test; differences of 0 are left out.
+def chance_of_range(ranges: Floats, count: int) -> Floats:
+    """Return the probability that `count` normal numbers lie at least so far apart.
 
-    It is exact, also where ranks are shared: all 2^n signs are equally likely, and the sums of the
-    positive ranks are counted by adding one rank after the other.
+    P(range < r) = count · ∫ φ(z) (Φ(z + r) − Φ(z))^(count − 1) dz over the least of them, z.
     """
-    if np.isnan(differences).any():
-        return float("nan")
-    told = differences[differences != 0]
-    ranks = np.rint(2 * midranks(np.abs(told))).astype(np.int64)  # whole numbers: ranks are halves
-    chances = np.ones(1)
-    for rank in ranks:
-        longer = np.zeros(len(chances) + rank)
-        longer[: len(chances)] += chances / 2
-        longer[rank:] += chances / 2
-        chances = longer
-    total = int(ranks[told > 0].sum())
-    return float(min(1.0, 2.0 * min(chances[: total + 1].sum(), chances[total:].sum())))
+    z = np.linspace(-8.0, 8.0, 4001)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    between = ndtr(z + ranges[:, None]) - ndtr(z)
+    within = count * (density * between ** (count - 1)).sum(axis=1) * (z[1] - z[0])
+    found: Floats = np.clip(1.0 - within, 0.0, 1.0)
+    return found
 
 
 def compare_datasets(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from misc_cli.__main__ import run
@@ -67,6 +70,102 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == ""
     assert run(["compare", "answers.csv", *words, "--json", "-o", "table.tsv"]) == 2
     assert "table.tsv: this command writes no such format" in capsys.readouterr().err
+
+
+@pytest.fixture
+def datasets(tmp_path: Path) -> Path:
+    """Six crowds of 100 items, each a folder with answers and truth."""
+    for seed in range(6):
+        folder = tmp_path / "datasets" / f"crowd_{seed}"
+        folder.mkdir(parents=True)
+        words = ["--workers", "12", "--items", "100", "--classes", "3", "--seed", str(seed)]
+        files = ["-o", str(folder / "answers.csv"), "--truth", str(folder / "truth.csv")]
+        assert run(["simulate", *words, *files]) == 0
+    return tmp_path / "datasets"
+
+
+FEW = ["--completers", "none", "--aggregators", "mv,one-coin,ds-em"]
+
+
+def test_datasets_are_columns_of_one_table(
+    datasets: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", str(datasets), *FEW, "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)["methods"]
+    assert [row["rank"] for row in rows] == sorted(row["rank"] for row in rows)
+    assert sum(row["rank"] for row in rows) == pytest.approx(6.0)
+    by_name = {row["method"]: row for row in rows}
+    words = [str(datasets / "crowd_3"), "--completers", "none", "--aggregators", "mv"]
+    assert run(["compare", *words, "--json"]) == 0
+    alone = json.loads(capfd.readouterr().out)["methods"]
+    error = next(row["error"] for row in alone if row["method"] == "mv")
+    assert by_name["mv"]["crowd_3"] == pytest.approx(error)
+    mean = sum(by_name["mv"][f"crowd_{seed}"] for seed in range(6)) / 6
+    assert by_name["mv"]["mean"] == pytest.approx(mean)
+    assert rows[0]["p"] == pytest.approx(1.0)
+    assert rows[0]["among_best"]
+    assert run(["compare", str(datasets), *FEW]) == 0
+    printed = capfd.readouterr().out.splitlines()
+    assert printed[0] == "Error in %"
+    assert printed[1].split() == ["method", *(f"crowd_{s}" for s in range(6)), "mean", "rank", "p"]
+    assert printed[-1].startswith(f"* not shown to rank worse than {rows[0]['method']}")
+
+
+def test_without_truth_datasets_are_compared_by_hidden_answers(
+    datasets: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(datasets / f"crowd_{seed}" / "answers.csv") for seed in (0, 1)]
+    assert run(["compare", *files, *FEW]) == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("Mean log probability of hidden answers")
+    assert "crowd_0/answers  crowd_1/answers" in printed
+    assert run(["compare", *files, *FEW, "--truth", "truth.csv"]) == 2
+    assert "--truth is for one dataset, and there are 2" in capfd.readouterr().err
+    assert run(["compare", *files, *FEW, "--as-one", "--json", "--duplicates", "last"]) == 0
+    methods = json.loads(capfd.readouterr().out)["methods"]
+    assert {row["method"] for row in methods} == {"mv", "one-coin", "ds-em", "null"}
+
+
+def test_the_table_as_csv_markdown_and_latex_that_compiles(datasets: Path) -> None:
+    for name in ("table.csv", "table.md", "table.tex"):
+        assert run(["compare", str(datasets), *FEW, "-o", name]) == 0
+    with open("table.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["method"] for row in rows} == {"mv", "one-coin", "ds-em"}
+    assert "| method | crowd_0 |" in Path("table.md").read_text()
+    lines = Path("table.tex").read_text().splitlines()
+    assert r"\begin{tabular}{lrrrrrrrrr}" in lines
+    cells = [line.count("&") for line in lines if line.endswith(r" \\")]
+    assert cells == [9] * 4
+    assert r"crowd\_0" in lines[3]
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed: only the structure was checked")
+    page = r"\documentclass{article}\begin{document}" + "\n" + "\n".join(lines)
+    Path("page.tex").write_text(page + "\n" + r"\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_nemenyis_test_is_that_of_the_studentized_range() -> None:
+    from scipy.stats import studentized_range
+
+    from misc_cli.selection.compare import Comparison, chance_of_range, midranks
+
+    ranges = np.array([0.0, 1.0, 2.5, 4.0])
+    for count in (2, 7):
+        expected = studentized_range.sf(ranges, count, np.inf)
+        np.testing.assert_allclose(chance_of_range(ranges, count), expected, atol=1e-6)
+    assert midranks(np.array([3.0, 1.0, 3.0])).tolist() == [2.5, 1.0, 2.5]
+    # Demšar's example: of 4 methods on 14 datasets, ranks that differ by 1.25 differ (5 %)
+    spread = np.sqrt(4 * 5 / (12.0 * 14))
+    near, far = chance_of_range(np.array([1.24, 1.26]) / spread, 4)
+    assert far < 0.05 < near
+    values = np.array([[1.0, 2.0], [2.0, 3.0], [np.nan, 1.0]])
+    found = Comparison(("a", "b", "c"), ("x", "y"), values, "error")
+    assert found.ranks[:2].tolist() == [1.0, 2.0]
+    assert np.isnan(found.ranks[2])
+    assert found.columns()["method"] == ["a", "b", "c"]
 
 
 def test_an_unknown_method_is_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,8 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.data import resources
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import ConfigError
 from misc_cli.paper import datasets
-from misc_cli.paper.reproduce import CellCache, FinishedCell
-from misc_cli.paper.table import Cell
 from tests.cli.test_process import REPO, write_answers
 
 MISC = f"'{sys.executable}' -m misc_cli"
@@ -104,18 +102,6 @@ def test_the_containers_limit_counts(
         resources.require(601, "this", "do less")
     monkeypatch.setattr(resources, "_process_bytes", lambda: iter([500]))
     assert resources.available_bytes() == 500
-
-
-def test_a_damaged_cache_of_cells_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "reproduce.jsonl"
-    good = '{"key": "a", "error": 1.5, "seconds": 2, "options": {}}'
-    path.write_bytes(f'{good}\n{{"key"\nnull\n{good.replace("1.5", "[]")}\n\n'.encode() + b"\xff")
-    with pytest.warns(MiscWarning, match="4 damaged lines dropped"):
-        found = CellCache(path)
-    assert found.finished == {"a": FinishedCell(1.5, 2.0, {})}
-    found.add("b", FinishedCell(1.0, 1.0, {}), Cell("web", "none", "mv"))
-    with pytest.warns(MiscWarning, match="4 damaged"):
-        assert set(CellCache(path).finished) == {"a", "b"}
 
 
 def test_a_damaged_copy_of_a_dataset_is_not_used(

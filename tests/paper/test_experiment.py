@@ -15,8 +15,8 @@ from misc_cli.data.holdout import answers_of
 from misc_cli.data.types import Labels
 from misc_cli.data.votes import SparseVotes
 from misc_cli.errors import ConfigError
-from misc_cli.paper import reproduce
-from misc_cli.paper.table import Cell
+from misc_cli.paper.table import Cell, method_of, read_dataset
+from misc_cli.selection.compare import errors
 from tests.conftest import REPO, Load, dataset_folder
 
 SPARSE_NOISY = runpy.run_path(str(REPO / "benchmarks" / "sparse_noisy.py"))
@@ -87,6 +87,6 @@ def test_the_search_finds_the_error_that_it_says() -> None:
     cell = Cell("bluebirds", "tucker", "ds-em")
     found = RANK_SEARCH["search_cell"](cell, folder, target=8.33, trials=40, seed=0)
     assert found.trials <= 40
-    error = reproduce.run_cell(cell, folder, found.options)
+    (error,) = errors(read_dataset(folder), [method_of(cell, found.options)]).values()
     assert error == pytest.approx(found.error)
     assert round(error, 2) <= 8.33
