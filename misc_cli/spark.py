@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from misc_cli.data.encode import Counts
 from misc_cli.data.types import KnownLabels, Labels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
 from misc_cli.engines.dask import KernelLineage
@@ -34,7 +35,6 @@ from misc_cli.engines.partitioned import (
 )
 from misc_cli.engines.protocol import (
     Columns,
-    Counts,
     Kernel,
     MakeColumns,
     Sums,

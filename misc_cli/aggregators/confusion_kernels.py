@@ -20,7 +20,7 @@ import numpy as np
 from misc_cli.data.posteriors import clamp, normalise_scores
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, Labels, OnIteration
-from misc_cli.engines.local import LocalEngine, MemoryEngine
+from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import (
     GOLD,
     LARGEST,
@@ -145,13 +145,6 @@ class Expectation:
 def sums_of(block: Block, posteriors: Floats) -> Sums:
     """Return the sums of a block with these posteriors."""
     return Sums(block.matrix.T @ posteriors, np.ones(len(posteriors)) @ posteriors)
-
-
-def vote_fractions(labels: Labels) -> Floats:
-    """Return the share of votes per class, (n_items, n_classes); gold rows are certain."""
-    engine = MemoryEngine(labels)
-    engine.sweep(VoteFractions())
-    return engine.whole(POSTERIORS)
 
 
 def expected_counts(labels: Labels, posteriors: Floats) -> Floats:

@@ -231,7 +231,7 @@ def finish(
         completed = completed_matrix(
             after.completion, shape, max_cells=loop.max_cells, gold=labels.gold
         )
-        columns = completed.columns
+        columns = completed.n_workers
         if columns < n_workers:
             warnings.warn(
                 f"the completed matrix is larger than --max-cells: {n_workers:,} workers "
@@ -239,7 +239,7 @@ def finish(
                 MiscWarning,
                 stacklevel=4,
             )
-        here = MemoryEngine(replace(labels, votes=completed.votes, start=None))
+        here = MemoryEngine(replace(labels, votes=completed, start=None))
         found = solved(aggregator, here, observe)
         # The completed columns are not the workers: these are judged by what they really answered.
         own = confusions_of(labels, here.whole(POSTERIORS), PSEUDO_ANSWERS)

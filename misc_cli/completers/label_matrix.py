@@ -80,29 +80,17 @@ class FactorCompletion:
         return best
 
 
-@dataclass(frozen=True)
-class CompletedMatrix:
-    """The matrix as votes; its `columns` are fewer than `n_workers` if workers were merged."""
-
-    votes: DenseVotes
-    n_workers: int
-
-    @property
-    def columns(self) -> int:
-        return self.votes.n_workers
-
-
 def completed_matrix(
     completion: Completion,
     shape: tuple[int, int, int],
     *,
     max_cells: int,
     gold: Codes | None = None,
-) -> CompletedMatrix:
-    """Return the argmax of every fibre, (n_items, columns); at most `max_cells` cells.
+) -> DenseVotes:
+    """Return the argmax of every fibre as votes; at most `max_cells` cells.
 
-    `shape` is (n_workers + 1, n_items, n_classes). The last column, the slice's, has the known
-    classes of `gold`.
+    `shape` is (n_workers + 1, n_items, n_classes); the columns are fewer if workers were merged.
+    The last column, the slice's, has the known classes of `gold`.
     """
     n_workers, n_items, n_classes = shape
     directions: Floats | None = None
@@ -128,7 +116,7 @@ def completed_matrix(
         pass
     if gold is not None:
         matrix[:, -1] = np.where(gold >= 0, gold, matrix[:, -1])
-    return CompletedMatrix(DenseVotes(matrix, n_classes, weights), shape[0])
+    return DenseVotes(matrix, n_classes, weights)
 
 
 def _merged(

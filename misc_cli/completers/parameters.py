@@ -75,7 +75,7 @@ class Loop:
         1.0,
         "Weight of the completed labels; the aggregator's own have the rest.",
         SHARE,
-        note="0.5 or 1 where hidden answers choose the rank",
+        note="by its lead where hidden answers choose the rank",
     )
     max_cells: int = parameter(
         1 << 30,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,17 +25,28 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning
 
 
 @dataclass(frozen=True)
-class Encoding:
-    """The labels, and counts of rows that were left out.
+class Counts:
+    """Rows that were read, and those of them that are no votes.
 
     `n_conflicts` counts pairs of a worker and an item with more than one label.
     """
 
+    n_rows: int = 0
+    n_empty: int = 0
+    n_repeats: int = 0
+    n_conflicts: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Counts(*(first + second for first, second in pairs))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The labels, and counts of rows."""
+
     labels: Labels
-    n_rows: int
-    n_empty: int
-    n_repeats: int
-    n_conflicts: int
+    counts: Counts
 
 
 def encode(
@@ -75,13 +86,8 @@ def encode(
             f"{items[at_item].as_py()!r}{many}; choose --duplicates last, first or all"
         )
     votes = SparseVotes(_matrix(keys, shape), shape[1], shape[2])
-    return Encoding(
-        Labels(votes, workers, items, classes, ordered),
-        n_rows=len(kept),
-        n_empty=n_empty,
-        n_repeats=n_repeats,
-        n_conflicts=len(contested),
-    )
+    counts = Counts(len(kept), n_empty, n_repeats, len(contested))
+    return Encoding(Labels(votes, workers, items, classes, ordered), counts)
 
 
 def encode_gold(

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli import cleanup
+from misc_cli.data.encode import Counts
 from misc_cli.data.types import KnownLabels
 from misc_cli.engines import dask_workers
 from misc_cli.engines.dask_workers import DaskWorkers, Found, Lost, Plan
 from misc_cli.engines.partitioned import WholeTable, columns_of, merged, vocabulary_of
 from misc_cli.engines.protocol import (
     Columns,
-    Counts,
     Kernel,
     MakeColumns,
     Sums,

@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli import cleanup
+from misc_cli.data.encode import Counts, Encoding
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, KnownLabels, Names
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
-    EncodedPart,
     PartsEngine,
     PartTable,
     encode_part,
@@ -33,7 +33,6 @@ from misc_cli.engines.partitioned import (
     translate,
 )
 from misc_cli.engines.protocol import (
-    Counts,
     Kernel,
     MakeColumns,
     Vocabulary,
@@ -147,7 +146,7 @@ class Plan:
 class Share:
     """Parts of a share; `version` counts the sweeps, `last` is the result of the last one."""
 
-    encoded: list[EncodedPart]
+    encoded: list[Encoding]
     engine: PartsEngine | None = None
     version: int = 0
     last: Any = None

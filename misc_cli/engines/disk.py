@@ -18,11 +18,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from misc_cli import cleanup
+from misc_cli.data.encode import Counts, Encoding
 from misc_cli.data.types import Answers, Floats, KnownLabels, Labels, Names
 from misc_cli.data.votes import Int32s, Pointers, SparseVotes, block_ranges, totals_by_class
 from misc_cli.engines.partitioned import (
     PART_ANSWERS,
-    EncodedPart,
     Part,
     PartsEngine,
     Tally,
@@ -33,7 +33,7 @@ from misc_cli.engines.partitioned import (
     translate,
     vocabulary_of,
 )
-from misc_cli.engines.protocol import Array, Counts, Vocabulary
+from misc_cli.engines.protocol import Array, Vocabulary
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
 
@@ -162,7 +162,7 @@ class _Stored:
     classes: Names
 
     @classmethod
-    def save(cls, folder: Path, number: int, part: EncodedPart) -> _Stored:
+    def save(cls, folder: Path, number: int, part: Encoding) -> _Stored:
         stem, labels = folder / f"{number:05}", part.labels
         votes = labels.votes
         assert isinstance(votes, SparseVotes)

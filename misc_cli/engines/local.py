@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from misc_cli.data.encode import Counts
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Aggregator, Floats, Labels, Names, OnIteration, Start
 from misc_cli.data.votes import Rows, Votes
@@ -19,7 +20,6 @@ from misc_cli.engines.protocol import (
     POSTERIORS,
     Array,
     Columns,
-    Counts,
     Engine,
     EngineMethod,
     Fitted,

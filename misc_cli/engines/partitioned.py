@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.data.encode import encode, encode_gold, order_classes
+from misc_cli.data.encode import Counts, Encoding, encode, encode_gold, order_classes
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.data.votes import SparseVotes, Votes
@@ -27,7 +27,6 @@ from misc_cli.engines.local import CHUNK_ROWS, Allocate, LocalEngine, column_chu
 from misc_cli.engines.protocol import (
     GOLD,
     Columns,
-    Counts,
     Kernel,
     MakeColumns,
     Sums,
@@ -113,22 +112,17 @@ def joined(tables: Sequence[Any]) -> Any:
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
 
-@dataclass(frozen=True)
-class EncodedPart:
-    """A part whose codes refer to its own vocabularies."""
+def encode_part(table: Any, duplicates: str, name: str) -> Encoding | None:
+    """Encode a part by its own vocabularies; None if it has no answers.
 
-    labels: Labels
-    counts: Counts
-
-
-def encode_part(table: Any, duplicates: str, name: str) -> EncodedPart | None:
-    """Encode a part; None if it has no answers. `name` is the input's name in errors."""
+    `name` is the input's name in errors.
+    """
     if table.num_rows == 0:
         return None
     worker, item, label = (_plain(table[column]) for column in COLUMNS)
     encoding = encode(Answers(worker, item, label, name), duplicates=duplicates)
-    counts = Counts(0, 0, encoding.n_repeats, encoding.n_conflicts)
-    return EncodedPart(encoding.labels, counts)
+    counts = replace(encoding.counts, n_rows=0, n_empty=0)  # those of the batches count
+    return Encoding(encoding.labels, counts)
 
 
 def translate(labels: Labels, vocabulary: Vocabulary) -> Labels:

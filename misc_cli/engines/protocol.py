@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from misc_cli.data.encode import Counts
 from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Predictor, Start
 from misc_cli.errors import MiscError
 
@@ -177,14 +178,9 @@ class SumOver(Generic[SumsOut]):
         return {}, self.function(block, rows)
 
 
-@dataclass(frozen=True)
-class CountKnown:
-    """Counts the items whose class is known."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        return {}, int((rows[GOLD] >= 0).sum()) if GOLD in rows else 0
+def count_known(_: Block, rows: RowArrays) -> int:
+    """Count the items of a block whose class is known."""
+    return int((rows[GOLD] >= 0).sum()) if GOLD in rows else 0
 
 
 class Engine(Protocol):
@@ -207,24 +203,6 @@ class Engine(Protocol):
 
     def whole(self, name: str) -> Array | None:
         """Return the rows of this name for all items as one array, if they are in this process."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Rows that were read, and those of them that are no votes; as in `Encoding`."""
-
-    n_rows: int = 0
-    n_empty: int = 0
-    n_repeats: int = 0
-    n_conflicts: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.n_rows + other.n_rows,
-            self.n_empty + other.n_empty,
-            self.n_repeats + other.n_repeats,
-            self.n_conflicts + other.n_conflicts,
-        )
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from misc_cli.data.holdout import item_keys
 from misc_cli.data.posteriors import clamp, tied_classes
 from misc_cli.data.types import Floats
-from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver
 from misc_cli.errors import MiscWarning
 
 SHRINKAGE = 2.0
@@ -97,7 +97,7 @@ class Evidence:
 
 def evidence_of(engine: Engine) -> Evidence:
     """Return the evidence in an engine's votes: two sweeps, two more where there is doubt."""
-    said = engine.sweep(CountAnswers()).reshape(engine.n_workers, engine.n_classes)
+    said = said_by_workers(engine)
     kernel = AgreementBeyondChance.of(said)
     found = weighed(engine.sweep(kernel), said)
     if found.one_label or found.probability is None or found.weight == 1.0:
@@ -191,15 +191,13 @@ def same_label_chance(said: npt.NDArray[np.integer]) -> float:
     return same / pairs if pairs > 0.0 else 0.0
 
 
-@dataclass(frozen=True)
-class CountAnswers:
-    """Count the answers of each column of the votes, (n_workers * n_classes,)."""
+def said_by_workers(engine: Engine) -> Counts:
+    """Return how often each worker said each class, (n_workers, n_classes)."""
+    return engine.sweep(SumOver(_said)).reshape(engine.n_workers, engine.n_classes)
 
-    needs: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Counts]:
-        return {}, np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
+def _said(block: Block, _: RowArrays) -> Counts:
+    return np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
 
 
 @dataclass

@@ -32,7 +32,6 @@ from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.report import frames as statistics
 from misc_cli.report.frames import Report, build
-from misc_cli.run.pipeline import counts_of
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
@@ -157,7 +156,7 @@ def _from_answers(
         )
     truth = _truth(facts, folder, encoding)
     rows = {POSTERIORS: posteriors, **({} if truth is None else {TRUTH: truth})}
-    engine = MemoryEngine(labels, rows, counts_of(encoding))
+    engine = MemoryEngine(labels, rows, encoding.counts)
     outcome = RunResult(
         FitResult(
             engine=engine,

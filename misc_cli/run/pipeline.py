@@ -10,11 +10,11 @@ import logging
 import warnings
 from dataclasses import replace
 
-from misc_cli.data.encode import Encoding, distinct, encode, encode_gold
+from misc_cli.data.encode import distinct, encode, encode_gold
 from misc_cli.data.resources import require_for, thread_limit
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, CountKnown, Counts, Engine
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, Engine, SumOver, count_known
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
@@ -124,22 +124,9 @@ def memory_engine(
     if gold is not None:
         codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
         labels = replace(labels, gold=codes)
-    engine = MemoryEngine(labels, counts=counts_of(encoding))
+    engine = MemoryEngine(labels, counts=encoding.counts)
     _warn_of_answers(engine, settings, gold)
     return engine
-
-
-def counts_of(encoding: Encoding) -> Counts:
-    return Counts(encoding.n_rows, encoding.n_empty, encoding.n_repeats, encoding.n_conflicts)
-
-
-def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels | None) -> None:
-    """Warn of what a user hardly means."""
-    warn_of_little(engine)
-    if settings.duplicates is None:
-        warn_of_conflicts(engine.counts.n_conflicts)
-    if gold is not None:
-        warn_of_gold(gold, engine.sweep(CountKnown()))
 
 
 def _with_time_left(methods: Methods, seconds: float) -> Methods:
@@ -158,48 +145,35 @@ def _with_time_left(methods: Methods, seconds: float) -> Methods:
     return replace(methods, settings=replace(settings, time_budget=left))
 
 
-def warn_of_gold(gold: KnownLabels, n_used: int) -> None:
-    """Warn of gold for items without answers; `n_used` items of it were found."""
-    which = gold.called("gold")
-    n_named = len(distinct(gold.items, gold.labels, which)[0])
-    if not n_used:
-        warnings.warn(
-            "no gold item is among the answers' items: nothing is fixed", MiscWarning, stacklevel=3
-        )
-    elif n_used < n_named:
-        warnings.warn(
-            f"{which}: {n_named - n_used:,} of {n_named:,} items have no answers and do nothing",
-            MiscWarning,
-            stacklevel=3,
-        )
-
-
-def warn_of_little(labels: Engine) -> None:
-    """Warn of a single class, worker, item or answer per item: no error, but hardly meant."""
-    meaning = {
-        "class": (labels.n_classes, "every label is the same"),
-        "worker": (labels.n_workers, "there is nobody to compare it with"),
-        "item": (labels.n_items, "workers cannot be told apart by it"),
-    }
-    for what, (count, consequence) in meaning.items():
+def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels | None) -> None:
+    """Warn of what is no error, but hardly meant."""
+    found, conflicts = [], engine.counts.n_conflicts
+    for what, count, consequence in (
+        ("class", engine.n_classes, "every label is the same"),
+        ("worker", engine.n_workers, "there is nobody to compare it with"),
+        ("item", engine.n_items, "workers cannot be told apart by it"),
+    ):
         if count == 1:
-            warnings.warn(f"only one {what}: {consequence}", MiscWarning, stacklevel=3)
-    if labels.n_workers > 1 and 1 < labels.n_votes <= labels.n_items:
-        warnings.warn(
+            found.append(f"only one {what}: {consequence}")
+    if engine.n_workers > 1 and 1 < engine.n_votes <= engine.n_items:
+        found.append(
             "only one answer per item: nothing tells a good worker from a bad one, and confidences "
-            "mean nothing",
-            MiscWarning,
-            stacklevel=3,
+            "mean nothing"
         )
-
-
-def warn_of_conflicts(n_conflicts: int) -> None:
-    """Warn of workers who gave an item several labels, where no rule was chosen."""
-    if n_conflicts:
-        times = "once" if n_conflicts == 1 else f"{n_conflicts:,} times"
-        warnings.warn(
+    if settings.duplicates is None and conflicts:
+        times = "once" if conflicts == 1 else f"{conflicts:,} times"
+        found.append(
             f"{times} a worker gave an item more than one label; the last counts, unless "
-            "--duplicates says otherwise",
-            MiscWarning,
-            stacklevel=3,
+            "--duplicates says otherwise"
         )
+    if gold is not None:
+        which, used = gold.called("gold"), engine.sweep(SumOver(count_known))
+        named = len(distinct(gold.items, gold.labels, which)[0])
+        if not used:
+            found.append("no gold item is among the answers' items: nothing is fixed")
+        elif used < named:
+            found.append(
+                f"{which}: {named - used:,} of {named:,} items have no answers and do nothing"
+            )
+    for text in found:
+        warnings.warn(text, MiscWarning, stacklevel=3)

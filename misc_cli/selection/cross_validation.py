@@ -11,10 +11,9 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of, expected_counts
 from misc_cli.aggregators.dawid_skene import DawidSkene
@@ -32,7 +31,6 @@ from misc_cli.data.types import (
     Floats,
     Iteration,
     Lighten,
-    Names,
     OnIteration,
     ignore_iteration,
     without_posteriors,
@@ -44,11 +42,11 @@ from misc_cli.engines.protocol import (
     Array,
     Block,
     CopyRows,
-    CountKnown,
     Engine,
     Fitted,
     RowArrays,
     SumOver,
+    count_known,
 )
 from misc_cli.engines.views import (
     Hide,
@@ -58,6 +56,7 @@ from misc_cli.engines.views import (
     gathered_votes,
 )
 from misc_cli.errors import MiscWarning
+from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.calibration import (
     MANY_SHRINKAGE,
     MODEL_SHRINKAGE,
@@ -166,41 +165,18 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         yield Fold(TrainingView(engine, draw, n_hidden), hidden)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Chooses the items that show whether workers err together, by their names."""
-
-    n_votes: int
-    seed: int
-
-    def __call__(self, names: Names) -> npt.NDArray[np.bool_]:
-        return looked_at(names, self.n_votes, self.seed)
+def known_items(block: Block, rows: RowArrays) -> list[tuple[Array, Array, Array]]:
+    """Return posteriors, vote totals and classes of the items whose class is known."""
+    known = np.flatnonzero(rows[GOLD] >= 0) if GOLD in rows else np.zeros(0, dtype=np.intp)
+    if len(known) == 0:
+        return []
+    posteriors, gold = (np.array(rows[name][known]) for name in (POSTERIORS, GOLD))
+    return [(posteriors, block.class_totals()[known], gold)]
 
 
-@dataclass(frozen=True)
-class KnownItems:
-    """Returns posteriors, vote totals and classes of the items whose class is known."""
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(
-        self, block: Block, rows: RowArrays
-    ) -> tuple[RowArrays, list[tuple[Array, Array, Array]]]:
-        known = np.flatnonzero(rows[GOLD] >= 0) if GOLD in rows else np.zeros(0, dtype=np.intp)
-        if len(known) == 0:
-            return {}, []
-        posteriors, gold = (np.array(rows[name][known]) for name in (POSTERIORS, GOLD))
-        return {}, [(posteriors, block.class_totals()[known], gold)]
-
-
-def _said(block: Block, _: RowArrays) -> npt.NDArray[np.int64]:
-    matrix = block.matrix
-    return np.bincount(matrix.indices, minlength=matrix.shape[1])
-
-
-def said_by_workers(engine: Engine) -> npt.NDArray[np.int64]:
-    """Return how often each worker said each class, (n_workers, n_classes)."""
-    return engine.sweep(SumOver(_said)).reshape(engine.n_workers, engine.n_classes)
+def vote_totals(block: Block, _: RowArrays) -> list[Floats]:
+    """Count the votes of each class on each item, (n_block_items, n_classes)."""
+    return [block.class_totals()]
 
 
 class CrossValidation:
@@ -231,7 +207,7 @@ class CrossValidation:
         self.deadline, self.last = deadline, last
         self.in_memory = isinstance(engine, MemoryEngine)
         self.parallel = self.in_memory and self.n_votes >= WORTH_A_PROCESS
-        self.has_gold = bool(engine.sweep(CountKnown()))
+        self.has_gold = bool(engine.sweep(SumOver(count_known)))
         self.one_label = one_label_share(said_by_workers(engine))
         self.left_out: list[str] = []
         self.folds: list[Fold] = []
@@ -451,7 +427,7 @@ class CrossValidation:
         of_items = pool([score.posteriors[at][hidden.items] for score in scores], shares)
         if self.n_votes >= MANY_ANSWERS or not self.in_memory:
             return surface_of_many(of_items, said_of_hidden(counts, MANY_SHRINKAGE, hidden))
-        totals = np.concatenate(fold.training.sweep(SumOver(_vote_totals)))
+        totals = np.concatenate(fold.training.sweep(SumOver(vote_totals)))
         votes = temper(shares_of(totals), VOTE_SHARPNESS)
         said = said_of_hidden(fold.counts(votes), VOTE_SHRINKAGE, hidden)
         by_votes = np.einsum("pc,pc->p", votes[hidden.items], said)
@@ -459,7 +435,8 @@ class CrossValidation:
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
-        votes = gathered_votes(self.engine, Sample(self.n_votes, self.seed))
+        chosen = partial(looked_at, n_votes=self.n_votes, seed=self.seed)
+        votes = gathered_votes(self.engine, chosen)
         return together(votes.pointers, votes.columns, self._counts(0, [score], [1.0]), self.seed)
 
     def by_gold(
@@ -491,7 +468,7 @@ class CrossValidation:
                     pass
             if isinstance(engine, MemoryEngine):
                 engine = MemoryEngine(engine.labels, {POSTERIORS: _there(unaware)})
-            parts = zip(*engine.sweep(KnownItems()), strict=True)
+            parts = zip(*engine.sweep(SumOver(known_items)), strict=True)
             return [np.concatenate(part) for part in parts]
 
         fitted = list(run_all(attempt, members, deadline=self.last, parallel=self.parallel))
@@ -511,10 +488,6 @@ class CrossValidation:
 def _there(engine: Engine) -> Array:
     """Return the posteriors of an engine in memory."""
     return np.asarray(engine.whole(POSTERIORS))
-
-
-def _vote_totals(block: Block, _: RowArrays) -> list[Floats]:
-    return [block.class_totals()]
 
 
 def calibration_of(

@@ -13,7 +13,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 from misc_cli import registry
-from misc_cli.aggregators.confusion_kernels import vote_fractions
+from misc_cli.aggregators.dawid_skene import MajorityVote
 from misc_cli.aggregators.minimax import MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax import steps as minimax_steps
 from misc_cli.aggregators.minimax.fit import structure_of
@@ -229,7 +229,7 @@ def test_gold_and_forecast(dataset: Load) -> None:
     difficulty = result.item_details["difficulty"]
     assert ((difficulty > 0) & (difficulty < 1)).all()
     # an item on which the crowd is split is harder than one on which it agrees
-    agreement = vote_fractions(labels).max(axis=1)
+    agreement = MajorityVote()(labels).posteriors.max(axis=1)
     assert np.corrcoef(difficulty[20:], agreement[20:])[0, 1] < -0.5
 
 

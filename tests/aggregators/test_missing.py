@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.aggregators.confusion_kernels import vote_fractions
-from misc_cli.aggregators.dawid_skene import DawidSkene, MeanField
+from misc_cli.aggregators.dawid_skene import DawidSkene, MajorityVote, MeanField
 from misc_cli.data.types import Codes, Floats, Labels, Start
 from misc_cli.errors import ConfigError
 from tests.crowds import labels_from
@@ -81,7 +80,7 @@ def test_silence_tells_what_one_word_cannot(kind: type[DawidSkene | MeanField]) 
     # as good as who knows the rates; a vote hears only who speaks, and a model that is told no
     # more finds everybody who says one word only always right
     assert errors(found.posteriors, truth) < errors(knowing, truth) + 0.01
-    assert errors(found.posteriors, truth) < errors(vote_fractions(labels), truth) - 0.02
+    assert errors(found.posteriors, truth) < errors(MajorityVote()(labels).posteriors, truth) - 0.02
     assert errors(found.posteriors, truth) < errors(ignored.posteriors, truth) - 0.02
     gold = np.full(N_ITEMS, -1, dtype=np.int32)
     gold[:5] = (truth[:5] + 1) % N_CLASSES

@@ -121,9 +121,9 @@ def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TenALS(completer_tol=0.0, completer_max_iter=3)(tensor)
-    with pytest.raises(ConfigError, match="--cp-rank"):
+    with pytest.raises(ConfigError, match="cp_rank="):
         TenALS(cp_rank=0)(tensor)
-    with pytest.raises(ConfigError, match="--observed"):
+    with pytest.raises(ConfigError, match="observed="):
         TenALS(observed="all")(tensor)
 
 

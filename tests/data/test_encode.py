@@ -53,8 +53,8 @@ def test_same_votes_as_pandas_in_any_row_order(rows: Rows, random: object) -> No
         encoding = encode_rows(order, duplicates="all")
         assert sorted(votes_of(encoding)) == sorted(map(tuple, expected.to_numpy().tolist()))
         assert encoding.labels.items.to_pylist() == sorted(set(expected.item), key=str.encode)
-        assert encoding.n_empty == len(rows) - len(frame)
-        assert encoding.n_repeats == len(frame) - len(expected)
+        assert encoding.counts.n_empty == len(rows) - len(frame)
+        assert encoding.counts.n_repeats == len(frame) - len(expected)
 
 
 def test_conflicts() -> None:
@@ -64,7 +64,7 @@ def test_conflicts() -> None:
     assert votes_of(first) == [("v", "i", "a"), ("w", "i", "a")]
     assert len(votes_of(both)) == 4
     # three labels of one worker for one item are one contradiction, whatever becomes of them
-    assert {(e.n_repeats, e.n_conflicts) for e in (last, first, both)} == {(1, 1)}
+    assert {(e.counts.n_repeats, e.counts.n_conflicts) for e in (last, first, both)} == {(1, 1)}
     with pytest.raises(InputError, match="'w' gave different labels to item 'i'"):
         encode_rows(rows, duplicates="error")
 
@@ -101,7 +101,7 @@ def test_dictionary_and_chunked_columns_are_the_same_as_plain_ones() -> None:
 def test_an_answer_needs_a_worker_and_an_item() -> None:
     with pytest.raises(InputError, match="row 2 has an empty worker"):
         encode_rows([("w", "i", "a"), (" ", "i", "a")])
-    assert encode_rows([("w", "i", "a"), ("", "", "")]).n_empty == 1
+    assert encode_rows([("w", "i", "a"), ("", "", "")]).counts.n_empty == 1
 
 
 def test_gold() -> None:

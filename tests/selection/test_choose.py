@@ -12,8 +12,9 @@ from misc_cli.data.types import Floats
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
+from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.cross_validation import CrossValidation, said_by_workers
+from misc_cli.selection.cross_validation import CrossValidation
 from misc_cli.selection.ensemble import weighed
 from misc_cli.selection.racing import _hopeless
 from misc_cli.selection.scoring import (
