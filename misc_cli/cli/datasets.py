@@ -50,7 +50,7 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
         for name, known in datasets.registry().items()
     ]
     header = ("name", "about", "copy", "workers", "items", "classes", "answers", "with truth")
-    print_tables([Table("", header, rows, left=3)])
+    print_tables([Table("", header, rows, left=3, spare=("about", "with truth", "classes"))])
 
 
 @group.command(cls=options.Command, examples="misc datasets fetch\nmisc datasets fetch web rte")

@@ -82,13 +82,17 @@ def command(
         raise ConfigError("--changes -: stdout is for the summary; name a file")
     place = outputs.output_file(changes) if changes is not None else None
     check_writable([] if place is None else [place], inputs, stdout=True)
-    with Console().watching():
+    console = Console()
+    with console.watching():
         tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
         found = compare(read_labels(old), read_labels(new), tables)
     if as_json:
         outputs.write_bytes(outputs.json_bytes(**found.to_json()))
     else:
         outputs.show(summary(found))
+        n_flipped = len(found.items.flipped.items)
+        if n_flipped > SHOWN:
+            console.say(f"{SHOWN} of {n_flipped:,} flipped items; --changes FILE has them all")
     if place is not None:
         outputs.write_columns(change_columns(found), place)
     refuse(holding(gates, found.figures), found.figures, "compared")
@@ -105,15 +109,18 @@ def summary(found: Changes) -> list[Table]:
         ("items now", f"{items.n_new:,}"),
         ("new", f"{len(items.new.items):,}"),
         ("gone", f"{len(items.gone.items):,}"),
-        ("flipped", f"{n_flipped:,} ({items.flips:.2f} % of {items.n_both:,})"),
+        ("flipped", f"{n_flipped:,}, {items.flips:.2f} % of the {items.n_both:,} in both"),
     ]
     if workers is not None:
         n_fell = int(workers.fell.sum())
         rows += [
-            ("workers fell", f"{n_fell:,} ({workers.drops:.2f} % of {workers.n_both:,})"),
+            (
+                "workers fell",
+                f"{n_fell:,}, {workers.drops:.2f} % of the {workers.n_both:,} in both",
+            ),
             ("workers rose", f"{len(workers.workers) - n_fell:,}"),
         ]
-    tables = [Table("Changes", ("what", "count"), rows)]
+    tables = [Table("Changes", rows=rows)]
     if n_flipped:
         columns = [items.flipped.items[:SHOWN].to_pylist()]
         sides = (items.flipped, items.flipped_to)
@@ -122,18 +129,14 @@ def summary(found: Changes) -> list[Table]:
             sure = [None] * n_flipped if side.confidence is None else side.confidence
             columns.append(["–" if value is None else f"{value:.3f}" for value in sure[:SHOWN]])
         flips = list(zip(*columns, strict=True))
-        header = ("item", "was", "is", "confidence then", "now")
-        tables.append(Table("Flipped", header, flips, left=3, notes=_more(n_flipped)))
+        header = ("item", "was", "is", "confidence before", "after")
+        tables.append(Table("Flipped", header, flips, left=3, spare=header[4:2:-1]))
     if workers is not None and workers.fell.any():
         chosen = workers.fell.nonzero()[0]
         fallen = [
             (workers.workers[int(at)].as_py(), f"{workers.old[at]:.3f}", f"{workers.new[at]:.3f}")
             for at in chosen[:SHOWN]
         ]
-        titles = ("worker", "accuracy then", "now")
-        tables.append(Table("Workers that fell", titles, fallen, notes=_more(len(chosen))))
+        titles = ("worker", "accuracy before", "after")
+        tables.append(Table("Workers that fell", titles, fallen))
     return tables
-
-
-def _more(count: int) -> list[str]:
-    return [f"… and {count - SHOWN:,} more; --changes FILE has them all"] if count > SHOWN else []

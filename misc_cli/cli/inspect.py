@@ -122,11 +122,12 @@ def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append((f"per {of}", spread))
     alike = [" and ".join(map(repr, names)) for names in figures["spellings"]]
     rows += [("spelled", f"{names}; --fold-case makes them one") for names in alike]
-    for name in ("alpha", "agreement"):
-        if figures[name] is not None:
-            rows.append((name, f"{figures[name]:.3f}"))
+    if figures["agreement"] is not None:
+        alpha = "" if figures["alpha"] is None else f" (alpha {figures['alpha']:.3f})"
+        said = f"two answers to an item agree in {100 * figures['agreement']:.0f} %{alpha}"
+        rows.append(("agreement", said))
     if figures["one_label_workers"]:
-        rows.append(("one label", f"only ever: {_few(figures['one_label_workers'])}"))
+        rows.append(("one label", f"is all that {_few(figures['one_label_workers'])} ever gave"))
     if figures["set_aside"]:
         listed = ", ".join(f"{n:,} {reason}" for reason, n in figures["set_aside"].items())
         rows.append(("set aside", f"{sum(figures['set_aside'].values()):,}: {listed}"))

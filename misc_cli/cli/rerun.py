@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from misc_cli.cli import options, outputs, startup
+from misc_cli.cli.tables import is_terminal
 from misc_cli.errors import ConfigError, NotWhole
 from misc_cli.version import __version__
 
@@ -35,7 +36,9 @@ misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
     help="Aggregate these answers by the methods, weights and calibration that the run chose, "
     "without choosing again; -o writes a set as misc aggregate does.",
 )
-@options.table("Output", {"-o --output FILE": "Labels [default: stdout]."})
+@options.table(
+    "Output", {"-o --output FILE": "Labels [default: stdout, unless that is a terminal]."}
+)
 @options.table(
     "Method",
     {
@@ -75,7 +78,9 @@ def command(
     if not yes:
         recorded.refuse_untrusted("add --yes")
     told = ", ".join(dict.fromkeys((*recorded.reads, *answers, *more)))
-    console.say(f"{run}: reads {told}; writes {output or 'stdout'}")
+    shown = is_terminal() and not answers
+    where = output or ("nothing, unless -o names a file" if shown else "stdout")
+    console.say(f"{run}: reads {told}; writes {where}")
     if answers:
         _with_answers(recorded, (*answers, *more), output, console)
     else:
@@ -120,11 +125,12 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
         paths = [with_question(place, question) for question in questions]
     check_writable(paths, [recorded.path, *recorded.request.files], stdout=place is None)
     silent = Silent(quiet=True)
+    silent.progress.live = console.progress.live
     with silent.watching():
         labels, same = repeated(recorded, silent)
-    if place is None:
+    if place is None and not is_terminal():
         outputs.write_bytes(labels[0])
-    else:
+    elif place is not None:
         write_all([Output(at, content(data)) for at, data in zip(paths, labels, strict=True)])
     if same is None:
         console.say(f"{recorded.path} has its labels in parts; these are in one file")
@@ -152,6 +158,7 @@ def verify(run_files: tuple[str, ...], as_json: bool) -> None:
     Exits with 0 if every file is there and has the SHA-256 that run.json says, else with 4: a
     machine that stopped between two renames, or a hand that changed a file.
     """
+    from misc_cli.cli.console import Console
     from misc_cli.writers.output_set import WHOLE
     from misc_cli.writers.output_set import verify as members_of
 
@@ -160,6 +167,9 @@ def verify(run_files: tuple[str, ...], as_json: bool) -> None:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
         whole = all(member.state == WHOLE for member in found)
         outputs.write_bytes(outputs.json_bytes(whole=whole, files=rows))
+    else:
+        shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
+        Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")
     wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if wrong:
         raise NotWhole(f"not a whole set: {'; '.join(wrong)}")

@@ -73,6 +73,7 @@ def command(**parameters: Any) -> None:
     the same seed gives the same bytes. Files are CSV, or TSV, gzipped or Parquet by their
     extension.
     """
+    from misc_cli.cli.console import Console
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.output_set import Output, write_all
@@ -99,6 +100,9 @@ def command(**parameters: Any) -> None:
         if path is not None
     ]
     write_all(files, stdout=partial(write_table, tables[0][1]) if output is None else None)
+    written = " and ".join(str(path) for path, _ in tables if path is not None)
+    if written:
+        Console().note(f"written: {written}, {len(tables[0][1]['item']):,} answers")
 
 
 def _n_classes(count: int | None, names: tuple[str, ...] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
@@ -37,12 +38,13 @@ def summary(
     if evidence is not None and evidence < GUESSES:  # answers show nothing of items
         rows.append(("evidence", GUESSES_SAID))
     rows += [
-        ("method", method_in_words(outcome)),
+        ("method", plainly(method_in_words(outcome))),
         (
             "answers",
             f"{figures['answers']:,} by {_count(engine.n_workers, 'worker')} on "
             f"{_count(engine.n_items, 'item')} in {_count(engine.n_classes, 'class')}: "
-            f"{figures['answers-per-item']:.1f} per item, {figures['density']:.2f} % filled",
+            f"{figures['answers-per-item']:.1f} per item; a worker answered "
+            f"{figures['density']:.1f} % of the items on average",
         ),
     ]
     aside = {
@@ -55,9 +57,9 @@ def summary(
         listing = ", ".join(f"{count:,} {what}" for what, count in aside.items() if count)
         rows.append(("set aside", f"{sum(aside.values()):,}: {listing}"))
     if outcome.fit.selection:
-        rows.append(("because", str(outcome.fit.selection["why"])))
-    if outcome.fit.loop is not None:
-        rows.append(("loop", _count(outcome.fit.loop["passes"], "pass")))
+        rows.append(("because", plainly(str(outcome.fit.selection["why"]))))
+    elif outcome.fit.loop is not None:
+        rows.append(("completed", f"in {_count(outcome.fit.loop['passes'], 'pass')}"))
     rows.append(
         (
             "result",
@@ -74,10 +76,24 @@ def summary(
     if closely:
         rows.append(("agree", _agreement(outcome)))
         rows.append(("sure", _histogram(outcome)))
-        rows.append(("look at", _look_at(outcome)))
+        rows.append(("look at", _look_at(outcome, places)))
     seconds = sum(outcome.timings.values())
-    rows.append(("cost", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB"))
+    rows.append(("took", f"{seconds:.2f} s, {peak_memory() / 2**20:,.0f} MiB of memory"))
     return rows
+
+
+def plainly(text: str) -> str:
+    """Return a text about methods with their short names spelled out."""
+    text = re.sub(r"([\w-]+)\((\d+)\)", r"\1 (\2 steps)", text)
+    text = re.sub(r"([\w-]+)\((\d+,\d+,\d+)\)( × (\d+))?", _ranks_in_words, text)
+    text = text.replace(" started by ", " on top of ").replace(", last step: answers", "")
+    text = text.replace(" (preset robust)", "").replace(", preset robust", "")
+    return text.replace("preset paper", "the paper's settings")
+
+
+def _ranks_in_words(found: re.Match[str]) -> str:
+    passes = f", {found[4]} passes" if found[4] else ""
+    return f"{found[1]} (ranks {found[2]}{passes})"
 
 
 def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
@@ -102,7 +118,7 @@ def _agreement(outcome: RunResult) -> str:
     said = "no two answers to compare"
     if agreement is not None:
         known = "undefined" if alpha is None else f"{alpha:.3f}"
-        said = f"alpha {known}, two answers to an item agree in {100 * agreement:.0f} %"
+        said = f"two answers to an item agree in {100 * agreement:.0f} % (alpha {known})"
     effective, per_item = figures["effective-votes"], figures["answers-per-item"]
     if figures["alike-pairs"]:
         pairs = _count(figures["alike-pairs"] or 0, "pair")
@@ -126,11 +142,11 @@ def _histogram(outcome: RunResult) -> str:
     heights = [ceil(count / max(counts) * len(BARS)) for count in counts]
     bars = "".join("·" if height == 0 else BARS[height - 1] for height in heights)
     unsure = 100.0 * below / outcome.engine.n_items
-    return f"0 {bars} 1, {unsure:.0f} % of items below {UNSURE:g}"
+    return f"0 {bars} 1; {unsure:.0f} % of the items have a confidence below {UNSURE:g}"
 
 
-def _look_at(outcome: RunResult) -> str:
-    """Return the three workers whose answers spoil the most, each with its reason."""
+def _look_at(outcome: RunResult, places: Mapping[str, Path]) -> str:
+    """Return the three workers whose answers spoil the most, each with its verdict."""
     from misc_cli.quality.verdicts import words, worst
 
     verdicts, labels = outcome.verdicts, outcome.engine.vocabulary
@@ -141,8 +157,9 @@ def _look_at(outcome: RunResult) -> str:
         f"{labels.workers[int(at)].as_py()} ({words(verdicts, int(at), labels)})"
         for at in chosen[:LOOK_AT]
     ]
-    more = f" and {len(chosen) - LOOK_AT:,} more workers" if len(chosen) > LOOK_AT else ""
-    return ", ".join(names) + more
+    more = f" and {_count(len(chosen) - LOOK_AT, 'more worker')}" if len(chosen) > LOOK_AT else ""
+    hint = f"; misc workers {places['run']}" if "run" in places else ""
+    return ", ".join(names) + more + hint
 
 
 def _ending(outcome: RunResult) -> str:
@@ -155,9 +172,10 @@ def _ending(outcome: RunResult) -> str:
         return f"converged {after}"
     met = [stage for stage, reason in aggregation.stopped.items() if reason == "limit"]
     if met:
-        return f"NOT converged {after} ({', '.join(met)}: its limit came first)"
+        return f"NOT converged {after} ({', '.join(met)}: the limit came first)"
     asked = [stage for stage, reason in aggregation.stopped.items() if reason == "fixed"]
-    return f"ended {after} ({', '.join(asked)}: as often as was set)"
+    named = ", ".join("passes" if stage == "pass" else stage for stage in asked)
+    return f"done {after} ({named}: as many as were set)"
 
 
 def _count(number: float, noun: str) -> str:

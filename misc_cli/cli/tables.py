@@ -58,7 +58,8 @@ class Table:
             sizes.pop(name, None)
         kept = [at for at, name in enumerate(self.header) if name in sizes]
         rows = [[row[at] for at in kept] for row in self.rows]
-        return replace(self, header=[self.header[at] for at in kept], rows=rows)
+        left = sum(at < self.left for at in kept)
+        return replace(self, header=[self.header[at] for at in kept], rows=rows, left=left)
 
 
 def columns_of(text: str) -> int:

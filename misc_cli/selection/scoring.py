@@ -19,6 +19,7 @@ from misc_cli.selection.candidates import Candidate, Method
 # How many standard errors make a difference. Two would let one candidate in twenty through by
 # luck, and there are dozens of them.
 SIGNIFICANT = 3.0
+FILLED = "missing answers filled in first"  # what completion is, in the words of the summary
 # A method counts fully from this share of the best lead, and not at all below that one: one winner
 # would be a lottery ticket, and between neighbours a sharp limit would be one too.
 FULL_SHARE = 0.97
@@ -275,10 +276,10 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
         return pure
     best = max(row["lead"] for row in rows)
     if best < 0.0:
-        return f"{pure}; completion forecasts them worse, by {-best:.1f} standard errors"
+        return f"{pure}; with {FILLED} they do worse, by {-best:.1f} standard errors"
     if best < SIGNIFICANT:
         return (
-            f"{pure}; completion is ahead by {best:.1f} standard errors, which may be chance "
-            f"({SIGNIFICANT:.0f} are asked for)"
+            f"{pure}; with {FILLED} they do better by {best:.1f} standard errors, which may be "
+            f"chance ({SIGNIFICANT:.0f} are needed)"
         )
-    return f"{pure}; completion was ahead on the first hidden answers, but not on all of them"
+    return f"{pure}; with {FILLED} they did better on the first hidden answers, but not on all"

@@ -54,7 +54,7 @@ def test_tables_for_people(capfd: pytest.CaptureFixture[str]) -> None:
     assert "\nquestion 'label'\nkind " in out
     assert "5 rejected" in out
     assert "--fold-case" not in out or "'NO' and 'no'" in out
-    assert "only ever: z" in out
+    assert "is all that z ever gave" in out
     assert "to run: misc aggregate" in out
 
 
