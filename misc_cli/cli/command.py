@@ -192,7 +192,7 @@ class Command(click.Command):
 
             protect([config.name])
         given = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
-        if not logged and "-" in _arguments(ctx) and sys.stdin is not None and sys.stdin.isatty():
+        if not logged and "-" in _arguments(ctx) and startup.rows_are_typed():
             print("misc: waiting for rows to be typed or pasted; Ctrl-D ends them", file=sys.stderr)
         files = [config.name, *(word for words in given for word in words if isinstance(word, str))]
         from misc_cli.data.resources import processes

@@ -69,6 +69,11 @@ def prepare_streams() -> None:
         sys.stderr.reconfigure(line_buffering=True)
 
 
+def rows_are_typed() -> bool:
+    """Tell whether stdin is a terminal."""
+    return isinstance(sys.stdin, io.TextIOBase) and sys.stdin.isatty()
+
+
 def _is_real(stream: io.TextIOWrapper) -> bool:
     """Return True if the stream has a file descriptor; a calling program may have replaced it."""
     try:
