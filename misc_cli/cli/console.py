@@ -192,10 +192,9 @@ class Console:
         self.quiet = quiet or logged
         self.terminal = sys.stderr.isatty() and not logged
         self.warnings: list[str] = []
-        can_move = os.environ.get("TERM") != "dumb"
-        self.progress = Progress(
-            live=self.terminal and not self.quiet and can_move, sources=sources
-        )
+        typing = "-" in sources and startup.rows_are_typed()
+        live = self.terminal and not self.quiet and not typing and os.environ.get("TERM") != "dumb"
+        self.progress = Progress(live=live, sources=sources)
         self.on_iteration = self.progress.on_iteration
         self.on_stage = self.progress.on_stage
         self.clear_line = self.progress.close  # before anything else is written to the terminal
