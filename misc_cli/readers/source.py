@@ -296,7 +296,8 @@ def _stamp_of(found: os.stat_result) -> Stamp:
 
 def _limited(name: str, stream: Any, limit: int) -> bytes:
     pieces, total = [], 0
-    while piece := stream.read(PIECE):
+    read = getattr(stream, "read1", stream.read)  # of a terminal the first Ctrl-D is the end
+    while piece := read(PIECE):
         pieces.append(piece)
         total += len(piece)
         if total > limit:
