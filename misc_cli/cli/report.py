@@ -67,12 +67,13 @@ def reports_from(
     from misc_cli.job.perform import run_in_memory
     from misc_cli.report.frames import anonymized
     from misc_cli.report.load_run import read_runs
+    from misc_cli.run.run_record import files_read, read_record
     from misc_cli.writers.output_paths import check_writable
 
     hidden = parameters.get("anonymize_workers", False)
     run_file = finished_run(sources)
     if run_file is not None:
-        check_writable(outputs, sources)
+        check_writable(outputs, [*sources, *files_read(read_record(run_file))])
         with console.watching():
             found = read_runs(run_file, parameters["question"])
         return {name: anonymized(one) if hidden else one for name, one in found.items()}

@@ -129,7 +129,8 @@ class AggregateRequest:
     @property
     def files(self) -> list[str]:
         """Return the names of everything that will be read."""
-        return [*self.sources, *self.known_files.values()]
+        prior = [] if self.workers_prior is None else [self.workers_prior]
+        return [*self.sources, *self.known_files.values(), *prior]
 
     def of_question(self, question: str) -> AggregateRequest:
         """Return the request of one question among those that this one asks for."""

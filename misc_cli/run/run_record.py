@@ -232,7 +232,8 @@ def _is_sound(record: Any) -> bool:
         names = [file["name"] for file in [*files, *record.get("files", [])]]
         names += [file["sha256"] for file in files if file["sha256"] is not None]
         names += [file["file"] + file["sha256"] for file in record.get("files", [])]
-        names += [*record.get("classes", []), *record.get("outputs", {})]
+        names += record.get("classes", [])
+        names += [at for name, at in record.get("outputs", {}).items() if name != "parts"]
         names += [state["folder"], str(float(state["now"])), state["before"] or ""]
     except (TypeError, KeyError, ValueError):
         return False
@@ -242,6 +243,16 @@ def _is_sound(record: Any) -> bool:
 def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the record of each question; one record if there is a single question."""
     return list(record.get("questions", [record]))
+
+
+def files_read(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of the files that a report of this run reads."""
+    names = []
+    for one in questions_of(record):
+        outputs = one.get("outputs", {})
+        names += [file["name"] for file in [*one.get("inputs", []), *one.get("known", {}).values()]]
+        names += [outputs[name] for name in ("labels", "diagnostics", "workers") if name in outputs]
+    return names
 
 
 def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:

@@ -96,7 +96,7 @@ class RecordedRun:
     def reads(self) -> list[str]:
         """Return the names of all that the run read: answers, known labels, priors, state."""
         folder = (self.state or {}).get("folder") if self.request.state else None
-        return [name for name in (*self.request.files, self.request.workers_prior, folder) if name]
+        return [name for name in (*self.request.files, folder) if name]
 
     def refuse_untrusted(self, remedy: str) -> None:
         """Raise if the record has a query, an address or an engine's place: it may be a stranger's.

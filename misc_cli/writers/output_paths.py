@@ -147,13 +147,19 @@ def protect(inputs: Sequence[str]) -> None:
     """Let no output of this command replace any of these inputs, by device and inode."""
     cleanup.at_end(_inputs.clear)
     _inputs.update(_identities(inputs))
-    for path in appended:
-        refuse_input(path)
+    for path in filter(is_input, appended):
+        raise ConfigError(f"{path}: this is an input; give the log another name")
 
 
 def refuse_input(path: Path, number: int | None = None) -> None:
-    """Raise ConfigError if a file, or the one behind a descriptor, is an input of this command."""
-    if is_input(path if number is None else number):
+    """Raise ConfigError if a file, or the one behind a descriptor, is an input or the log."""
+    identity = _identity(path if number is None else number)
+    if identity is None:
+        return
+    if identity in map(_identity, appended):
+        _inputs.add(identity)  # so that not even this error is added to it
+        raise ConfigError(f"{path}: this is the file of the log; give the output another name")
+    if identity in _inputs:
         raise ConfigError(f"{path}: this is an input; give the output another name")
 
 
@@ -206,10 +212,10 @@ def _checked(path: Path, final: Path) -> Path:
 def _file_of(source: str) -> str:
     """Return the file behind an address such as sqlite:///answers.db or file:///answers.csv."""
     scheme, _, rest = source.partition("://")
-    if not rest or scheme not in ("sqlite", "file"):
+    if not rest or scheme.lower() not in ("sqlite", "file"):
         return source
     path = unquote(urlsplit(source).path)
-    return path if scheme == "file" else path[1:]
+    return path if scheme.lower() == "file" else path[1:]
 
 
 def _identity(file: str | int | Path) -> Identity | None:

@@ -16,7 +16,7 @@ from misc_cli.writers.output_set import Output, content, write_all
 from tests.conftest import REPO
 
 LINES = (REPO / "sample_data" / "answers.csv").read_text().splitlines(keepends=True)
-MV = ["--aggregator", "mv"]
+MV, EM = ["--aggregator", "mv"], ["--aggregator", "ds-em"]
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +33,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         base.executemany("insert into t values (?, ?, ?)", [x.split(",") for x in LINES[1:200]])
     base.close()
     os.link("answers.db", "database.csv")
+    Path("w.csv").write_text("worker,answers,accuracy\nw15,10,0.9\n")
 
 
 def everything() -> dict[str, bytes]:
@@ -51,6 +52,9 @@ def everything() -> dict[str, bytes]:
         ["aggregate", "fold", *MV, "--engine", "disk", "-o", "fold/b.csv"],
         ["aggregate", "answers.db", *MV, "-o", "database.csv"],
         ["aggregate", "sqlite:///answers.db", *MV, "-o", "database.csv"],
+        ["aggregate", "SQLite:///answers.db", *MV, "-o", "database.csv"],
+        ["aggregate", "fold/a.csv", *EM, "--workers-prior", "w.csv", "-o", "w.csv"],
+        ["aggregate", "fold/a.csv", *EM, "--workers-prior", "w.csv", "--workers", "w.csv"],
         ["aggregate", "fold/a.csv", *MV, "--config", "c.toml", "--metrics", "c.toml"],
         ["queue", "fold", *MV, "-o", "fold/b.csv"],
         ["compare", "fold", "--aggregators", "mv", "--completers", "none", "-o", "fold/b.csv"],
@@ -76,7 +80,22 @@ def test_the_inputs_of_a_record_are_inputs_of_its_repetition() -> None:
     before = everything()
     assert run(["rerun", "l.run.json", "-o", "hard.csv"]) == 2
     assert run(["rerun", "l.run.json", "-o", "again.csv", "--log-file", "hard.csv"]) == 2
+    assert run(["report", "l.run.json", "-o", "p.html", "--log-file", "hard.csv"]) == 2
+    assert run(["workers", "l.run.json", "--log-file", "l.csv"]) == 2
     assert everything() == before
+
+
+@pytest.mark.parametrize("file", ["l.csv", "l.run.json", "l.diagnostics.jsonl"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_log_is_no_output(file: str, is_there: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["aggregate", "fold/a.csv", *MV, "-o", "l.csv"]
+    if is_there:
+        assert run(words) == 0
+    before = everything()
+    assert run([*words, "--log-file", file]) == 2
+    said = capfd.readouterr().err
+    assert "this is the file of the log" in said or "this file is read or written" in said
+    assert everything() == (before if is_there else {**before, file: b""})
 
 
 def test_an_input_that_takes_an_outputs_name_meanwhile_is_spared() -> None:
