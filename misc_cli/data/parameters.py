@@ -8,7 +8,10 @@ No numeric imports: the help of a command loads only this module and the records
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import types
+import typing
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -155,6 +158,47 @@ class Checked:
         with in_python():
             check(vars(self), parameters_of(type(self)))
 
+
+def conforms(value: Any, kind: Any) -> bool:
+    """Tell whether a value read from JSON is of a type that an annotation names.
+
+    A dict conforms to a TypedDict, or to a dataclass, if it has the keys and their types; it may
+    have others. Numbers are finite, no text holds a NUL.
+    """
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (types.UnionType, typing.Union):
+        return any(conforms(value, one) for one in inner)
+    if origin in (list, tuple):
+        each = inner if origin is tuple and inner[-1] is not ... else itertools.repeat(inner[0])
+        fits = isinstance(value, list) and (each is not inner or len(value) == len(inner))
+        return fits and all(map(conforms, value, each))
+    if origin in (dict, Mapping):
+        return isinstance(value, dict) and all(
+            conforms(name, str) and conforms(one, inner[1]) for name, one in value.items()
+        )
+    if typing.is_typeddict(kind) or dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return isinstance(value, dict) and all(
+            conforms(value[name], hint) if name in value else _may_lack(hint)
+            for name, hint in hints.items()
+        )
+    if _may_lack(kind):
+        return conforms(value, inner[0])
+    if kind in (int, float):
+        whole = isinstance(value, int if kind is int else int | float)
+        return whole and not isinstance(value, bool) and abs(value) < LARGEST
+    if kind in (None, types.NoneType):
+        return value is None
+    return isinstance(value, kind) and "\0" not in str(value)
+
+
+def _may_lack(hint: Any) -> bool:
+    return typing.get_origin(hint) is typing.NotRequired
+
+
+LARGEST = 1e18  # of numbers in a record: bytes, seconds and counts are smaller
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 

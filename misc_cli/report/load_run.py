@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_truth
+from misc_cli.data.parameters import conforms
 from misc_cli.data.posteriors import Decision, tied_classes
 from misc_cli.data.types import Codes, Floats, Labels, LabelTable
 from misc_cli.engines.local import MemoryEngine
@@ -89,7 +90,13 @@ def _found(name: str | None, folder: Path) -> Path | None:
 def _records(place: Path | None) -> list[dict[str, Any]]:
     if place is None:
         return []
-    return [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+    try:
+        found = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+    except (ValueError, RecursionError):
+        found = [None]
+    if not conforms(found, list[dict[str, float | bool | str | None]]):
+        raise InputError(f"{place}: not the diagnostics of a run; remove it, or name another run")
+    return found
 
 
 def _workers(place: Path | None) -> pd.DataFrame | None:

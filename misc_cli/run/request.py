@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from misc_cli.data.parameters import AUTO, flag
+from misc_cli.data.parameters import AUTO, conforms, flag
 from misc_cli.data.types import Lighten, OnIteration
 from misc_cli.engines.capabilities import check_flags
 from misc_cli.engines.protocol import Engine
@@ -99,6 +99,8 @@ class AggregateRequest:
             for name in ("accept", "rechoose", "keep_settled", "settled"):
                 if getattr(self, name):
                     raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
+        elif isinstance(self.rechoose, str) and self.rechoose != "never":
+            raise ConfigError(f"--rechoose {self.rechoose}: give a time such as 30d, or never")
         elif self.chosen_by is not None:
             raise ConfigError("--state keeps its own choice of methods; leave one of them out")
         for kind in self.accept:
@@ -154,6 +156,8 @@ class AggregateRequest:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> AggregateRequest:
         """Return the request that `to_json` described."""
+        if not conforms(content, cls):
+            raise TypeError("a field is of another type")
         whole: dict[str, Any] = _frozen(dict(content))
         chosen, reading = whole["settings"], ReadOptions(**whole["reading"])
         settings = Settings(**{**chosen, "options": dict(chosen["options"])})

@@ -16,23 +16,158 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, TypedDict
 
 import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.parameters import Loop
+from misc_cli.data.parameters import conforms
 from misc_cli.data.resources import threads
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.remote import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
+from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.quality.figures import Figure
     from misc_cli.run.result import Record, RunResult
+
+
+# The shape of what is read back from a run.json, which may be a stranger's. There is more in it.
+Scalar = float | bool | str | None
+Table = list[dict[str, Scalar]]
+
+
+class Built(TypedDict("_Built", {"is": str})):
+    """A method and its parameters."""
+
+    parameters: dict[str, Any]
+
+
+class Member(TypedDict):
+    """A candidate as `described` gives it."""
+
+    name: str
+    method: str
+    preset: str
+    passes: int
+    aggregator: Built
+    completer: Built | None
+    loop: dict[str, Any]
+
+
+class Selection(TypedDict):
+    """How methods were chosen."""
+
+    chosen: list[str]
+    weights: dict[str, float]
+    why: str
+    fallback: NotRequired[str | None]
+    pure: NotRequired[Table]
+    completed: NotRequired[Table]
+
+
+class File(TypedDict):
+    """A file that was read."""
+
+    name: str
+    sha256: str | None
+    n_rows: NotRequired[int]
+
+
+class Written(TypedDict):
+    """A file of the set."""
+
+    name: str
+    file: str
+    sha256: str
+
+
+class State(TypedDict):
+    """The state that a run started from."""
+
+    folder: str
+    before: str | None
+    now: float
+
+
+class Outputs(TypedDict):
+    """Where a run wrote what a report reads."""
+
+    labels: NotRequired[str]
+    diagnostics: NotRequired[str]
+    workers: NotRequired[str]
+    parts: NotRequired[list[str]]
+
+
+class Options(TypedDict):
+    """Settings that decide how answers are encoded."""
+
+    duplicates: str
+    class_order: list[str] | None
+
+
+class Counts(TypedDict):
+    """Sizes of what was aggregated."""
+
+    answers: int
+    workers: int
+    items: int
+    classes: int
+
+
+class RunRecord(TypedDict):
+    """The record of a run; its request is checked where it is used."""
+
+    misc: str
+    command: list[str]
+    request: dict[str, Any]
+    outputs: Outputs
+    files: NotRequired[list[Written]]
+
+
+class QuestionRecord(RunRecord):
+    """The record of one question."""
+
+    date: str
+    options: Options
+    method: str
+    methods: dict[str, dict[str, Any]]
+    members: list[Member]
+    inputs: list[File]
+    known: dict[str, File]
+    engine: dict[str, Any]
+    state: State | None
+    counts: Counts
+    classes: list[str]
+    class_prior: list[float]
+    selection: Selection | None
+    calibration: Calibration | None
+    loop: dict[str, Any] | None
+    iterations: dict[str, int]
+    converged: bool
+    stopped: dict[str, str]
+    figures: dict[str, float | bool | None]
+    warnings: list[str]
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+    platform: dict[str, str]
+
+
+class OneOfSeveral(QuestionRecord):
+    """The record of one question among several."""
+
+    question: str
+
+
+class SeveralRecords(RunRecord):
+    """The record of several questions."""
+
+    questions: list[OneOfSeveral]
 
 
 def described(member: Candidate) -> dict[str, Any]:
@@ -203,41 +338,22 @@ def read_record(path: str) -> dict[str, Any]:
     if record["schema"] != SCHEMA:
         age = "an older" if record["schema"] == 1 else "another"
         raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
-    if not all(_is_sound(one) for one in (record, *record.get("questions", []))):
+    kind = SeveralRecords if "questions" in record else QuestionRecord
+    if not conforms(record, kind) or not all(map(_fits_together, questions_of(record))):
         raise InputError(
             f"{path}: this run.json was changed, it does not fit together; name another"
         )
     return record
 
 
-# Kinds of what is read back from a run.json, and of the entries of its lists of files.
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("request", "options", "known", "counts", "figures", "outputs"), dict),
-    **dict.fromkeys(("engine", "seconds", "platform", "stopped", "methods"), dict),
-    **dict.fromkeys(("inputs", "files", "members", "classes", "warnings", "questions"), list),
-    **dict.fromkeys(("state", "selection", "calibration", "loop"), (dict, type(None))),
-    **{"class_prior": list, "iterations": (dict, int), "misc": str, "method": str},
-}
+def _fits_together(record: Mapping[str, Any]) -> bool:
+    """Tell whether the figures that every run has are there, and a prior for each class."""
+    same = len(record["class_prior"]) == len(record["classes"]) == record["counts"]["classes"]
+    figures = record["figures"]
+    return same and all(figures.get(name) is not None for name in ALWAYS_THERE)
 
 
-def _is_sound(record: Any) -> bool:
-    """Tell whether a record, or that of one question, has the shape that misc writes."""
-    if not isinstance(record, dict):
-        return False
-    if not all(isinstance(record[key], kind) for key, kind in _KINDS.items() if key in record):
-        return False
-    files = [*record.get("inputs", []), *record.get("known", {}).values()]
-    state = record.get("state") or {"folder": "", "now": 0, "before": None}
-    try:
-        names = [file["name"] for file in [*files, *record.get("files", [])]]
-        names += [file["sha256"] for file in files if file["sha256"] is not None]
-        names += [file["file"] + file["sha256"] for file in record.get("files", [])]
-        names += record.get("classes", [])
-        names += [at for name, at in record.get("outputs", {}).items() if name != "parts"]
-        names += [state["folder"], str(float(state["now"])), state["before"] or ""]
-    except (TypeError, KeyError, ValueError):
-        return False
-    return all(isinstance(name, str) and "\0" not in name for name in names)
+ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
 
 
 def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.holdout import BYTES, Hashes, mixed, name_hashes, sums_between
+from misc_cli.data.parameters import conforms
 from misc_cli.data.types import Floats, Labels, Start, aligned
 from misc_cli.engines.protocol import Fitted
-from misc_cli.run.run_record import rebuilt
+from misc_cli.run.run_record import Member, Selection, rebuilt
 from misc_cli.selection.calibration import Calibration
 
 
@@ -33,59 +34,93 @@ def item_fingerprints(labels: Labels) -> Hashes:
 # The name of a choice's joint result, for methods without a saved one of their own.
 JOINT = "*"
 
-Values = Mapping[str, Any]
 
-RUN_KEYS = ("misc", "options", "inputs", "outputs", "figures", "method")
+class Choice(TypedDict):
+    """How methods were chosen, and which."""
+
+    settings: dict[str, Any]
+    named: bool
+    members: list[Member]
+    calibration: Calibration | None
+    selection: Selection | None
+    at: float
+    answers: int
+    shares: list[float]
+    changes: int
+
+
+class SharedArray(TypedDict):
+    """An array of a method that is not by worker."""
+
+    shape: list[int]
+    values: list[float]
+
+
+class EndOfMember(TypedDict):
+    """Where a method ended; its arrays by worker are columns of the table of workers."""
+
+    class_prior: list[float]
+    workers: dict[str, list[int]]
+    shared: dict[str, SharedArray]
+
+
+class LastRun(TypedDict):
+    """What the last run of the command line read and wrote."""
+
+    misc: str
+    options: dict[str, Any]
+    inputs: list[list[str]]
+    outputs: dict[str, str]
+    figures: dict[str, float | bool | None]
+    method: str
+
+
+class About(TypedDict):
+    """The values of state.json."""
+
+    night: int
+    written: float
+    classes: list[str]
+    answers: int
+    contract: dict[str, list[str]]
+    choice: Choice
+    members: dict[str, EndOfMember]
+    run: LastRun | None
 
 
 @dataclass(frozen=True)
 class SavedState:
     """Plain values, a table of workers and, where items may be frozen, one of items."""
 
-    about: Values
+    about: About
     workers: Any
     items: Any = None
 
     def check(self) -> None:
         """Decode everything once; content that does not fit together raises some exception."""
+        assert conforms(self.about, About)
         n_classes = len(self.about["classes"])
-        numbers = [self.about[key] for key in ("night", "written", "answers")]
-        numbers += [self.choice[key] for key in ("at", "answers", "changes")]
-        selection, calibration = self.choice["selection"] or {}, self.choice["calibration"]
-        weights = dict(selection.get("weights", {}))
-        run = {key: {} for key in RUN_KEYS} if self.run is None else self.run
-        contract = [text for texts in self.about["contract"].values() for text in texts]
-        fits = [
-            all(isinstance(text, str) for text in contract),
-            all(isinstance(name, str) for name in [*self.about["classes"], *weights]),
-            all(type(number) in (int, float) and 0 <= number < 1e12 for number in numbers),
-            np.array([*weights.values(), *self.choice["shares"]], dtype=float).ndim == 1,
-            len(self.choice["shares"]) == n_classes,
-            isinstance(self.choice["named"], bool),
-            isinstance(selection.get("why", ""), str),
-            set(run) == set(RUN_KEYS),
-            all("\0" not in path for path in run["outputs"]),
-            all(isinstance(float(figure or 0), float) for figure in run["figures"].values()),
-            len(self.at_choice) <= len(self.workers),
-        ]
-        assert all(fits)
-        if calibration is not None:
-            Calibration(**calibration)
-        for entry in self.choice["members"]:
+        choice = self.about["choice"]
+        times = [self.about["written"], choice["at"]]
+        assert all(0 <= seconds < 1e12 for seconds in times)
+        assert len(choice["shares"]) == n_classes
+        assert choice["selection"] is not None or not choice["members"]
+        assert len(self.at_choice) <= len(self.workers)
+        for entry in choice["members"]:
             rebuilt(entry)
         for name, member in self.about["members"].items():
-            assert np.array(member["class_prior"], dtype=float).shape == (n_classes,)
+            assert len(member["class_prior"]) == n_classes
             assert member["workers"]["confusions"] == [n_classes, n_classes]
             for array, shape in member["workers"].items():
                 unlisted(self.workers[f"{name}:{array}"], shape)
-            for entry in member["shared"].values():
-                np.array(entry["values"], dtype=float).reshape(entry["shape"])
+            for shared in member["shared"].values():
+                np.array(shared["values"], dtype=float).reshape(shared["shape"])
         if self.items is not None:
             unlisted(self.items["posteriors"], [n_classes])
             assert {"item", "answers", "fingerprint"} <= set(self.items.column_names)
 
     @property
-    def run(self) -> Any:
+    def run(self) -> LastRun | None:
         """Return what the last run of the command line read and wrote; None if it was Python's."""
         return self.about["run"]
 

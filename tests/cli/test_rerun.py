@@ -124,3 +124,52 @@ def test_a_record_with_a_query_needs_a_yes_and_the_same_rows(
     table.commit()
     assert run(["rerun", "labels.run.json", "-o", "again.csv", "--yes"]) == 2
     assert "sqlite:///a.db has changed" in capfd.readouterr().err
+
+
+# What a stranger may have put into a run.json: a place in it, and an odd value.
+MADE_UP: list[tuple[str, object]] = [
+    ("seconds.encode", []),
+    ("request.reading.keep", {"a": {}}),
+    ("request.truth", True),
+    ("request.rechoose", "/etc/passwd"),
+    ("members.0.passes", float("inf")),
+    ("selection.weights", "x"),
+    ("selection.why", 3),
+    ("figures.confidence", "\x1b]0;x\x07"),
+    ("figures", {}),
+    ("counts.items", 10**400),
+    ("class_prior", []),
+    ("options.class_order", 1e308),
+    ("outputs.labels", []),
+    ("outputs.diagnostics", "/etc/passwd"),
+    ("questions", [[]]),
+    ("inputs.0", 3),
+]
+
+
+def test_a_record_that_somebody_made_up_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    aggregate()
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    commands = [["rerun", "x.run.json", "--with", "exports", "-o", "again.csv"]]
+    commands += [[name, "x.run.json"] for name in ("rerun", "report", "workers", "items", "queue")]
+    wrong = []
+    for place, value in MADE_UP:
+        record = json.loads(before[Path("labels.run.json")])
+        *way, last = [int(word) if word.isdigit() else word for word in place.split(".")]
+        inside = record
+        for word in way:
+            inside = inside[word]
+        inside[last] = value
+        Path("x.run.json").write_text(json.dumps(record))
+        ended = {}
+        for words in commands:
+            capfd.readouterr()
+            code = run(words)
+            said = capfd.readouterr().err
+            ended[code] = said
+            if code not in (0, 2) or "\x1b" in said:
+                wrong.append((place, words[0], said))
+        if 2 not in ended:
+            wrong.append((place, "every command", "not refused"))
+    assert not wrong
+    assert before.items() <= {p: p.read_bytes() for p in Path().iterdir() if p.is_file()}.items()
