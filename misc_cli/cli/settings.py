@@ -12,6 +12,8 @@ connected to.
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from misc_cli.errors import ConfigError, did_you_mean
 FILE = "misc.toml"
 SHARED_FILE = "pyproject.toml"
 PREFIX = "MISC_"
+LARGEST = 1 << 20  # bytes of a file of settings
 # Flags that make no sense as a setting: they say where the settings are, or end the program.
 NO_SETTING = ("config", "help", "help-all", "version")
 # Placeholders of values that are text and name no file, place or statement.
@@ -48,26 +51,41 @@ class File:
 
 def find(given: str | None = None) -> File:
     """Return the file in force: the one that is named, else one here, else the user's own."""
-    own = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "misc", FILE)
-    for name in (FILE, SHARED_FILE, str(own)) if given is None else (given,):
+    place = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
+    own = place / "misc" / FILE
+    names = (FILE, SHARED_FILE, *([str(own)] if place.is_absolute() else []))
+    for name in names if given is None else (given,):
         if given is None and not os.path.isfile(name):
             continue
-        import tomllib
-
-        try:
-            content = tomllib.loads(Path(name).read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            reason = f"cannot be read ({error.strerror}); check --config"
-            raise ConfigError(f"{name}: {reason}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{name}: not TOML ({error})") from None
-        if Path(name).name == SHARED_FILE:
-            content = content.get("tool", {}).get("misc", {})
+        content = _read(name)
+        for table in ("tool", "misc") if Path(name).name == SHARED_FILE else ():
+            content = content.get(table, {})
+            if not isinstance(content, dict):
+                raise ConfigError(f"{name}: {table} is no table")
         if given is not None:
             return File(given, content)
         if content or name != SHARED_FILE:
             return File(name, content, is_trusted=own.is_file() and own.samefile(name))
     return File()
+
+
+def _read(name: str) -> dict[str, Any]:
+    """Return the content of a file of settings."""
+    import tomllib
+
+    try:
+        with open(name, "rb") as stream:
+            text = stream.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise ConfigError(f"{name}: no file of settings, it is larger than 1 MiB")
+        return tomllib.loads(text.decode("utf-8-sig"))
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror}); check --config"
+        raise ConfigError(f"{name}: {reason}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: not a file of settings, it is nested too deep") from None
+    except ValueError as error:  # TOML, UTF-8, or a number of thousands of digits
+        raise ConfigError(f"{name}: not TOML ({error})") from None
 
 
 def key_of(parameter: click.Parameter) -> str:
@@ -104,8 +122,10 @@ def default_map(context: click.Context, file: File) -> dict[str, Any]:
                     f"{file.name}: a file of the current folder may not set {key}, which says what "
                     f"is read, written or connected to; if it is yours, add --config {file.name}"
                 )
+            elif not _is_plain(value):
+                raise ConfigError(f"{file.name}: {key} is no text, number, true or false, or list")
             else:
-                found[parameter.name or ""] = _listed(parameter, value)
+                found[parameter.name or ""] = _as_words(parameter, value)
     return found
 
 
@@ -206,14 +226,32 @@ def _refuse_unknown(file: File, key: str, words: tuple[str, ...], commands: Comm
         raise ConfigError(f"{file.name}: no flag is called {key}{where}{guess}")
 
 
-def _listed(parameter: click.Parameter, value: Any) -> Any:
-    """Return a list where a flag may be given several times: one value needs no brackets."""
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is text, a number, true or false, or a list of such."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int | float)
+
+
+def _as_words(parameter: click.Parameter, value: Any) -> str | list[str]:
+    """Return a value as the command line would give it, so that it is converted in one way.
+
+    It is a list of texts where a flag may be given several times: one value needs no brackets.
+    """
     if parameter.nargs != -1 and not getattr(parameter, "multiple", False):
-        return value
+        return _text(value)
     declared = getattr(parameter, "declared", None)  # of a method: `ranks = [3, 4, 3]` is one value
     one = not isinstance(value, list) or (
         declared is not None
         and declared.length > 1
         and all(isinstance(part, int | float) for part in value)
     )
-    return [value] if one else value
+    return [_text(part) for part in ([value] if one else value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        row = io.StringIO()
+        csv.writer(row, lineterminator="").writerow(map(_text, value))
+        return row.getvalue()
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -98,6 +98,14 @@ def test_verbose_says_in_one_line_where_settings_are_from(
         ("[aggregate]\nseed = 'x'", "(from misc.toml)"),
         ("[aggregate]\nbudget = 1", "no flag is called budget in [aggregate]"),
         ("seed = ", "misc.toml: not TOML"),
+        ("seed = [1, {a = 2}]", "misc.toml: seed is no text, number, true or false, or list"),
+        ("seed = 1979-05-27", "misc.toml: seed is no text"),
+        ("seed = [1]\nheader = 3\nmax-input = inf", "(from misc.toml)"),
+        ("header = 1e308", "(from misc.toml)"),
+        ("max-input = inf", "(from misc.toml)"),
+        (f"seed = {'9' * 5000}", "misc.toml: not TOML"),
+        (f"seed = {'[' * 100_000}", "nested too deep"),
+        (f"seed = 1 #{'x' * (1 << 20)}", "larger than 1 MiB"),
     ],
 )
 def test_a_mistake_in_the_file_is_an_error_that_names_it(
@@ -109,6 +117,15 @@ def test_a_mistake_in_the_file_is_an_error_that_names_it(
     assert message in said.err
     assert said.err.count("\n") == 1
     assert not said.out
+
+
+@pytest.mark.parametrize("content", ["tool = 3", "[tool]\nmisc = 3", "[[tool]]\nmisc = 3"])
+def test_a_shared_file_without_tables(
+    content: str, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pyproject.toml").write_text(content)
+    assert run(["aggregate", str(ANSWERS), "--aggregator", "mv"]) == 2
+    assert "is no table" in capfd.readouterr().err
 
 
 def test_a_named_file_replaces_the_one_that_is_found(
