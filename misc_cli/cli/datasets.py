@@ -1,4 +1,4 @@
-"""`misc datasets`: the paper's six datasets by name."""
+"""`misc datasets`: public datasets by name, the paper's six and more."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _FROM = options.option(
 
 @click.group(cls=Group)
 def group() -> None:
-    """List, fetch and find the paper's six datasets.
+    """List, fetch and find public datasets: the paper's six, and ten more.
 
     A copy is looked for in the folder given with --from, in the one that the variable
-    MISC_DATA_DIR names, and in the user's cache.
+    MISC_DATA_DIR names, and in the user's cache. misc holds no copies: files come from where they
+    are published.
     """
 
 
@@ -53,7 +54,13 @@ def list_datasets(folder: str | None, as_json: bool) -> None:
     print_tables([Table("", header, rows, left=3, spare=("about", "with truth", "classes"))])
 
 
-@group.command(cls=options.Command, examples="misc datasets fetch\nmisc datasets fetch web rte")
+FETCH = """
+misc datasets fetch
+misc compare $(misc datasets fetch web rte)
+"""
+
+
+@group.command(cls=options.Command, examples=FETCH)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @_FROM
 @options.option(

@@ -1,4 +1,4 @@
-"""Find, download and check the paper's six datasets.
+"""Find, download and check public datasets: the paper's six, and more.
 
 A copy is a folder with `answers.csv` (worker,item,label) and `truth.csv` (item,label). `find` looks
 in the folder given, then in MISC_DATA_DIR, then in the user's cache. A download stays in memory
@@ -18,6 +18,7 @@ from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import urlopen
 
 from misc_cli.errors import ConfigError, InputError
@@ -38,6 +39,7 @@ class PublishedFile:
     delimiter: str | None
     sha256: str
     converted_sha256: str
+    header: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,13 @@ class Dataset:
     files: Mapping[str, PublishedFile]
 
     def url(self, file: str, base_url: str) -> str:
-        path = self.files[file].path
+        path = quote(self.files[file].path)
         return f"{base_url.rstrip('/')}/{self.repository}/{self.commit}/{path}"
 
 
 @cache
 def registry() -> dict[str, Dataset]:
-    """Return the datasets by name, in the paper's order."""
+    """Return the datasets by name, the paper's six first, in its order."""
     text = resources.files("misc_cli.paper").joinpath("data/datasets.json").read_text("utf-8")
     found = {}
     for entry in json.loads(text):
@@ -220,6 +222,7 @@ def convert(published: bytes, source: PublishedFile, columns: tuple[str, ...]) -
     """
     order = [source.columns.index(column) for column in columns]
     lines = [line.split(source.delimiter) for line in published.decode("utf-8").splitlines()]
+    lines = lines[1:] if source.header else lines
     rows = [",".join(fields[i].strip() for i in order) for fields in lines if fields != [""]]
     if columns == COLUMNS["truth.csv"]:
         rows = list(dict.fromkeys(rows))

@@ -86,7 +86,7 @@ def choose(
     """Return the cells with these names, dataset by dataset; None means all."""
     chosen = []
     for given, known, what in (
-        (names, tuple(datasets.registry()), "dataset"),
+        (names, tuple(dict.fromkeys(cell.dataset for cell in paper_table())), "dataset"),
         (completers, COMPLETERS, "completer"),
         (aggregators, AGGREGATORS, "aggregator"),
     ):
