@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.types import Answers
+from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
 from misc_cli.readers.layouts.long import tells_apart
@@ -281,8 +282,12 @@ def _is_number_of_place(document: Document, name: str) -> bool:
 
 
 def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
+    """Find several answers of a worker to one item: something tells them apart."""
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
-    if n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs:
+    n_rows = min(int((np.asarray(question.item.indices) < FIRST_ITEMS).sum()), FIRST_ITEMS * 100)
+    beside = set(document.names) - set(question.columns.values())
+    is_repeated = n_rows > 2 * n_pairs and n_pairs >= FEW and bool(beside)
+    if (n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs) and not is_repeated:
         return
     roles = question.columns
     used = [roles.get("worker", ""), roles.get("item", "")]
@@ -293,16 +298,16 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
         few = [n for n in rest if 2 <= len(set(document.sampled(n))) <= 30]
         few = [n for n in few if not all(map(is_number, document.sampled(n)))]
         apart = [name for name in few if tells_apart(document, used, name)]
-    by = ""
     if apart:
-        flag = f"--group-by {quote(apart[0])}"
-        by = f" Column {apart[0]!r} tells them apart: {flag} reads questions."
-    corrected = " If these are corrections, say --duplicates last, first or all"
-    yield (
-        f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels: are there "
-        f"several questions?{by}{corrected if 2 * n_conflicts < n_pairs else ''}",
-        OTHERS,
-    )
+        by = f" Column {apart[0]!r} tells them apart: --group-by {quote(apart[0])} reads questions."
+    else:
+        by = " Name all columns of the item with --item-col a,b"
+    if 2 * n_conflicts < n_pairs and not is_repeated:
+        by += " If these are corrections, say --duplicates last, first or all"
+    told = f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels"
+    if not n_conflicts:
+        told = f"a worker gives one item {n_rows / n_pairs:.1f} answers on average"
+    yield f"{told}: are there several questions?{by}", OTHERS
 
 
 def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
@@ -326,9 +331,9 @@ def _lonely(question: Question) -> Iterable[Oddity]:
     """Find workers who are none: everybody answers once, or wrote what is judged."""
     n_answers = len(question.label)
     worker = question.columns.get("worker", "")
+    n_workers, n_items = len(question.worker.dictionary), len(question.item.dictionary)
     if n_answers < FEW or normalise(worker) not in WEAK_WORKERS:
         return
-    n_workers, n_items = len(question.worker.dictionary), len(question.item.dictionary)
     if n_workers == n_answers:
         yield (
             f"each of {n_answers:,} answers has a worker of its own, so {worker!r} may count "
@@ -348,6 +353,19 @@ def _lonely(question: Question) -> Iterable[Oddity]:
             f"{worker!r} may be what was judged, not who judged; say --worker-col {quote(worker)} "
             "if the models gave these labels",
             (),
+        )
+
+
+def refuse_alone(answers: Answers, options: ReadOptions) -> None:
+    """Refuse the answers of all files if one worker answered each item once, and was not named."""
+    n_answers, is_declared = len(answers), options.worker_col or options.worker_from
+    if n_answers < 2 * FEW or is_declared or options.allow_odd:
+        return
+    if len(answers.worker.unique()) == 1 and len(answers.item.unique()) == n_answers:
+        raise InputError(
+            f"{answers.name}: one worker, and one answer to each of {n_answers:,} items: there is "
+            "nothing to vote on; give the other workers' answers, or name the worker with "
+            "--worker-col"
         )
 
 

@@ -23,11 +23,14 @@ from misc_cli.readers.formats import open_document
 from misc_cli.readers.options import NOBODY, ROW
 from misc_cli.readers.source import Source
 from misc_cli.readers.vocabulary import (
+    ABOUT,
+    NAMING,
     SYNONYMS,
     TRUE_LABELS,
     find_roles,
     is_position,
     normalise,
+    words_of,
 )
 
 Synonyms = dict[str, list[set[str]]]
@@ -319,9 +322,13 @@ def naming_column(document: Document, names: Sequence[str]) -> tuple[str, ...]:
     """
     plain = find_roles(names, {"item": [*SYNONYMS["item"][:3], {"id", "index", "uid", "idx"}]})
     other = find_roles(names, {"item": SYNONYMS["item"][3:]})["item"]
-    for place in (*plain["item"], *other, *range(len(names))):
-        if is_unique(document, names[place]):
-            return (names[place],)
+    rest = [at for at, name in enumerate(names) if not words_of(name) & (ABOUT - NAMING)]
+    for place in (*plain["item"], *other, *rest):
+        cells = document.sampled(names[place])
+        if len(set(cells)) == len(cells) == len(document.table.sample):
+            (whole,) = document.columns([names[place]])  # what comes again may come later
+            if len(whole.dictionary) == len(whole):
+                return (names[place],)
     if plain["item"]:
         found = listing([names[at] for at in plain["item"]])
         raise Refusal(

@@ -337,18 +337,18 @@ def _is_header(first: Row, below: list[Row], synonyms: dict[str, list[set[str]]]
 
 def _is_above_numbers(first: Row, below: list[Row]) -> bool:
     """Return whether the first row alone holds no numbers where most columns hold nothing else."""
-    names = {cell.strip() for cell in first}
-    if len(names) < len(first) or any(not name or is_number(name) for name in names) or not below:
+    names = [cell.strip() for cell in first]
+    if any(map(is_number, names)) or 2 * len(set(filter(None, names))) < len(first):
         return False
     columns = list(zip(*(row for row in below if len(row) == len(first)), strict=True))
-    numeric = [c for c in columns if any(c) and all(is_number(x) for x in c if x.strip())]
-    return len(numeric) >= max(2, len(first) / 2)
+    cells = [[cell for cell in column if cell.strip() not in ("", "NA")] for column in columns]
+    return sum(bool(own) and all(map(is_number, own)) for own in cells) >= max(2, len(first) / 2)
 
 
 def _is_nameless_index(first: Row, below: list[Row]) -> bool:
     """Return whether the first column, nameless, tells rows apart: a data frame's index."""
     names = [cell.strip() for cell in first]
-    if len(names) < 3 or names[0] or not all(names[1:]) or len(set(names)) < len(names):
+    if len(names) < 3 or names[0] or not all(names[1:]) or any(map(is_number, names[1:2])):
         return False
     index = [row[0].strip() for row in below if row]
     return len(index) > 1 and all(index) and len(set(index)) == len(index)

@@ -1,7 +1,8 @@
 """Other readings of a file that was refused: each is tried before it is proposed as a command.
 
 A proposal must read the file, have items with several answers and, where it was guessed from the
-values, answers that agree more than by chance: what is no answer seldom does.
+values, answers that agree more than by chance: what is no answer seldom does. Where two readings
+are as likely as each other none is proposed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any
 
 from misc_cli.errors import InputError, MiscError
 from misc_cli.readers.answer_table import AnswerTable
-from misc_cli.readers.columns import Layout, Refusal, is_unique
+from misc_cli.readers.columns import Layout, Refusal, is_unique, naming_column
 from misc_cli.readers.document import Document
-from misc_cli.readers.layouts.counts import sums_of
+from misc_cli.readers.layouts.counts import has_raters, runs_with_sum, sums_of
 from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
-from misc_cli.readers.options import ReadOptions, flags_of
+from misc_cli.readers.options import ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_status import is_standing
@@ -32,31 +33,37 @@ from misc_cli.readers.vocabulary import (
     SYNONYMS,
     WORKER_NAME,
     find_roles,
+    names_in,
     normalise,
     words_of,
 )
 
 MOST_TRIED = 12
 FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
-LEAST_ROWS, MOST_ROWS, MOST_CELLS = 5, 500, 20_000
+FEW_ROWS, MOST_CELLS = 5, 20_000
 MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
 FEW_CLASSES = 20
 LEAST_EXCESS = 0.05  # agreement above chance
+LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # between columns that may be workers
 EACH = "each_question"
-_WORKERS = [word for tier in SYNONYMS["worker"] for word in tier]
+_KNOWN = {role: {word for tier in tiers for word in tier} for role, tiers in SYNONYMS.items()}
 # Parts of an item's name beside ids: what was compared, by which system, in which turn.
-_PARTS = {
-    *("model", "system", "turn", "question", "prompt", "word", "sentence", "source", "target"),
-    *("doc", "document", "segment", "pair", "id", "ids", "criteria", "criterion", "aspect"),
-    *("dataset", "instance", "item", "index", "term", "topic", "hash", "text", "image", "sys"),
-}
-_CRITERIA = {"criteria", "criterion", "aspect", "dimension", "attribute", "metric", "facet"}
+_PARTS = names_in("""
+model system turn question prompt word sentence source target doc document segment pair id ids
+criteria criterion aspect dataset instance item index term topic hash text image sys
+""")
+_CRITERIA = names_in("criteria criterion aspect dimension attribute metric facet")
+_PEOPLE = names_in("annotator worker rater coder judge user ann labeler expert")
+_ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
 # Names of properties that are judged, not of people who judge.
 _PROPERTY = re.compile(
-    r".*(ity|ness|ing|tion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
+    r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
     re.IGNORECASE,
 )
 _GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
+_INPUT = re.compile(r"(?i)input[.:]")
+
+Given = dict[str, Any]  # fields of ReadOptions, and EACH
 
 
 @dataclass(frozen=True)
@@ -77,18 +84,16 @@ def with_command(
     """Return the error with one command to paste that reads the file, if there is one."""
     if source is None or options.is_declared:
         return error
-    given: dict[str, Any] = {}
     found = None
     encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
     if encoding is not None and path != STDIN:
-        given = {"encoding": encoding[1]}
         options = replace(options, encoding=encoding[1])
         found = _tried(open_source(path, encoding[1], options.access), options, {}, is_guess=False)
     elif isinstance(error, Refusal):
         found = next(proposals(source, options, error), None)
     if found is None:
         return error
-    given = {**_said(options), **given, **found.given}
+    given = {**_said(options), **found.given}
     more = " -o labels.csv" if EACH in given else ""
     command = f"misc aggregate {quote(path)} {flags_of(given)}{more}"
     return InputError(f"{_without_advice(str(error))}\n  try: {command}")
@@ -96,39 +101,30 @@ def with_command(
 
 def _without_advice(message: str) -> str:
     """Return a message without the flags that it names: the command says them."""
-    parts = re.split(r"(?<=[^;]); ", message)
-    kept = [part for at, part in enumerate(parts) if at == 0 or not re.search(r"--[a-z]", part)]
-    return "; ".join(kept)
+    first, *rest = re.split(r"(?<=[^;]); ", message)
+    return "; ".join([first, *(part for part in rest if not re.search(r"--[a-z]", part))])
 
 
-def _said(options: ReadOptions) -> dict[str, Any]:
+def _said(options: ReadOptions) -> Given:
     """Return what the user said already, as fields that flags can tell."""
-    plain = ReadOptions()
     names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
     others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
     given = {name: getattr(options, name) for name in (*names, *others)}
-    return {name: value for name, value in given.items() if value != getattr(plain, name)}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def proposals(
     source: Source, options: ReadOptions, error: InputError | None = None
 ) -> Iterator[Proposal]:
     """Yield other readings that were tried and are plausible, the most likely first."""
-    remedies = getattr(error, "remedies", ())
     if memoryview(source.content).nbytes > MOST_BYTES:
         return
-    seen: list[dict[str, Any]] = []
-    for remedy in remedies:
-        found = _tried(source, options, remedy, is_guess=False)
-        if found is not None:
-            seen.append(dict(remedy))
-            yield found
-    if any(options.columns.values()) or (isinstance(error, Refusal) and not error.is_open):
-        return
-    for given in islice(_guesses(source, options), MOST_TRIED):
-        if given not in seen:
-            seen.append(given)
-            found = _tried(source, options, given, is_guess=True)
+    remedies = getattr(error, "remedies", ())
+    is_open = not any(options.columns.values()) and getattr(error, "is_open", True)
+    guesses = islice(_guesses(source, options), MOST_TRIED) if is_open else ()
+    for is_guess, several in ((False, remedies), (True, guesses)):
+        for given in several:
+            found = _tried(source, options, given, is_guess=is_guess)
             if found is not None:
                 yield found
 
@@ -161,9 +157,11 @@ def _tried(
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
     agree, chance, n_pairs = agreement(answers.item, answers.label)
-    n_classes = len(set(answers.label.to_pylist()))
-    n_items = len(set(answers.item.to_pylist()))
-    if n_pairs == 0 or n_items < 3 or (n_classes < 2 and len(answers) > 20):
+    n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
+    blank = any(
+        "" in map(str.strip, c.unique().to_pylist()) for c in (answers.worker, answers.item)
+    )
+    if blank or n_pairs == 0 or n_items < 3 or (n_classes < 2 and len(answers) > 20):
         return None
     if not is_guess:  # of the file's own questions
         return Proposal(given, table) if n_classes <= FEW_CLASSES or agree > chance else None
@@ -173,7 +171,7 @@ def _tried(
     return None if is_weak and not is_told else Proposal(given, table)
 
 
-def _guesses(source: Source, options: ReadOptions) -> Iterator[dict[str, Any]]:
+def _guesses(source: Source, options: ReadOptions) -> Iterator[Given]:
     from misc_cli.readers.read import opened_document
 
     try:
@@ -181,26 +179,27 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[dict[str, Any]]:
         if recognise(document) is not None:
             return
         document = unwrapped_document(document)
-        sample = document.table.sample[:MOST_ROWS]
+        n_rows = len(document.table.sample)
     except (MiscError, RecursionError):
         return
-    if len(sample) < LEAST_ROWS or not document.names:
+    if n_rows < 2 or not document.names:
         return
     if document.table.header is False:
-        yield from _matrices(document)
-        yield from _headerless(document)
+        if n_rows >= FEW_ROWS:
+            yield from _matrices(document)
+            yield from _headerless(document)
+    elif {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
+        yield {"worker_col": INNER, "item_col": OUTER}
     else:
-        if {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
-            yield {"worker_col": INNER, "item_col": OUTER}
-            return
-        yield from _counted(document)
         yield from _wide(document)
-        yield from _long(document)
-        yield from _nobodys(document)
+        if n_rows >= FEW_ROWS:
+            yield from _counted(document)
+            yield from _long(document)
+            yield from _nobodys(document)
 
 
-def _matrices(document: Document) -> Iterator[dict[str, Any]]:
-    """Propose a nameless matrix: most columns choose from the same few values."""
+def _matrices(document: Document) -> Iterator[Given]:
+    """Propose a nameless matrix: all columns choose from the same few values."""
     names = document.names
     if len(names) < 3:
         return
@@ -209,28 +208,28 @@ def _matrices(document: Document) -> Iterator[dict[str, Any]]:
         if sums is not None and len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
             yield {"layout": "counts"}
     cells = {name: document.sampled(name) for name in names}
-    first, rest = names[0], names[1:]
+    first, rest = names[0], [name for name in names[1:] if cells[name]]
     every = Counter(cell for name in rest for cell in cells[name])
-    if len(every) > 30:
+    negative = {value for value in every if value.startswith("-")}
+    said = {name: set(cells[name]) - negative for name in rest}
+    if len(every) > 30 or len(rest) < 2 or len(_overlapping(said)) < len(rest):
         return
-    given: dict[str, Any] = {"layout": "matrix"}
-    is_named = is_unique(document, first) and len(set(cells[first]) - set(every)) > len(every)
-    if is_named and len(cells[first]) > 3:
+    given: Given = {"layout": "matrix"}
+    if is_unique(document, first) and len(set(cells[first]) - set(every)) > max(3, len(every)):
         given["item_col"] = "1"
-    filled = [own for name in rest if (own := cells[name])]
-    if len(filled) < 2 or not all(set(own) & set(every) for own in filled):
-        return
-    numbers = [value for value in every if is_number(value)]
-    negative = [value for value in every if value.startswith("-")]
-    if negative and len(numbers) == len(every):
-        is_sparse = set(every) == {"-1", "0", "1"} and 2 * every["0"] > sum(every.values())
-        given["no_answer"] = "0" if is_sparse else negative[0]
+    if set(every) == {"-1", "0", "1"}:
+        return  # -1 and 1 with 0 for none, or 0 and 1 with -1 for none
+    if negative and all(map(is_number, every)):
+        given["no_answer"] = min(negative)
     yield given
 
 
-def _headerless(document: Document) -> Iterator[dict[str, Any]]:
-    """Propose positions of worker, item and label, by their values."""
-    sure = [n for n in document.names if _most(WORKER_NAME, document.sampled(n))]
+def _headerless(document: Document) -> Iterator[Given]:
+    """Propose positions of worker, item and label, by their values; no measured numbers."""
+    cells = {name: document.sampled(name) for name in document.names}
+    if any(is_number(cell) and "." in cell for own in cells.values() for cell in own):
+        return
+    sure = [n for n, own in cells.items() if _most(WORKER_NAME, own)]
     for layout in _by_values(document, sure or document.names, named=False):
         yield {**layout.options(document), "header": False}
 
@@ -239,78 +238,107 @@ def _most(pattern: re.Pattern[str], cells: Sequence[str]) -> bool:
     return bool(cells) and sum(1 for c in cells if pattern.fullmatch(c)) > 0.8 * len(cells)
 
 
-def _counted(document: Document) -> Iterator[dict[str, Any]]:
+def _counted(document: Document) -> Iterator[Given]:
     """Propose neighbouring columns of whole numbers whose rows sum to one number."""
     names = [n for n in document.names if n.strip() and not words_of(n) & {"id", "index", "year"}]
-    numeric = [n for n in names if sums_of(document, [n]) is not None]
-    for first in range(len(numeric)):
-        for last in range(len(numeric), first + 1, -1):
-            own = numeric[first:last]
-            sums = sums_of(document, own)
-            if sums and len(sums) > 9 and len(set(sums)) == 1 and sums[0] > 2:
-                yield {**_with_item(document, Layout("counts", label=tuple(own)), own)}
-                return
+    own = () if has_raters(document) else runs_with_sum(document, names)
+    if own:
+        yield from _with_item(document, Layout("counts", label=own), own)
 
 
-def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> dict[str, Any]:
-    """Return a layout's options, with the column that names the items once, else the row."""
+def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:
+    """Yield a layout's options, with the column that names the items once, else the row."""
     rest = [n for n in document.names if n not in taken and document.names.count(n) == 1]
-    places = find_roles(rest, {"item": [*SYNONYMS["item"], {"id", "index", "idx", "uid"}]})["item"]
-    ids = [n for n in rest if words_of(n) & {"id", "ids", "index"}]
-    for name in [*(rest[at] for at in places), *ids, *rest]:
-        if is_unique(document, name):
-            return replace(layout, item=(name,)).options(document)
-    return layout.options(document)
+    try:
+        yield replace(layout, item=naming_column(document, rest)).options(document)
+    except Refusal:  # what looks like the item comes again: all columns together may name it
+        places = [document.names.index(name) for name in rest]
+        rows = [
+            tuple(row[at : at + 1] and row[at] for at in places) for row in document.table.sample
+        ]
+        if len(rest) > 2 and len(set(rows)) == len(rows):
+            yield layout.options(document)
 
 
-def _wide(document: Document) -> Iterator[dict[str, Any]]:
-    """Propose columns that choose from the same few values and are called alike, as raters are."""
+def _wide(document: Document) -> Iterator[Given]:
+    """Propose columns that choose from the same few values, agree, and are called alike."""
     names = [n for n in document.names if document.names.count(n) == 1 and n.strip()]
-    names = [n for n in names if not words_of(n) & ABOUT and not is_standing(n)]
-    values = {n: set(document.sampled(n)) for n in names}
+    names = [n for n in names if not (words_of(n) & ABOUT or is_standing(n) or _INPUT.match(n))]
+    values = {n: {cell.casefold() for cell in document.sampled(n)} for n in names}
     few = {n: own for n, own in values.items() if 1 <= len(own) <= 12 and _has_classes(document, n)}
     groups: dict[str, list[str]] = {}
     for name in few:
         stem = re.sub(r"(\d+|(?<=[\W_])[A-Za-z])$", "", name.strip())
         groups.setdefault(stem if stem != name.strip() else "", []).append(name)
     for stem, own in sorted(groups.items(), key=lambda pair: (not pair[0], -len(pair[1]))):
-        if not stem:
-            own = [n for n in own if not _is_property(n)]
-        if len(own) < 2 or not _overlap([few[name] for name in own]):
+        people = own if stem else [n for n in own if not _is_property(n)]
+        alike = _overlapping({n: few[n] for n in people})
+        if len(alike) < 2 or (stem and len(alike) < len(people)):
             continue
-        yield _with_item(document, Layout("wide", worker=tuple(own)), own)
+        is_told = bool(words_of(stem) & (_PEOPLE | _ANSWERS))
+        is_sum = runs_with_sum(document, alike, len(alike))
+        if is_sum or not _are_raters(document, alike, is_told=is_told):
+            continue
+        for given in _with_item(document, Layout("wide", worker=tuple(alike)), alike):
+            # columns may as well be questions, and rows people, where nothing names the rows
+            if is_told or not stem or given["item_col"] != ROW:
+                yield given
 
 
 def _is_property(name: str) -> bool:
     words = words_of(name)
-    known = {w for role in ("item", "label") for tier in SYNONYMS[role] for w in tier}
     return bool(
         any(_PROPERTY.fullmatch(word) for word in words)
         or _GOLD.fullmatch(name)
-        or normalise(name) in known
-        or len(words) > 2
+        or normalise(name) in _KNOWN["item"] | _KNOWN["label"]
+        or len(words) > 1
     )
 
 
-def _overlap(values: Sequence[set[str]]) -> bool:
-    """Return whether each shares at least half of its values with all others together."""
-    return all(
-        2 * len(own & set().union(*(v for v in values if v is not own))) >= len(own)
-        for own in values
-    )
+def _overlapping(values: Mapping[str, set[str]]) -> list[str]:
+    """Return the columns that share at least half of their values with all others together."""
+    names = list(values)
+    for _ in range(2):
+        uses = Counter(value for name in names for value in values[name])
+        names = [n for n in names if 2 * sum(uses[v] > 1 for v in values[n]) >= len(values[n])]
+    return names
+
+
+def _are_raters(document: Document, names: Sequence[str], *, is_told: bool) -> bool:
+    """Return whether two columns agree more than their own shares make likely: Cohen's kappa.
+
+    Questions that all answer alike have shares of their own, and agree no more than those. Where
+    the names tell that they are raters it is enough that they nearly always agree.
+    """
+    places = [document.names.index(name) for name in names[:12]]
+    rows = [row for row in document.table.sample if len(row) > max(places)]
+    if len(rows) < 2 * FEW_ROWS:
+        return True
+    kappas, shares = [], []
+    for one, other in combinations(places, 2):
+        pairs = [(row[one].strip(), row[other].strip()) for row in rows]
+        pairs = [pair for pair in pairs if all(pair)]
+        if pairs:
+            first, second = (Counter(pair[at] for pair in pairs) for at in (0, 1))
+            chance = sum(first[c] * second[c] for c in first) / len(pairs) ** 2
+            agree = sum(a == b for a, b in pairs) / len(pairs)
+            kappas += [(agree - chance) / (1 - chance)] if chance < 1 else []
+            shares.append(agree)
+    is_sure = bool(kappas) and sum(kappas) / len(kappas) > LEAST_KAPPA
+    return is_sure or (is_told and bool(shares) and sum(shares) / len(shares) > MOST_AGREE)
 
 
 def _has_classes(document: Document, name: str) -> bool:
     cells = document.sampled(name)
-    distinct = list(dict.fromkeys(cells))
+    distinct = [re.sub(r"\.0+$", "", cell) for cell in dict.fromkeys(cells)]
     kind = kind_of_values(distinct, len(cells))
     is_whole = all(value.lstrip("+-").isdigit() for value in distinct)
     return kind.name == CHOICE or (kind.name == NUMBER and is_scale(distinct) and is_whole)
 
 
-def _long(document: Document) -> Iterator[dict[str, Any]]:
+def _long(document: Document) -> Iterator[Given]:
     """Propose columns of worker, item and label where a name tells the worker."""
-    known = [n for n in document.names if normalise(n) in _WORKERS or _is_worker_name(n)]
+    known = [n for n in document.names if normalise(n) in _KNOWN["worker"] or _is_worker_name(n)]
     known = [n for n in known if not words_of(n) & {"model", "llm"}]
     for layout in _by_values(document, known, named=True):
         asked = [n for n in layout.item if words_of(n) & _CRITERIA]
@@ -322,9 +350,9 @@ def _long(document: Document) -> Iterator[dict[str, Any]]:
 
 
 def _is_worker_name(name: str) -> bool:
-    words = words_of(name)
-    people = {"annotator", "worker", "rater", "coder", "judge", "user", "ann", "labeler", "expert"}
-    return bool(words & people) or normalise(name).startswith(("annotator", "worker", "rater"))
+    return bool(words_of(name) & _PEOPLE) or normalise(name).startswith(
+        ("annotator", "worker", "rater")
+    )
 
 
 def _by_values(document: Document, workers: Sequence[str], *, named: bool) -> Iterator[Layout]:
@@ -333,24 +361,21 @@ def _by_values(document: Document, workers: Sequence[str], *, named: bool) -> It
     values = zip(names, document.columns(names), strict=True)
     cells = {name: column.to_pylist()[:MOST_CELLS] for name, column in values}
     columns = {n: [cell.strip() for cell in own] for n, own in cells.items()}
-    rows = range(len(columns[names[0]]))
-    n_values = {n: len(set(cells)) for n, cells in columns.items()}
-    labels = [n for n in names if 2 <= n_values[n] <= max(2, min(30, len(rows) / 3))]
-    labels = [n for n in labels if _has_classes(document, n) and not words_of(n) & ABOUT]
-    labels = [n for n in labels if not _GOLD.fullmatch(n) and not _is_worker_name(n)]
+    n_rows = len(columns[names[0]])
+    n_values = {n: len(set(own)) for n, own in columns.items()}
+    labels = [n for n in names if 2 <= n_values[n] <= max(2, min(30, n_rows / 3))]
+    labels = [n for n in labels if _has_classes(document, n) and not words_of(n) & (ABOUT | _PARTS)]
+    labels = [n for n in labels if not (_GOLD.match(n) or _INPUT.match(n) or _is_worker_name(n))]
     found: list[tuple[float, Layout]] = []
     for worker in workers:
-        if worker not in columns or not 2 <= n_values[worker] <= len(rows) / 2:
+        if worker not in columns or not 2 <= n_values[worker] <= n_rows / 2:
             continue
         for label in labels:
-            if label == worker:
-                continue
-            for item in _keys(columns, n_values, worker, label, named=named):
+            for item in _keys(columns, n_values, {worker, label}, named=named):
                 keys = list(zip(*(columns[name] for name in item), strict=True))
                 score = _score(columns[worker], keys, columns[label])
-                if score is not None:
-                    known = normalise(label) in {w for tier in SYNONYMS["label"] for w in tier}
-                    rank = score + known - 0.2 * len(item)
+                if score is not None and label != worker:
+                    rank = score + (normalise(label) in _KNOWN["label"]) - 0.2 * len(item)
                     found.append((rank, Layout("long", (worker,), item, (label,))))
                     break
     for _, layout in sorted(found, key=lambda pair: -pair[0])[:3]:
@@ -360,16 +385,16 @@ def _by_values(document: Document, workers: Sequence[str], *, named: bool) -> It
 def _keys(
     columns: Mapping[str, list[str]],
     n_values: Mapping[str, int],
-    worker: str,
-    label: str,
+    taken: set[str],
     *,
     named: bool,
 ) -> Iterator[tuple[str, ...]]:
     """Yield sets of columns that may name the items, small ones first."""
-    every = {word for tier in SYNONYMS["item"] for word in tier}
-    free = [n for n in columns if n not in (worker, label) and n_values[n] > 1]
+    every = _KNOWN["item"]
+    free = [n for n in columns if n not in taken and n_values[n] > 1]
     if named:
-        free = [n for n in free if normalise(n) in every or words_of(n) & _PARTS]
+        ids = [n for n in free if normalise(n) in every or normalise(n).endswith("id")]
+        free = [n for n in free if n in ids or words_of(n) & _PARTS]
         free = [n for n in free if not words_of(n) & {"time", "date", "annotation", "assignment"}]
     free.sort(key=lambda n: (normalise(n) not in every, -n_values[n]))
     for size in (1, 2, 3, 4) if named else (1,):
@@ -394,13 +419,13 @@ def _score(workers: list[str], items: list[tuple[str, ...]], labels: list[str]) 
     return (agree - chance) / (1 - chance)
 
 
-def _nobodys(document: Document) -> Iterator[dict[str, Any]]:
+def _nobodys(document: Document) -> Iterator[Given]:
     """Propose votes of nobody: items come again, with a label each, and nothing else varies."""
     places = find_roles(document.names)
-    items = [document.names[at] for at in places["item"]]
-    labels = [document.names[at] for at in places["label"]]
+    items = tuple(document.names[at] for at in places["item"])
+    labels = tuple(document.names[at] for at in places["label"])
     if places["worker"] or len(items) != 1 or len(labels) != 1:
         return
     cells = document.sampled(items[0])
     if len(set(cells)) <= 0.5 * len(cells) and _has_classes(document, labels[0]):
-        yield Layout("long", (), tuple(items), tuple(labels)).options(document)
+        yield Layout("long", (), items, labels).options(document)

@@ -66,15 +66,15 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
 
 
 def _best_first(questions: Sequence[Question]) -> list[Question]:
-    """Return questions with text labels, those whose answers agree most above chance first."""
+    """Return questions whose answers agree, those with text labels and most answers first."""
 
-    def excess(question: Question) -> float:
-        agree, chance, _ = agreement(question.item, question.label)
-        return (agree - chance) / max(1e-9, 1 - chance)
+    def agrees(question: Question) -> bool:
+        agree, chance, n_pairs = agreement(question.item, question.label)
+        return n_pairs < checks.FEW or agree > chance
 
     plain = [one for one in questions if one.kind == CHOICE]
     plain = plain or [one for one in questions if one.kind == NUMBER]
-    return sorted(plain, key=excess, reverse=True)[:4]
+    return sorted(filter(agrees, plain), key=len, reverse=True)[:8]
 
 
 def _votable(where: str, questions: Sequence[Question]) -> list[Question]:

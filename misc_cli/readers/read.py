@@ -105,6 +105,7 @@ def read_questions(
     results = [joined_tables(name, files) for name, files in sorted(parts.items())]
     for result in results:
         where = f"question {result.question}" if len(results) > 1 else result.answers.name
+        checks.refuse_alone(result.answers, options)
         for told in (
             *checks.spelling_doubts(result.answers.label),
             *checks.suspicions(result.answers),

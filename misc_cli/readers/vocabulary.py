@@ -183,6 +183,8 @@ index unnamed split fold hit assignment worker workerid hitid assignmentid submi
 elapsed latency rt feedback useragent link trusted source name title url path gold truth majority
 consensus os consent row uuid hash position order accuracy count n
 """)
+# Words among these that a thing's name may have, although they mostly tell about something else.
+NAMING = names_in("name title url path hash uuid index row id ids order unnamed")
 _TOOLS_OWN = (TIMES | EMAILS) | names_in("""
 id createdat updatedat leadtime status comment comments gold text confidence responseid startdate
 enddate collectorid datecreated datemodified ipaddress recordeddate finished submittime yourname

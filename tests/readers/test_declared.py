@@ -47,10 +47,13 @@ def test_nobody_without_a_header(tmp_path: Path) -> None:
 
 
 def test_a_nameless_matrix(tmp_path: Path) -> None:
-    text = "\n".join(f"{n % 2},-1,{n % 2},{(n + n // 7) % 2}" for n in range(30)) + "\n"
+    text = "\n".join(f"{n % 3},-1,{n % 3},{(n + n // 7) % 3}" for n in range(30)) + "\n"
     with pytest.raises(InputError, match="--layout matrix --no-answer -1"):
         read(tmp_path, text)
     assert counted(tmp_path, text, layout="matrix", no_answer="-1") == (90, 3, 30)
+    with pytest.raises(InputError) as caught:  # 0 or -1 may be no answer: nothing is proposed
+        read(tmp_path, text.replace("2", "0"))
+    assert "--no-answer" not in str(caught.value)
 
 
 def test_counts_with_a_total_are_votes(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ MEASURED = table(
     ("text", "message"),
     [
         (ITEM_AND_LABEL, "no worker column"),
-        (SENTENCES, "hardly a value of columns 1 and 2"),
+        (SENTENCES, "hardly a value of column 1"),
         (MEASURED, "measured, not chosen"),
     ],
 )

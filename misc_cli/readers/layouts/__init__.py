@@ -12,11 +12,10 @@ from misc_cli.readers.layouts.nested import (
     Exploded,
     explode,
     explode_cells,
-    explode_field,
     has_lists,
     unwrapped_document,
 )
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 
 Found = tuple[Reader, Match, Reading]
@@ -57,8 +56,8 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
             is_open=True,
         )
     if exploded is not None:
-        if exploded.field is not None:
-            options = replace(options, label_col=None)
+        if exploded.anonymous:
+            options = replace(options, label_col=None, worker_col=None)
         reading = long.read(table, options, anonymous=exploded.anonymous)
         layout = None if exploded.nested else reading.layout
         return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=table, layout=layout)
@@ -78,11 +77,13 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     """Return the answers within objects or cells as a table of their own; None without any."""
     exploded = None
     if document.records is not None:
-        exploded = explode_field(document, options.label_col) or explode(document)
-    if not any(options.columns.values()):
-        inner = document if exploded is None else exploded.document
-        if inner.table.header is not False and not (exploded and exploded.anonymous):
-            exploded = explode_cells(inner) or exploded
+        exploded = explode(document, options.label_col)
+    inner = document if exploded is None else exploded.document
+    is_open = not any(options.columns.values())
+    is_list = options.label_col is not None and options.worker_col in (None, NOBODY)
+    is_plain = inner.table.header is not False and not (exploded and exploded.anonymous)
+    if is_plain and (is_open or (is_list and options.multi is None)):
+        exploded = explode_cells(inner, options.label_col) or exploded
     return exploded
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Layout, listing, select
 from misc_cli.readers.document import Document
-from misc_cli.readers.layouts.melt import LABEL
+from misc_cli.readers.layouts.melt import LABEL, share_values
 from misc_cli.readers.layouts.wide import item_columns
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import (
@@ -30,11 +30,11 @@ from misc_cli.readers.reading import (
     roles_of,
     without_workers,
 )
-from misc_cli.readers.values import CHOICE
+from misc_cli.readers.values import CHOICE, have_classes
 from misc_cli.readers.vocabulary import names_in, normalise, words_of
 
 LEAST_ROWS = 10
-MOST_CLASSES = 60
+MOST_CLASSES, MOST_COLUMNS = 60, 300
 _COUNTS = names_in("votes vote counts count counter freq frequency num nb n")
 _TOTALS = names_in("""
 count total sum n votes totalvotes nvotes numvotes nannotators numannotators totalcount nratings
@@ -48,8 +48,11 @@ def count_columns(document: Document) -> tuple[tuple[str, ...], str]:
     if document.table.header is False or len(document.table.sample) < 2:
         return (), ""
     numbers = {name: cells for name in document.names if (cells := _counts(document, name))}
-    for name, total in numbers.items():
-        parts = _parts_of(numbers, name, total) if normalise(name) in _TOTALS else ()
+    if not numbers or has_raters(document):
+        return (), ""
+    for name in numbers:
+        is_total = normalise(name) in _TOTALS
+        parts = runs_with_sum(document, list(numbers), total=name) if is_total else ()
         if parts:
             return parts, f"{listing(parts, 4)} sum to {name!r}"
     for stem in dict.fromkeys(map(_stem, numbers)):
@@ -57,6 +60,20 @@ def count_columns(document: Document) -> tuple[tuple[str, ...], str]:
         if words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES:
             return own, f"{listing(own, 4)} are called counts"
     return (), ""
+
+
+def has_raters(document: Document) -> bool:
+    """Return whether answers that were counted stand beside the counts: label_1, label_2, …"""
+    stems: dict[str, list[str]] = {}
+    for name in document.names:
+        if re.search(r"\d$", name) and _counts(document, name) is None:
+            stems.setdefault(re.sub(r"\d+$", "", name), []).append(name)
+    return any(
+        len(own) > 1
+        and share_values(document, own)
+        and have_classes([cell for name in own for cell in document.sampled(name)])
+        for own in stems.values()
+    )
 
 
 def _counts(document: Document, name: str) -> list[int] | None:
@@ -80,18 +97,28 @@ def _stem(name: str) -> str:
     return match[1].rstrip("_") if match else name
 
 
-def _parts_of(numbers: dict[str, list[int]], name: str, total: Sequence[int]) -> tuple[str, ...]:
-    """Return neighbouring columns whose cells sum to the total in every row."""
-    names = list(numbers)
-    if max(total) < 2 or len(total) < LEAST_ROWS:
+def runs_with_sum(
+    document: Document, names: Sequence[str], least: int = 2, total: str | None = None
+) -> tuple[str, ...]:
+    """Return the longest neighbouring columns of counts whose rows all sum to one number.
+
+    With `total`, to the number in that column.
+    """
+    counted = {name: cells for name in names if (cells := _counts(document, name)) is not None}
+    aims = None if total is None else np.array(_counts(document, total))
+    own = [name for name in counted if name != total][:MOST_COLUMNS]
+    if len(own) < least or len(document.table.sample) < LEAST_ROWS:
         return ()
-    for first in range(len(names)):
-        for last in range(first + 2, min(len(names), first + MOST_CLASSES) + 1):
-            own = names[first:last]
-            if name not in own:
-                sums = [sum(cells) for cells in zip(*(numbers[one] for one in own), strict=True)]
-                if sums == total:
-                    return tuple(own)
+    sums = np.cumsum(
+        [np.zeros(len(document.table.sample), int), *(counted[n] for n in own)], axis=0
+    )
+    for width in range(min(len(own), MOST_CLASSES), least - 1, -1):
+        runs = sums[width:] - sums[:-width]
+        aim = runs[:, :1] if aims is None else aims
+        fits = (runs == aim).all(axis=1) & (runs.max(axis=1) > (2 if aims is None else 1))
+        if fits.any():
+            first = int(np.argmax(fits))
+            return tuple(own[first : first + width])
     return ()
 
 

@@ -44,6 +44,7 @@ from misc_cli.readers.values import NUMBER, is_number, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import (
     ABOUT,
     ITEM_NAME,
+    NAMING,
     SYNONYMS,
     WEAK_WORKERS,
     WORKER_NAME,
@@ -67,8 +68,6 @@ _NOT_ITEMS = {
     *("country", "campaign", "account", "device", "record", "row", "submission", "judgment"),
     *("vote", "rating", "classification", "parent", "link", "author"),
 }
-# Words that a thing's name may have, although they mostly tell about something else.
-_NAMING = {"name", "title", "url", "path", "hash", "uuid", "index", "row", "id", "ids", "order"}
 
 
 def read(document: Document, options: ReadOptions, *, anonymous: bool = False) -> Reading:
@@ -383,7 +382,7 @@ def _deduced(document: Document, found: Mapping[str, Sequence[str]], role: str) 
         return None
     names = document.names
     taken = [*known, *found["label"]]
-    about = ABOUT - _NAMING if role == "item" else ABOUT - {"hash", "name", "id", "uuid"}
+    about = ABOUT - NAMING if role == "item" else ABOUT - {"hash", "name", "id", "uuid"}
     free = [n for n in names if n not in taken and names.count(n) == 1 and not is_standing(n)]
     free = [n for n in free if n.strip() and not words_of(n) & about]
     fit = [n for n in free if _fits(document, known[0], n, role)]
@@ -527,10 +526,10 @@ def _by_counts(document: Document) -> tuple[bool, str]:
         at = 0 if regular[0] else 1
         return at == 0, f"each value of column {at + 1} comes {counts[at][0]} times, as items do"
     sizes = [len(c) for c in counts]
-    if len(columns[0]) >= 20 and min(sizes) > 0.9 * len(columns[0]):
+    if len(columns[0]) >= 20 and max(sizes) > 0.9 * len(columns[0]):
         raise InputError(
-            f"{document.name}: no header, and hardly a value of columns 1 and 2 comes twice, as "
-            "workers and items do; name the columns in a first row"
+            f"{document.name}: no header, and hardly a value of column {np.argmax(sizes) + 1} "
+            "comes twice, as workers and items do; name the columns in a first row"
         )
     if len(columns[0]) >= 50 and max(sizes) >= 3 * min(sizes):
         more = int(np.argmax(sizes))

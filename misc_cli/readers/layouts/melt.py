@@ -55,7 +55,7 @@ def melt(document: Document, row_names: Any, columns: Mapping[str, str]) -> Melt
 def share_values(document: Document, columns: Mapping[str, str] | Sequence[str]) -> bool:
     """Return whether columns choose from the same classes: no column's values are all its own."""
     names = columns.values() if isinstance(columns, Mapping) else columns
-    values = [set(document.sampled(column)) for column in names]
+    values = [{cell.casefold() for cell in document.sampled(column)} for column in names]
     filled = [own for own in values if own]
     if len(filled) < 2:
         return False

@@ -42,7 +42,6 @@ from misc_cli.readers.vocabulary import (
     ITEM_NAME,
     MODEL,
     NUMBERED_WORKER,
-    SYNONYMS,
     WORKER_WORDS,
     normalise,
     words_of,
@@ -58,7 +57,8 @@ _NO_NAMES = {
     *("label", "labels", "answer", "rating", "score", "response", "choice", "weight", "trust"),
 }
 _WHO = {"id", "name", "email", "workerid", "mail", "login"}
-_LABELS = {word for tier in SYNONYMS["label"] for word in tier}
+_WORKER_WORD = re.compile(WORKER_WORDS, re.IGNORECASE)
+_LAST = re.compile(rf"(?P<stem>.*?){BETWEEN}*(?P<number>\d+|(?<={BETWEEN})[A-Za-z]\d*)")
 
 
 def worker_columns(document: Document) -> Columns:
@@ -248,25 +248,26 @@ Series = Mapping[str, str]  # number → column
 
 
 def find_pairs(document: Document) -> tuple[Series, dict[str, Series]] | None:
-    """Return the workers' columns, and those of each question; None if there are no pairs."""
-    people: dict[str, dict[str, str]] = {}
-    others: dict[str, dict[str, str]] = {}
+    """Return the workers' columns, and those of each question; None if there are no pairs.
+
+    worker_1 beside label_1, annotator_G1 beside hate_G1, rater1_id beside rater1_mood.
+    """
+    groups: dict[str, dict[str, str]] = {}
     for name in document.names:
-        worker = NUMBERED_WORKER.fullmatch(name.strip())
-        plain = re.fullmatch(r"(?P<stem>\D*?)[\s_\-.:#]*(?P<number>\d+)", name.strip())
-        if worker is not None:
+        worker, last = NUMBERED_WORKER.fullmatch(name.strip()), _LAST.fullmatch(name.strip())
+        if worker is not None and worker["after"]:
             number = re.sub(r"\D+", "", worker["who"]) or worker["who"][-1]
-            people.setdefault(_rest(worker), {})[number] = name
-        elif plain is not None:
-            others.setdefault(plain["stem"], {})[plain["number"]] = name
-    for rest, who in people.items():
-        if normalise(rest) in _WHO:  # rater1_id beside rater1_mood
-            said = {q: c for q, c in people.items() if q != rest}
-        else:  # worker_1 beside label_1
-            said = {q: c for q, c in others.items() if rest == LABEL and normalise(q) in _LABELS}
-        said = {q: c for q, c in said.items() if set(c) == set(who)}
+            groups.setdefault(worker["after"], {})[number] = name
+        elif last is not None:
+            groups.setdefault(last["stem"], {})[last["number"]] = name
+    for stem, who in groups.items():
+        is_worker = _WORKER_WORD.fullmatch(stem.strip(" _-.:#/")) or normalise(stem) in _WHO
+        if len(who) < 2 or not is_worker:
+            continue
+        said = {q: c for q, c in groups.items() if q != stem and set(c) == set(who)}
+        said = {q: c for q, c in said.items() if not words_of(q) & ABOUT}
         said = {q: c for q, c in said.items() if have_classes(_cells(document, c.values()))}
-        if said and len(who) > 1:
+        if said:
             return who, dict(said)
     return None
 
@@ -303,7 +304,7 @@ def read_pairs(document: Document, options: ReadOptions) -> Reading:
         kind, labels = by_kind(melted.label)
         roles = roles_of(worker=list(who.values()), item=item, label=list(series.values()))
         encoded, rows = workers.dictionary_encode(), melted.rows
-        name = (normalise(question) and question) or LABEL
+        name = question.strip(" _-.:#/") or LABEL
         questions.append(Question(name, kind, encoded, melted.by_row, labels, rows, columns=roles))
     return Reading(questions)
 

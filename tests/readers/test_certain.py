@@ -1,0 +1,90 @@
+"""Guesses are certain or refused: readings that strangers' files were once given, and why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from misc_cli.errors import InputError
+from tests.readers.shaped import read, table
+
+SAID = ("yes", "no", "no", "yes", "yes")
+
+
+def refused(folder: Path, text: str, name: str = "a.csv") -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, text, name)
+    return str(caught.value)
+
+
+def test_names_beside_labels_are_workers(tmp_path: Path) -> None:
+    rows = [f"t{n},{SAID[n % 5]},{'ABC'[n % 3]},{SAID[n % 4]},D" for n in range(20)]
+    result = read(tmp_path, table("text,hate_G1,annotator_G1,hate_G2,annotator_G2", rows))
+    assert result.files[0].reader == "pairs"
+    assert set(result.answers.worker.to_pylist()) == {"A", "B", "C", "D"}
+    assert set(result.answers.label.to_pylist()) == {"yes", "no"}
+
+
+def test_raters_go_before_the_counts_that_were_made_of_them(tmp_path: Path) -> None:
+    votes = [[SAID[(n + m // 2) % 5] for m in range(3)] for n in range(30)]
+    rows = [f"{n},{','.join(v)},{v.count('yes')},{v.count('no')}" for n, v in enumerate(votes)]
+    text = table("case_id,label_1,label_2,label_3,count_yes,count_no", rows)
+    assert "--worker-col 'label_*' --item-col case_id --layout wide" in refused(tmp_path, text)
+
+
+def test_questions_are_not_offered_as_workers(tmp_path: Path) -> None:
+    """A row may be a person, and numbered columns what each was asked."""
+    rows = [f"2024-01-{n + 1:02},{','.join(SAID)}" for n in range(20)]
+    header = "SubmitTime," + ",".join(f"Answer {n}" for n in range(5))
+    assert "try:" not in refused(tmp_path, table(header, rows))
+
+
+def test_lists_of_votes(tmp_path: Path) -> None:
+    records = [
+        {"id": n, "size": list(SAID[:3]), "weight": [SAID[n % 5], "no", "no", "no"]}
+        for n in range(8)
+    ]
+    lines = "".join(json.dumps(one) + "\n" for one in records)
+    told = refused(tmp_path, lines, "a.jsonl")
+    assert "lists of votes stand in 'weight', 'size'" in told
+    assert "--label-col weight" in told
+    rows = [f'o{n},"{one["size"]}","{one["weight"]}"' for n, one in enumerate(records)]
+    result = read(tmp_path, table("object,size,weight", rows), label_col="weight")
+    assert result.anonymous
+    assert (len(result.answers), len(set(result.answers.item.to_pylist()))) == (32, 8)
+
+
+def test_an_item_that_a_worker_answers_many_times_is_not_the_item(tmp_path: Path) -> None:
+    rows = [f"w{n % 3},d{n // 48},s{n // 3 % 16},{SAID[n // 5 % 5]},x" for n in range(240)]
+    told = refused(tmp_path, table("rater,doc_id,segment,label,note", rows))
+    assert "times a worker gives one item different labels" in told
+    assert "--duplicates" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            table("judge_id,pair_id,label", [f"j,{n},{SAID[n % 5]}" for n in range(30)]),
+            "one worker",
+        ),
+        (
+            "".join(f"he {n % 9},it {n},{SAID[n % 5]}\n" for n in range(60)),
+            "hardly a value of column 2",
+        ),
+    ],
+)
+def test_one_answer_to_each_item_is_nothing_to_vote_on(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    assert message in refused(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "header", ["Group,Subject,Raters,Var1,Var2,Var2", ",Subject,Raters,Var1,Var1,Var2"]
+)
+def test_a_name_that_is_doubled_or_empty_is_still_in_a_header(tmp_path: Path, header: str) -> None:
+    rows = [f"{n},{n // 3},R{n % 3},{n % 4},{n % 3},5" for n in range(24)]
+    assert "no header" not in refused(tmp_path, table(header, rows))
