@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from misc_cli.cli import options, outputs, startup
+from misc_cli.cli import options, outputs
 from misc_cli.cli.parameters import COUNT, names, share
-from misc_cli.cli.report import finished_run, reports_from, run_options, sources_argument
+from misc_cli.cli.report import reports_from, run_options, sources_argument
 from misc_cli.errors import ConfigError, InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ VERDICTS = {
     "few": "too few",
     "fine": "fine",
 }
+FRAMES = {"queue": "ask_again"}  # of a report, where the list has another name
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".xlsx")
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "why", "alike", "note", "reason")
 
@@ -122,33 +123,9 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
 
     The gain is the expected rise in the probability that the label is right, per further answer of
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
-    on which no answer will settle anything is not worth asking about. Of a finished run's
-    labels.run.json it repeats the run first.
+    on which no answer will settle anything is not worth asking about.
     """
-    from misc_cli.cli.console import Console
-    from misc_cli.job.perform import run_in_memory
-    from misc_cli.report.frames import text_frame, with_kept
-    from misc_cli.run.tables import queue_columns
-    from misc_cli.writers.output_paths import check_writable
-
-    console, place = Console.of(parameters), _place(parameters)
-    run_file, fitter = finished_run(sources), None
-    if run_file is None:
-        request = options.request_of_run(sources, parameters, "gold")
-    else:
-        from misc_cli.state.replay import RecordedRun
-
-        recorded = RecordedRun.read(run_file).of_question(parameters["question"])
-        recorded.refuse_untrusted("name its answers in its place")
-        recorded.refuse_changed()
-        request, fitter = recorded.request.in_memory(), recorded.fitter()
-    check_writable([] if place is None else [place], [*sources, *request.files])
-    with console.watching():
-        (run,) = run_in_memory(request, console, began=startup.since(), fitter=fitter)
-        assert run.inputs.read is not None
-        options.with_workers(run.inputs.read)
-        frame = with_kept(text_frame(queue_columns(run.outcome, None)), run.inputs.read.kept)
-    _write("queue", {None: frame}, parameters, "confidence", console)
+    _of_report("queue", sources, parameters, "confidence")
 
 
 def _place(parameters: Mapping[str, Any]) -> Path | None:
@@ -175,10 +152,11 @@ def _of_report(
     reports = reports_from(sources, parameters, console, [place] if place else [])
     frames = {}
     for question, report in reports.items():
-        if name not in report.frames:
+        frame = report.frames.get(FRAMES.get(name, name))
+        if frame is None and report.labels is None:
             raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
-        frames[question] = pick(report.frames[name])
-        for said in report.missing if name == "items" else ():
+        frames[question] = pick(report.frames["items"].head(0) if frame is None else frame)
+        for said in report.missing[:1] if name != "workers" else ():
             console.note(said)
     _write(name, frames, parameters, measure, console)
 

@@ -26,11 +26,10 @@ from misc_cli.cli.parameters import (
     size,
 )
 from misc_cli.data.parameters import AUTO, DUPLICATES
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from misc_cli.readers.answer_table import AnswerTable
     from misc_cli.readers.options import ReadOptions
     from misc_cli.run.request import AggregateRequest
 
@@ -211,16 +210,6 @@ def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
 
     names = [field.name for field in fields(ReadOptions)]
     return ReadOptions(**{name: parameters[name] for name in names if name in parameters})
-
-
-def with_workers(read: AnswerTable) -> AnswerTable:
-    """Refuse answers that do not say who gave them: workers cannot be judged."""
-    if read.anonymous:
-        raise InputError(
-            f"{read.files[0].name}: nobody says who answered; misc aggregate takes a plain "
-            "majority vote of this, nothing more can be had"
-        )
-    return read
 
 
 def request_from(

@@ -43,7 +43,7 @@ def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
         return
     columns: dict[str, Any] = {}
     for name, column in frame.items():
-        values = pa.array(column, from_pandas=True)
+        values = pa.array(column.to_numpy(), from_pandas=True)
         columns[str(name)] = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     write_columns(columns, place)
 
