@@ -68,7 +68,7 @@ def extrapolate(first: Floats, second: Floats, third: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class State:
+class EmState:
     """Sums for the next M-step, and the last model; the posteriors are rows of the engine."""
 
     sums: Sums
@@ -115,7 +115,7 @@ def fit_confusions(
             return estimate(sums.with_silence)
         return estimate(sums.by_worker if pseudo is None else sums.by_worker + pseudo)
 
-    def step(state: State) -> Step[State]:
+    def step(state: EmState) -> Step[EmState]:
         known, squarem = state.sums, state.squarem
         if squarem is not None:
             known, squarem = squarem.next(known)
@@ -123,7 +123,7 @@ def fit_confusions(
         prior = prior_of(known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
-            State(sums, model, prior, squarem),
+            EmState(sums, model, prior, squarem),
             sums.change,
             None if model.penalty is None else sums.log_likelihood - model.penalty,
             posteriors=engine.whole(POSTERIORS),
@@ -132,7 +132,7 @@ def fit_confusions(
 
     sums = engine.sweep(first_posteriors(start, prior_of))
     warm = start is not None and start.confusions is not None
-    first = State(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
+    first = EmState(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
     solution = iterate(
         step,
         first,

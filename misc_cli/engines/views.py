@@ -1,7 +1,7 @@
 """Views of an engine without some answers or without gold; engines gathered into memory.
 
 `Hide` marks the items some of whose answers a draw hides; `TrainingView` is the engine without
-those answers; `Reveal` returns them and what a fit on the view says of their items, never anything
+those answers; `reveal` returns them and what a fit on the view says of their items, never anything
 of the size of the items.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -33,6 +33,7 @@ from misc_cli.engines.protocol import (
     Kernel,
     RowArrays,
     Summed,
+    SumOver,
     Sums,
 )
 
@@ -40,27 +41,21 @@ from misc_cli.engines.protocol import (
 Piece = tuple[Names, Array, Array, dict[str, Array]]
 
 
-@dataclass(frozen=True)
-class Gather:
-    """Returns the votes of a block and the rows of these names.
-
-    `chosen` says by their names which items are wanted; None: all.
-    """
-
-    chosen: Callable[[Names], Array] | None = None
-    names: tuple[str, ...] = ()
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, list[Piece]]:
-        matrix = block.matrix
-        found = {name: np.array(rows[name]) for name in self.names if name in rows}
-        items = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
-        if self.chosen is not None:
-            wanted = self.chosen(items)
-            matrix, items = matrix[wanted], items.filter(pa.array(wanted))
-            found = {name: values[wanted] for name, values in found.items()}
-        return {}, [(items, np.diff(matrix.indptr), matrix.indices, found)]
+def gather(
+    block: Block,
+    rows: RowArrays,
+    chosen: Callable[[Names], Array] | None = None,
+    names: tuple[str, ...] = (),
+) -> list[Piece]:
+    """Return the votes of a block and the rows of these names; `chosen` as in `gathered_votes`."""
+    matrix = block.matrix
+    found = {name: np.array(rows[name]) for name in names if name in rows}
+    items = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
+    if chosen is not None:
+        wanted = chosen(items)
+        matrix, items = matrix[wanted], items.filter(pa.array(wanted))
+        found = {name: values[wanted] for name, values in found.items()}
+    return [(items, np.diff(matrix.indptr), matrix.indices, found)]
 
 
 @dataclass(frozen=True)
@@ -78,8 +73,11 @@ def gathered_votes(
     chosen: Callable[[Names], Array] | None = None,
     rows: tuple[str, ...] = (),
 ) -> Gathered:
-    """Return all votes (of the chosen items) in the order that one memory would have them in."""
-    pieces: list[Piece] = engine.sweep(Gather(chosen, rows))
+    """Return all votes in the order that one memory would have them in.
+
+    `chosen` says by their names which items are wanted; None: all.
+    """
+    pieces = engine.sweep(SumOver(partial(gather, chosen=chosen, names=rows)))
     names = pa.concat_arrays([piece[0] for piece in pieces])
     sizes = np.concatenate([piece[1] for piece in pieces])
     columns = np.concatenate([piece[2] for piece in pieces])
@@ -302,19 +300,10 @@ class Revealed(Summed):
         return Triplets(workers, rows, classes), np.concatenate(self.posteriors)[order]
 
 
-@dataclass(frozen=True)
-class Reveal:
-    """Returns the hidden answers, with the posteriors of their items if there are any."""
-
-    draw: Draw
-    n_classes: int
-
-    writes: ClassVar[tuple[str, ...]] = ()
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Revealed]:
-        matrix = block.matrix
-        hidden = _hidden(matrix, self.n_classes, self.draw, rows[DRAWN])
-        items = _rows_of(matrix, hidden)
-        known = rows[POSTERIORS] if POSTERIORS in rows else np.zeros((matrix.shape[0], 0))
-        found = Revealed([rows[DRAWN][items]], [matrix.indices[hidden]], [known[items]])
-        return {}, found
+def reveal(block: Block, rows: RowArrays, draw: Draw, n_classes: int) -> Revealed:
+    """Return the answers that a draw hides, with the posteriors of their items if there are any."""
+    matrix = block.matrix
+    hidden = _hidden(matrix, n_classes, draw, rows[DRAWN])
+    items = _rows_of(matrix, hidden)
+    known = rows[POSTERIORS] if POSTERIORS in rows else np.zeros((matrix.shape[0], 0))
+    return Revealed([rows[DRAWN][items]], [matrix.indices[hidden]], [known[items]])

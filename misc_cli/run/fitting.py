@@ -115,13 +115,16 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
 
     Few answers are judged in this process's memory, many where they are.
     """
-    from misc_cli.selection import roster
     from misc_cli.selection.cross_validation import calibration_of
 
     engine, aggregator = found.engine, methods.aggregator
     assert aggregator is not None
     method = Method(methods.names["aggregator"], aggregator)
+    judge_completion = False
     if methods.completer is not None and found.loop is not None:
+        from misc_cli.selection.roster import MAX_TRIED_CELLS
+
+        judge_completion = (engine.n_workers + 1) * engine.n_items <= MAX_TRIED_CELLS
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = replace(method, completer=methods.completer, loop=loop)
     judged = gathered_engine(engine) if few(engine) else engine
@@ -135,7 +138,7 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         judged,
         methods.settings.seed,
         found,
-        judge_completion=(engine.n_workers + 1) * engine.n_items <= roster.MAX_TRIED_CELLS,
+        judge_completion=judge_completion,
         on_iteration=on_iteration if in_place else ignore_iteration,
     )
     if in_place:

@@ -17,7 +17,6 @@ from misc_cli.data.types import (
 )
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine
-from misc_cli.quality.evaluation import expected_error
 from misc_cli.quality.figures import Figure
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
@@ -42,6 +41,8 @@ class Recorder:
         """Return the line with the error in place of the posteriors, where truth is known."""
         extra = dict(iteration.extra)
         if self.truth is not None and iteration.posteriors is not None:
+            from misc_cli.quality.evaluation import expected_error
+
             extra["error"] = round(100.0 * expected_error(iteration.posteriors, self.truth), 6)
         return replace(iteration, posteriors=None, extra=extra)
 

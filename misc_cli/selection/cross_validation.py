@@ -19,6 +19,7 @@ from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of
 from misc_cli.aggregators.dawid_skene import DawidSkene
 from misc_cli.data.holdout import (
     FLOOR,
+    Draw,
     Triplets,
     fold_draws,
     fold_plan,
@@ -50,10 +51,10 @@ from misc_cli.engines.protocol import (
 )
 from misc_cli.engines.views import (
     Hide,
-    Reveal,
     TrainingView,
     WithoutGoldView,
     gathered_votes,
+    reveal,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
@@ -118,8 +119,8 @@ class Fold:
         if isinstance(self.training, MemoryEngine):
             return self.training.whole(POSTERIORS), None
         view = self.training
-        found = view.engine.sweep(Reveal(view.draw, view.n_classes))
-        return found.sorted(view.n_classes)[1], view.sweep(ExpectedCounts()).by_worker
+        found = _revealed(view.engine, view.draw)[1]
+        return found, view.sweep(ExpectedCounts()).by_worker
 
     def counts(self, posteriors: Floats) -> Floats:
         """Return the expected counts of the kept answers, in memory, (n_workers, K, K)."""
@@ -161,8 +162,13 @@ def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[
         n_hidden = engine.sweep(Hide(draw, engine.n_classes))
         if n_hidden == 0:
             return
-        hidden, _ = engine.sweep(Reveal(draw, engine.n_classes)).sorted(engine.n_classes)
-        yield Fold(TrainingView(engine, draw, n_hidden), hidden)
+        yield Fold(TrainingView(engine, draw, n_hidden), _revealed(engine, draw)[0])
+
+
+def _revealed(engine: Engine, draw: Draw) -> tuple[Triplets, Floats]:
+    """Return the answers that a draw hides, and the posteriors of their items, row by row."""
+    kernel = SumOver(partial(reveal, draw=draw, n_classes=engine.n_classes))
+    return engine.sweep(kernel).sorted(engine.n_classes)
 
 
 def known_items(block: Block, rows: RowArrays) -> list[tuple[Array, Array, Array]]:

@@ -19,7 +19,7 @@ from misc_cli.selection.candidates import Method
 
 
 @dataclass(frozen=True)
-class Entry:
+class RosterEntry:
     """A method of the roster: its registered name, a preset, and what differs from that."""
 
     aggregator: str
@@ -31,19 +31,19 @@ class Entry:
 # near the votes, which serves where workers err together; one-coin has one number per worker; mmce
 # holds the class prior uniform and lets items differ; ebcc lets workers err together. The first is
 # what completion builds on.
-ROSTER: dict[str, Entry] = {
-    "ds-em": Entry("ds-em"),
-    "ds-em(2)": Entry("ds-em", differs={"max_iter": 2, "tol": 0.0}),
-    "one-coin": Entry("one-coin"),
-    "mv": Entry("mv"),
-    "ebcc": Entry("ebcc", "paper"),
-    "mmce-c": Entry("mmce-c", "paper"),
+ROSTER: dict[str, RosterEntry] = {
+    "ds-em": RosterEntry("ds-em"),
+    "ds-em(2)": RosterEntry("ds-em", differs={"max_iter": 2, "tol": 0.0}),
+    "one-coin": RosterEntry("one-coin"),
+    "mv": RosterEntry("mv"),
+    "ebcc": RosterEntry("ebcc", "paper"),
+    "mmce-c": RosterEntry("mmce-c", "paper"),
 }
 # Where there are too few answers to choose, these are averaged: they have little to get wrong.
 FEW = ("mv", "one-coin", "ds-em(2)")
 # Keeps classes and labels together where answers say nothing of items: uniform class prior, weight
 # on the diagonal.
-FALLBACK = Entry("ds-mf", "paper")
+FALLBACK = RosterEntry("ds-mf", "paper")
 # Enough for a vote among others; the method by itself makes more.
 RESTARTS = 8
 # What a method that judges slowly may cost: numbers that one sweep over the answers touches.
@@ -85,7 +85,7 @@ def fallback(preset: str, seed: int) -> Method:
 
 
 def _made(
-    name: str, entry: Entry, preset: str, options: Mapping[str, Any], seed: int
+    name: str, entry: RosterEntry, preset: str, options: Mapping[str, Any], seed: int
 ) -> tuple[Method, set[str]]:
     """A method of the roster, and which of the options it took."""
     under = entry.preset if preset == "robust" else preset

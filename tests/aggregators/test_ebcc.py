@@ -224,7 +224,7 @@ def test_forecast_and_gold() -> None:
 
 
 def test_says_what_is_wrong() -> None:
-    with pytest.raises(ConfigError, match="--restarts"):
+    with pytest.raises(ConfigError, match="restarts=0"):
         EnhancedBcc(restarts=0)
     with pytest.warns(ConvergenceWarning, match="ebcc did not converge in 1 iterations"):
         EnhancedBcc(restarts=2, max_iter=1)(tiny())

@@ -21,9 +21,9 @@ from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys, initial_r
 from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
     Dirichlets,
-    Expectation,
     Priors,
     Restart,
+    SubtypeExpectation,
     dirichlets_of,
     largest_difference,
     sweep,
@@ -90,7 +90,7 @@ def best_restart(
     shares /= shares.sum(axis=0)
     forecast = None
     if isinstance(engine, MemoryEngine):
-        forecast = Forecast(engine.labels, dirichlets, best)
+        forecast = SubtypeForecast(engine.labels, dirichlets, best)
     return Fitted(
         confusions=np.ascontiguousarray((dirichlets.expected_rows @ shares).transpose(0, 2, 1)),
         class_prior=dirichlets.class_prior,
@@ -177,7 +177,7 @@ def _run_wave(
     leader = max([*known, *solution.state], key=lambda one: one.elbo)
     if leader is not best and leader.dirichlets is not None:
         # the next wave overwrites the rows of this one: write them under the name that stays
-        engine.sweep(Expectation.of(POSTERIORS, leader.classes, leader.dirichlets))
+        engine.sweep(SubtypeExpectation.of(POSTERIORS, leader.classes, leader.dirichlets))
     return leader, solution.state
 
 
@@ -208,7 +208,7 @@ def _has_converged(method: EnhancedBcc, run: Restart) -> bool:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class SubtypeForecast:
     """Forecast P(worker w answers k on item i) = Σ_cm q(z_i = c, g_i = m) · E[v_w[cm, k]]."""
 
     labels: Labels
@@ -218,7 +218,7 @@ class Forecast:
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         votes: Votes = self.labels.votes
         gold, expected = self.labels.gold, self.dirichlets.expected_rows
-        kernel = Expectation.of(POSTERIORS, self.run.classes, self.dirichlets)
+        kernel = SubtypeExpectation.of(POSTERIORS, self.run.classes, self.dirichlets)
         forecast = np.empty((len(items), votes.n_classes))
         order = np.argsort(items, kind="stable")
         edges = np.searchsorted(

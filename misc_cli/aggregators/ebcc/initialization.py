@@ -12,9 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import Sums as VoteSums
-from misc_cli.aggregators.confusion_kernels import VoteFractions
-from misc_cli.aggregators.ebcc.kernels import Priors, Restart, Sums, rows_of
+from misc_cli.aggregators.confusion_kernels import Sums, VoteFractions
+from misc_cli.aggregators.ebcc.kernels import Priors, Restart, SubtypeSums, rows_of
 from misc_cli.data.holdout import mixed, sums_between
 from misc_cli.data.types import Floats
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, FusedKernels, RowArrays
@@ -36,7 +35,7 @@ class FractionsAndKeys:
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS, FRACTIONS, KEYS)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, VoteSums]:
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         fractions, sums = VoteFractions()(block, rows)
         matrix = block.matrix
         keys = sums_between(mixed(matrix.indices.astype(np.uint64) + np.uint64(1)), matrix.indptr)
@@ -59,14 +58,14 @@ class SplitFractions:
     def writes(self) -> tuple[str, ...]:
         return (rows_of(self.number),)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SubtypeSums]:
         fractions = rows[FRACTIONS]
         # items with the same votes share a split, a different one in every restart
         places = mixed(rows[KEYS] + np.uint64(self.number)) % np.uint64(len(self.splits))
         joint = self.splits[places.astype(np.intp)]
         joint *= fractions[:, :, None]
         flat = joint.reshape(len(fractions), -1)
-        sums = Sums(block.matrix.T @ flat, flat.sum(axis=0))
+        sums = SubtypeSums(block.matrix.T @ flat, flat.sum(axis=0))
         return {rows_of(self.number): fractions}, sums
 
 

@@ -118,7 +118,7 @@ class Dirichlets:
 
 
 @dataclass
-class Sums(Summed):
+class SubtypeSums(Summed):
     """Sums of a sweep over all blocks.
 
     counts         (n_workers * n_classes observed, n_live)
@@ -134,7 +134,7 @@ class Sums(Summed):
 
 
 @dataclass(frozen=True)
-class Expectation:
+class SubtypeExpectation:
     """Compute q(z, g) of every item given the Dirichlets, and the next expected counts.
 
     Posteriors become the rows `row_name`; the old ones are only read to measure the change.
@@ -152,14 +152,16 @@ class Expectation:
     needs: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def of(cls, name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets) -> Expectation:
+    def of(
+        cls, name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets
+    ) -> SubtypeExpectation:
         return cls(name, dirichlets.table, dirichlets.log_weights, classes)
 
     @property
     def writes(self) -> tuple[str, ...]:
         return (self.row_name,)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SubtypeSums]:
         matrix = block.matrix
         joint, log_normalisers = self.joint_of(matrix, rows.get(GOLD))
         # products, because numpy's sums are slow along the short axis
@@ -167,7 +169,7 @@ class Expectation:
         if GOLD in rows:
             clamp(updated, rows[GOLD])  # the sum over subtypes may miss 1 by rounding
         moved = updated - rows[self.row_name] if self.row_name in rows else np.ones((1, 1))
-        sums = Sums(
+        sums = SubtypeSums(
             counts=matrix.T @ joint,
             subtype_sizes=np.ones(len(joint)) @ joint,
             evidence=float(log_normalisers.sum()),
@@ -213,12 +215,12 @@ def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Resta
     kernels = []
     for run in ready:
         assert run.dirichlets is not None
-        kernels.append(Expectation.of(run.row_name, run.classes, run.dirichlets))
+        kernels.append(SubtypeExpectation.of(run.row_name, run.classes, run.dirichlets))
     found = engine.sweep(FusedKernels(tuple(kernels)))
     return [_swept(run, sums) for run, sums in zip(ready, found.each, strict=True)]
 
 
-def _swept(run: Restart, sums: Sums) -> Restart:
+def _swept(run: Restart, sums: SubtypeSums) -> Restart:
     assert run.dirichlets is not None
     # with q(z, g) optimal the bound is Σ_i log normaliser − KL of the Dirichlets
     elbo = sums.evidence - run.dirichlets.divergence

@@ -28,7 +28,7 @@ from misc_cli.aggregators.minimax import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
     ItemStep,
-    State,
+    MinimaxState,
     ZeroItems,
     crowd_step,
     recentred,
@@ -54,7 +54,7 @@ from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
 
 
 @dataclass(frozen=True)
-class Forecast:
+class MinimaxForecast:
     """Forecast P(w answers k on i) = Σ_c Q_i[c] · softmax(α_w[c] + β_i[c])[k]."""
 
     structure: Structure
@@ -217,7 +217,7 @@ class Weights:
         ratio = method.item_regularization * engine.n_items / copies.sum()
         return cls(worker_ridge, worker_ridge * ratio, copies)
 
-    def penalty(self, state: State, item_squares: float) -> float:
+    def penalty(self, state: MinimaxState, item_squares: float) -> float:
         """Return λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy."""
         penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
         penalty += self.worker_ridge * float(_squares(state.crowd).sum())
@@ -232,11 +232,11 @@ def _rounds(
     copies: Floats,
     on_iteration: OnIteration,
     start: Start | None,
-) -> Solution[State]:
+) -> Solution[MinimaxState]:
     weights = Weights.of(method, engine, copies)
     prior_of = prior_rule(method.class_prior)
 
-    def step(state: State) -> Step[State]:
+    def step(state: MinimaxState) -> Step[MinimaxState]:
         ridges = weights.worker_ridge * weights.copies
         state = replace(state, workers=worker_step(engine, structure, state, ridges))
         if method.center == "crowd":
@@ -269,7 +269,7 @@ def _is_warm(start: Start | None) -> bool:
 
 def _first(
     engine: Engine, structure: Structure, prior_of: EstimatePrior, start: Start | None
-) -> State:
+) -> MinimaxState:
     """Return the first state: zero parameters, or those of an earlier fit.
 
     Items start from zero in either case: most of them converge in one step.
@@ -280,11 +280,11 @@ def _first(
     if start is not None and _is_warm(start):
         crowd = start.shared["crowd"]
         workers = np.moveaxis(start.workers["parameters"], 0, 1).copy()
-    return State(crowd, workers, class_sizes, prior_of(class_sizes))
+    return MinimaxState(crowd, workers, class_sizes, prior_of(class_sizes))
 
 
 def _fitted(
-    method: MinimaxEntropy, engine: Engine, structure: Structure, solution: Solution[State]
+    method: MinimaxEntropy, engine: Engine, structure: Structure, solution: Solution[MinimaxState]
 ) -> Fitted:
     """Return the result with parameters for a later fit; the engine keeps items' difficulty."""
     end = solution.state
@@ -293,7 +293,7 @@ def _fitted(
     forecast = None
     if isinstance(engine, MemoryEngine):
         items = np.moveaxis(engine.whole(ITEMS), 0, 1)
-        forecast = Forecast(structure, engine.whole(POSTERIORS), workers, items)
+        forecast = MinimaxForecast(structure, engine.whole(POSTERIORS), workers, items)
     return Fitted(
         confusions=confusions_of(structure, workers),
         class_prior=end.class_prior,

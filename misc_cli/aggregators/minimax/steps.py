@@ -115,7 +115,7 @@ def _curvature_numbers(structure: Structure) -> int:
 
 
 @dataclass(frozen=True)
-class State:
+class MinimaxState:
     """Shared parameters; `class_sizes` (n_classes,) is Σ_i Q_i[c]."""
 
     crowd: Floats
@@ -124,7 +124,7 @@ class State:
     class_prior: Floats
 
 
-def worker_step(engine: Engine, structure: Structure, state: State, ridge: Floats) -> Floats:
+def worker_step(engine: Engine, structure: Structure, state: MinimaxState, ridge: Floats) -> Floats:
     """Return α of all workers given the rest; solved in teams if there are many workers."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     size = max(1, PART // (n_classes * _curvature_numbers(structure)))
@@ -134,7 +134,7 @@ def worker_step(engine: Engine, structure: Structure, state: State, ridge: Float
 
 
 def _solve_team(
-    engine: Engine, structure: Structure, state: State, ridge: Floats, team: Rows
+    engine: Engine, structure: Structure, state: MinimaxState, ridge: Floats, team: Rows
 ) -> Floats:
     slots = Slots.every(len(ridge), engine.n_classes)
     crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
@@ -150,7 +150,7 @@ def _solve_team(
     return structure.stored(maximise(derivatives, start, by_problem), slots)
 
 
-def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float) -> Floats:
+def crowd_step(engine: Engine, structure: Structure, state: MinimaxState, ridge: float) -> Floats:
     """Return the parameters of the crowd, given the rest."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     slots = Slots.every(1, n_classes)
@@ -166,7 +166,7 @@ def crowd_step(engine: Engine, structure: Structure, state: State, ridge: float)
     return structure.stored(maximise(derivatives, start, ridge), slots)
 
 
-def recentred(state: State, copies: Floats) -> State:
+def recentred(state: MinimaxState, copies: Floats) -> MinimaxState:
     """Return the state with the workers' mean moved to the crowd, which lowers the penalty."""
     weights = copies.reshape(1, -1, *(1 for _ in state.workers.shape[2:]))
     shared = (weights * state.workers).sum(axis=1, keepdims=True)
@@ -278,7 +278,7 @@ class ItemStep:
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
 
     @classmethod
-    def of(cls, structure: Structure, state: State, ridge: float) -> ItemStep:
+    def of(cls, structure: Structure, state: MinimaxState, ridge: float) -> ItemStep:
         table = logit_table(structure, state.workers + state.crowd)
         return cls(structure, table, np.log(state.class_prior), ridge)
 

@@ -28,7 +28,7 @@ from misc_cli.completers.lrtc.lowrank import (
     LowRank,
     LowRankCompletion,
     LowRankPlusSparse,
-    Unfolding,
+    ModeUnfolding,
     on_fibres,
 )
 from misc_cli.completers.observed import Observed, observe
@@ -58,7 +58,7 @@ class Spectrum:
         return int((self.values > threshold).sum())
 
 
-def empty_spectrum(unfolding: Unfolding) -> Spectrum:
+def empty_spectrum(unfolding: ModeUnfolding) -> Spectrum:
     """Return no singular values, for an unfolding of weight zero."""
     near = unfolding.near
     return Spectrum(near.rows[:, :0], np.zeros(0), near.columns[:, :, :0])
@@ -70,7 +70,7 @@ def bytes_of(n: int, width: int, n_vectors: int) -> int:
 
 
 def leading_spectrum(
-    unfolding: Unfolding,
+    unfolding: ModeUnfolding,
     threshold: float,
     start: Floats,
     generator: np.random.Generator,
@@ -116,7 +116,7 @@ def leading_spectrum(
         start, wanted = found.vectors, min(limit, 2 * wanted)
 
 
-def _power_step(unfolding: Unfolding, spectrum: Spectrum, threshold: float) -> Step[Spectrum]:
+def _power_step(unfolding: ModeUnfolding, spectrum: Spectrum, threshold: float) -> Step[Spectrum]:
     n = unfolding.shape[0]
     if spectrum.vectors.shape[1] == n:
         return Step(spectrum, 0.0)  # with a full basis Rayleigh–Ritz is exact
@@ -126,7 +126,7 @@ def _power_step(unfolding: Unfolding, spectrum: Spectrum, threshold: float) -> S
     return Step(moved, float(abs(after - before) / max(after, threshold)))
 
 
-def _ritz(unfolding: Unfolding, basis: Floats) -> Spectrum:
+def _ritz(unfolding: ModeUnfolding, basis: Floats) -> Spectrum:
     """Return the best singular triplets within an orthonormal basis (n, q) (Rayleigh–Ritz)."""
     image = unfolding.transposed_times(basis)
     flat = image.reshape(-1, image.shape[2])

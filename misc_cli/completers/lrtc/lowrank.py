@@ -78,11 +78,13 @@ class LowRankPlusSparse:
     corrections: Floats
     fibres: Fibres
 
-    def unfoldings(self) -> tuple[Unfolding, Unfolding]:
+    def unfoldings(self) -> tuple[ModeUnfolding, ModeUnfolding]:
         """Return the unfoldings by workers, (n_workers + 1) × ..., and by items, n_items × ...."""
         by_item = [self.fibres.matrix(values) for values in self.corrections]
         by_worker = [matrix.T.tocsr() for matrix in by_item]
-        return Unfolding(self.near, self.far, by_worker), Unfolding(self.far, self.near, by_item)
+        return ModeUnfolding(self.near, self.far, by_worker), ModeUnfolding(
+            self.far, self.near, by_item
+        )
 
     def low_rank_on_fibres(self) -> Floats:
         """Return the low-rank part at the fibres, (n_classes, F)."""
@@ -117,7 +119,7 @@ def _own_gram(part: LowRank) -> Floats:
 
 
 @dataclass(frozen=True)
-class Unfolding:
+class ModeUnfolding:
     """An unfolding of X, n × (m · n_classes); `sparse` holds one n × m matrix per class."""
 
     near: LowRank

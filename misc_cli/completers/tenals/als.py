@@ -146,7 +146,7 @@ class Factors:
 
 
 @dataclass
-class Sums(Summed):
+class AlsSums(Summed):
     """Sums over items, from which workers and classes are solved.
 
     grams         (n_workers * n_slots, R²)  Σ_i v_i v_iᵀ over a mark's items
@@ -270,7 +270,7 @@ def sweep(
 
 def _item_kernel(
     observed: Observed, factors: Factors, ridge: float, items: Floats
-) -> Callable[[Block], Sums]:
+) -> Callable[[Block], AlsSums]:
     """Return a kernel that solves the rows of `items` of a block in place and returns its sums."""
     workers, slice_row, classes = factors.workers[:-1], factors.workers[-1], factors.classes
     rank = classes.shape[1]
@@ -281,14 +281,14 @@ def _item_kernel(
     entries = (workers[:, None] * classes).reshape(-1, rank)
     slice_gram = np.outer(slice_row, slice_row) * class_grams.sum(axis=0)
 
-    def solve_block(block: Block) -> Sums:
+    def solve_block(block: Block) -> AlsSums:
         rows, values, pattern = block
         normals = (pattern @ mark_grams).reshape(-1, rank, rank) + slice_gram
         part = observed.slice[rows]
         solved = _solve(normals, values @ entries + (part @ classes) * slice_row, ridge)
         items[rows] = solved
         outer = (solved[:, :, None] * solved[:, None, :]).reshape(-1, rank * rank)
-        return Sums(pattern.T @ outer, values.T @ solved, solved.T @ solved, part.T @ solved)
+        return AlsSums(pattern.T @ outer, values.T @ solved, solved.T @ solved, part.T @ solved)
 
     return solve_block
 

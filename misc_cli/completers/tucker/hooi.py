@@ -34,7 +34,7 @@ ITEMS = "item factor"
 
 
 @dataclass(frozen=True)
-class State:
+class HooiState:
     """The factors after a sweep.
 
     table      (n_columns, R1·R3) and scaled (R1·R3, R2): U(2) = T_(2) @ table @ scaled
@@ -86,7 +86,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
     slice_gram = tensor.slice_gram()
     squared_norm = tensor.squared_norm(slice_gram)
 
-    def step(state: State) -> Step[State]:
+    def step(state: HooiState) -> Step[HooiState]:
         swept = _sweep(tensor, state, ranks, squared_norm)
         change = (state.residual**2 - swept.residual**2) / squared_norm
         share = 1.0 - swept.residual**2 / squared_norm
@@ -97,7 +97,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
     rank_of_items = min(initial_rank, n_items, tensor.n_columns)
     projected = tensor.projected_basis(rank_of_items, method.seed)
     nothing = np.zeros((0, 0))
-    start = State(
+    start = HooiState(
         workers=nothing,
         table=nothing,
         scaled=nothing,
@@ -120,7 +120,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
     return Shared(end.workers, end.table @ end.scaled, mixer)
 
 
-def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -> State:
+def _sweep(tensor: Unfolding, state: HooiState, ranks: Ranks, squared_norm: float) -> HooiState:
     """Return the state after one sweep of Algorithm 2: each factor from T and the two others."""
     n_workers, _, n_classes = tensor.shape
     # mode 1: A = T ×₂ U(2)ᵀ ×₃ U(3)ᵀ
@@ -138,4 +138,4 @@ def _sweep(tensor: Unfolding, state: State, ranks: Ranks, squared_norm: float) -
     core = np.tensordot(both, classes, axes=(1, 0))  # (r, q, s)
     # the factors are orthonormal, so ‖T − L‖² = ‖T‖² − ‖G‖²
     residual = max(squared_norm - float(np.square(core).sum()), 0.0) ** 0.5
-    return State(workers, table, scaled, classes, projected, core, residual)
+    return HooiState(workers, table, scaled, classes, projected, core, residual)

@@ -108,7 +108,7 @@ def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
 
 
 @dataclass
-class Sums(Summed):
+class UnfoldedSums(Summed):
     """T_(2)ᵀ Y in two parts: of the votes, and of the slice."""
 
     of_votes: Floats
@@ -120,10 +120,10 @@ class Sums(Summed):
         return np.concatenate([self.of_votes, self.of_slice])
 
 
-def _gram_product(block: Block, rows: RowArrays, table: Floats) -> Sums:
+def _gram_product(block: Block, rows: RowArrays, table: Floats) -> UnfoldedSums:
     """Return T_(2)ᵀ T_(2) @ table; the table may be a vector."""
     product = unfolded(block, rows, table)
-    return Sums(block.matrix.T @ product, rows[SLICE].T @ product)
+    return UnfoldedSums(block.matrix.T @ product, rows[SLICE].T @ product)
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,10 @@ class TimesTable:
         return {self.name: unfolded(block, rows, self.table)}, 0
 
 
-def _slice_product(block: Block, rows: RowArrays) -> Sums:
+def _slice_product(block: Block, rows: RowArrays) -> UnfoldedSums:
     """Return T_(2)ᵀ S, ((n_workers + 1) * n_classes, n_classes)."""
     of_slice = rows[SLICE]
-    return Sums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
+    return UnfoldedSums(block.matrix.T @ of_slice, of_slice.T @ of_slice)
 
 
 def _slice_gram(block: Block, rows: RowArrays) -> Floats:
