@@ -76,7 +76,7 @@ class Column:
         texts, order = _texts(series), None
         if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
             order = tuple(texts.take(series.cat.codes.argsort().to_numpy()).to_pylist())
-        return _coded(np.asarray(codes), texts), cls(values, texts, order=order)
+        return _coded(np.asarray(codes), texts), cls(values, trimmed(texts), order=order)
 
     @classmethod
     def _read_arrow(cls, column: Any, name: str) -> tuple[Any, Column]:
@@ -145,7 +145,7 @@ def _texts(values: pd.Series[Any]) -> Names:
     if values.dtype == object and texts.duplicated().any():
         words = values[texts.duplicated(keep=False) & values.map(lambda one: isinstance(one, str))]
     texts[words.index] = words.map(repr)
-    return trimmed(pa.array(texts, pa.string(), from_pandas=True))
+    return pa.array(texts, pa.string(), from_pandas=True)
 
 
 @dataclass(frozen=True)
@@ -154,6 +154,7 @@ class Kind:
 
     name: str = "pandas"
     columns: Mapping[str, Column] | None = None
+    schema: Mapping[str, Any] | None = None  # polars' own types, by role
 
     def frame(self, columns: Mapping[str, Any], by: str | None = None) -> Any:
         """Return named columns as a data frame, rows in the order of appearance of `by`."""
@@ -177,7 +178,10 @@ class Kind:
         if self.name == "polars":
             import polars
 
-            return polars.from_arrow(table)
+            made: Any = polars.from_arrow(table)
+            own_types = {name: (self.schema or {}).get(OWNER.get(name, "")) for name in found}
+            enums = {name: t for name, t in own_types.items() if isinstance(t, polars.Enum)}
+            return made.cast(enums, strict=False)
         return table
 
     def values(self, role: str, names: Names) -> pd.Index[Any]:
@@ -227,7 +231,11 @@ def frame_answers(frame: Frame, named: Mapping[str, str | None]) -> tuple[Answer
         raise InputError("the DataFrame has no rows: give at least one answer")
     read = {role: Column.read(columns[at], names[at]) for role, at in chosen.items()}
     answers = Answers(*(read[role][0] for role in ("worker", "item", "label")))
-    return answers, Kind(kind, {role: column for role, (_, column) in read.items()})
+    schema = None
+    if kind == "polars":
+        types: Any = getattr(frame, "schema")  # noqa: B009
+        schema = {role: types[names[at]] for role, at in chosen.items()}
+    return answers, Kind(kind, {role: column for role, (_, column) in read.items()}, schema)
 
 
 def frame_known(given: Frame | pd.Series[Any]) -> KnownLabels:

@@ -54,7 +54,7 @@ def nearest_file(path: str) -> str:
     return found.replace("mean ", f"mean {folder}/") if folder else found
 
 
-_FLAG = re.compile(r"--(no-)?([a-z][a-z0-9-]*)( (?=[^\s:]+: ))?")
+_FLAG = re.compile(r"(?<![\w-])--(no-(?!answer))?([a-z][a-z0-9-]*)( (?=[^\s:]+: ))?")
 
 
 def python_words(text: str) -> str:

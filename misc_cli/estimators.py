@@ -8,6 +8,7 @@ back as a Series by task, tasks in the order in which they first appear, of the 
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -140,7 +141,8 @@ class MajorityVote(Estimator):
 class DawidSkene(Estimator):
     """A confusion matrix per worker, by expectation maximisation.
 
-    `n_iter` and `tol` are those of crowd-kit (`max_iter` and `tol` of `misc_cli.DawidSkene`).
+    `n_iter` and `tol` are those of crowd-kit (`max_iter` and `tol` of `misc_cli.DawidSkene`);
+    `class_prior` None is the method's own.
     """
 
     method: type[dawid_skene.DawidSkene] | type[dawid_skene.OneCoin] = dawid_skene.DawidSkene
@@ -150,7 +152,7 @@ class DawidSkene(Estimator):
         n_iter: int = 100,
         tol: float = 1e-3,
         *,
-        class_prior: ClassPrior = "estimated",
+        class_prior: ClassPrior | None = None,
         shrinkage: float = 2.0,
         calibrate: bool = True,
     ) -> None:
@@ -161,12 +163,9 @@ class DawidSkene(Estimator):
         self.calibrate = calibrate
 
     def _aggregate(self, data: Frame, gold: Known | None) -> Result[Any]:
-        method = self.method(
-            class_prior=self.class_prior,
-            shrinkage=self.shrinkage,
-            tol=self.tol,
-            max_iter=self.n_iter,
-        )
+        method = self.method(shrinkage=self.shrinkage, tol=self.tol, max_iter=self.n_iter)
+        if self.class_prior is not None:
+            method = replace(method, class_prior=self.class_prior)
         return aggregate(data, gold=gold, aggregator=method, calibrate=self.calibrate)
 
 
@@ -174,16 +173,3 @@ class OneCoinDawidSkene(DawidSkene):
     """One accuracy per worker, wrong answers spread evenly."""
 
     method = dawid_skene.OneCoin
-
-    def __init__(
-        self,
-        n_iter: int = 100,
-        tol: float = 1e-3,
-        *,
-        class_prior: ClassPrior = "uniform",
-        shrinkage: float = 2.0,
-        calibrate: bool = True,
-    ) -> None:
-        super().__init__(
-            n_iter, tol, class_prior=class_prior, shrinkage=shrinkage, calibrate=calibrate
-        )

@@ -24,7 +24,13 @@ from misc_cli.__main__ import run
 from misc_cli.arguments import AggregatorName, CompleterName, Duplicates, Preset, seconds
 from misc_cli.data.parameters import DUPLICATES
 from misc_cli.data.types import Iteration, Labels
-from misc_cli.errors import ConfigError, ConvergenceWarning, InputError, MiscWarning
+from misc_cli.errors import (
+    ConfigError,
+    ConvergenceWarning,
+    InputError,
+    MiscWarning,
+    python_words,
+)
 from misc_cli.run import pipeline
 from tests.conftest import REPO
 
@@ -173,6 +179,22 @@ def test_pandas_types_and_order_round_trip(name: str) -> None:
         assert result.posteriors.columns.tolist() == ["y", "x"], "as the category has them"
 
 
+def test_spaces_around_a_name_are_no_part_of_it() -> None:
+    frame = pd.DataFrame({"item": [" a", "a", "b"], "worker": list("uvu"), "label": list("xxy")})
+    assert aggregate(frame, aggregator="mv").labels["item"].tolist() == [" a", "b"]
+
+
+def test_an_enum_of_polars_stays_one() -> None:
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame(
+        {"item": [2, 2, 1], "worker": list("uvu"), "label": ["hi", "hi", "lo"]},
+        schema_overrides={"label": polars.Enum(["lo", "mid", "hi"]), "worker": polars.Categorical},
+    )
+    result = aggregate(frame, aggregator="mv")
+    assert result.to_frame().schema["label"] == frame.schema["label"]
+    assert result.workers.schema["worker"] == frame.schema["worker"]
+
+
 @pytest.mark.parametrize("kind", ["polars", "pyarrow"])
 @pytest.mark.parametrize("name", [*TYPES, "category"])
 def test_arrow_frames_come_back_as_they_came(kind: str, name: str) -> None:
@@ -267,6 +289,9 @@ def test_errors_and_warnings_are_in_pythons_words(answers: pd.DataFrame, tmp_pat
     with pytest.raises(InputError) as refused:
         aggregate(odd, worker_col="nobody_here")
     assert "--" not in str(refused.value)
+    with pytest.raises(InputError, match=r"^no--such.csv: no such file"):
+        aggregate("no--such.csv")
+    assert python_words("say --no-answer or --no-header") == "say no_answer= or header=False"
     with pytest.raises(ConfigError, match="max_iter=0: give a whole number from 1"):
         misc_cli.DawidSkene(max_iter=0)
     with pytest.raises(ConfigError, match="layout=round: choose from long"):
