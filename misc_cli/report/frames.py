@@ -258,8 +258,7 @@ def confidence_bands(confidence: pd.DataFrame) -> pd.DataFrame:
     """
     band = np.searchsorted(BANDS, np.arange(len(confidence)), side="right")
     groups = confidence.groupby(band)
-    found = groups.sum().assign(to=groups["to"].max())
-    found["from"] = groups["from"].min()
+    found = groups.sum().assign(**{"from": groups["from"].min(), "to": groups["to"].max()})
     found = found[found["items"] > 0][::-1]
     if "known" in found:
         known = found["known"].to_numpy(float)

@@ -116,11 +116,17 @@ def comparable(report: Report) -> bool:
     return bool(figures["answers"] > figures["items"] and figures["workers"] > 1)
 
 
+def _guessed(report: Report) -> bool:
+    """Return True if the answers agree no more than chance would have it."""
+    evidence = report.facts["figures"].get("evidence")
+    return evidence is not None and evidence < GUESSES
+
+
 def _trust(report: Report) -> Answer:
     figures = report.facts["figures"]
-    confidence, error, evidence = (figures.get(n) for n in ("confidence", "error", "evidence"))
+    confidence, error = figures.get("confidence"), figures.get("error")
     said = [*_warnings(report), *_doubtful_items(report), *_agreement(report)]
-    if evidence is not None and evidence < GUESSES:
+    if _guessed(report):
         kind, figure, headline = "warning", "Guesses", GUESSES_SAID
     elif not comparable(report):
         kind, figure = "look", "Unknown"
@@ -137,7 +143,7 @@ def _trust(report: Report) -> Answer:
     else:
         n_items = figures["items"]
         kind = "good" if confidence >= TRUSTED else "fact"
-        figure = _per_cent(confidence, 1 if confidence > 0.99 else 0)
+        figure = _per_cent(confidence, 1 if 0.99 < confidence < 0.9995 else 0)
         likely = f"{confidence * n_items:,.0f} of {n_items:,}"
         headline = f"of the labels are likely right: about {likely}"
         raw = "" if report.facts.get("options", {}).get("calibrate", True) else "raw "
@@ -153,8 +159,8 @@ def _judged(confidence: float, low: float, high: float) -> Sentence:
     said = f"On average the labels say that they are {_per_cent(confidence)} sure"
     if confidence > high:
         return Sentence("look", f"{said}: that is too much.", link="sure")
-    cautious = ": they are better than that." if confidence < low else ", and they are."
-    return Sentence("good", f"{said}{cautious}", link="sure")
+    better = confidence < low
+    return Sentence("good", f"{said}{': they are better.' if better else ', and they are.'}")
 
 
 def _warnings(report: Report) -> Iterator[Sentence]:
@@ -171,20 +177,18 @@ def _doubtful_items(report: Report) -> Iterator[Sentence]:
     if items is None or not comparable(report):
         return
     limit = _per_cent(UNSURE)
-    kinds = {
-        "decide": (items["confidence"] < UNSURE, "is", "are", f"less than {limit} sure"),
-        "against": (items.get("outvoted"), "goes", "go", "against the most frequent answer"),
-        "ties": (items.get("tie"), "has", "have", "two equally likely classes"),
-    }
-    for link, (which, one, many, said) in kinds.items():
-        number = 0 if which is None else int(which.sum())
-        if number:
+    unsure = items["confidence"] < UNSURE
+    if not unsure.any():
+        yield Sentence("good", f"Every label is at least {limit} sure.")
+    for which, one, many, said, link in (
+        (unsure, "is", "are", f"less than {limit} sure", "decide"),
+        (items.get("outvoted"), "goes", "go", "against the most frequent answer", "against"),
+        (items.get("tie"), "has", "have", "two equally likely classes", "decide"),
+    ):
+        if which is not None and (number := int(which.sum())):
             share = number / len(items)
             labels = f"{count(number, 'label')} ({_per_cent(share, 1 if share < 0.01 else 0)})"
-            verb, place = one if number == 1 else many, "decide" if link == "ties" else link
-            yield Sentence("look", f"{labels} {verb} {said}.", link=place)
-        elif link == "decide":
-            yield Sentence("good", f"Every label is at least {limit} sure.")
+            yield Sentence("look", f"{labels} {one if number == 1 else many} {said}.", link=link)
 
 
 def _agreement(report: Report) -> Iterator[Sentence]:
@@ -229,9 +233,9 @@ def _workers(report: Report) -> Answer:
         said.append(Sentence("fact", text))
     number = int(suspects.sum())
     if not number:
-        kind, headline = "good", "no worker stands out as careless"
+        kind, headline = "good", "stands out as careless"
         if few == len(workers):
-            kind, headline = "fact", "nobody gave enough answers to be judged"
+            kind, headline = "fact", "gave enough answers to be judged"
         return Answer(question, link, kind, "Nobody", headline, said)
     share = workers["answers"][suspects].sum() / max(workers["answers"].sum(), 1)
     they, stand = ("it", "stands") if number == 1 else ("they", "stand")
@@ -254,6 +258,9 @@ def _next(report: Report) -> Answer:
         pairs = [f"{row.true} → {row.said}" for row in often.head(3).itertuples()]
         text = "Make the instructions clearer where workers take one class for another"
         said.append(Sentence("look", text, pairs, "classes"))
+    if _guessed(report):
+        headline = "before anything else: workers do not see the same in the items"
+        return Answer(question, link, "warning", "Check the question", headline, said)
     if asked is None or not comparable(report):
         figure, headline = "Decide", "the least sure items yourself, and run again with them"
         return Answer(question, link, "fact", figure, headline, said)
@@ -276,5 +283,5 @@ def worth(gain: float) -> str:
     """Say how many more labels come out right where the gains of items sum up to this."""
     if gain < LEAST_WORTH:
         return "less than one more label comes out right"
-    verb = "comes" if round(gain) == 1 else "come"
-    return f"about {count(round(gain), 'more label')} {verb} out right"
+    come = "label comes" if round(gain) == 1 else "labels come"
+    return f"about {round(gain):,} more {come} out right"

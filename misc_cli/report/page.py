@@ -86,6 +86,7 @@ def _content(report: Report) -> dict[str, Any]:
         "figures": facts["figures"],
         "answers": narrative.answers(report),
         "how_made": narrative.how_made(report),
+        "comparable": narrative.comparable(report),
         "bands": confidence_bands(frames["confidence"]).to_dict("records"),
         "class_rows": class_rows(report),
         "matrix": _matrix(frames.get("crowd")),
@@ -254,8 +255,7 @@ def _convergence(lines: pd.DataFrame | None) -> Rows:
     named = lines["stage"].astype(str)
     if "candidate" in lines:
         named = lines["candidate"].fillna(named).astype(str)
-    change = lines["change"].astype(float)
-    groups = change.groupby(named, sort=False)
+    groups = lines["change"].astype(float).groupby(named, sort=False)
     found = pd.DataFrame({"iterations": groups.size(), "change": groups.last()})
     return _rows(found.rename_axis("method").reset_index())
 
@@ -276,14 +276,12 @@ def _command_with_gold(report: Report) -> str:
 
 def _day(facts: Mapping[str, Any]) -> str:
     """Return the day of the run as in "8 November 2026"; "" where run.json has none."""
-    if not facts.get("date"):
-        return ""
-    date = datetime.fromisoformat(facts["date"])
-    return f"{date.day} {date:%B %Y}"
+    date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
+    return "" if date is None else f"{date.day} {date:%B %Y}"
 
 
 def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what is needed to repeat the run (method, files, seed, versions) and its seconds."""
+    """Return what is needed to repeat the run (method, files, seed, versions)."""
     rows = [(name, str(facts.get(name, ""))) for name in ("method", "date")]
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
@@ -293,10 +291,6 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = [f"misc {facts.get('misc', '')}"]
     versions += [f"{name} {version}" for name, version in platform.items()]
     rows.append(("versions", ", ".join(versions)))
-    seconds = facts.get("seconds", {})
-    if seconds:
-        parts = ", ".join(f"{name} {spent:.2f}" for name, spent in seconds.items())
-        rows.append(("seconds", f"{sum(seconds.values()):.2f} ({parts})"))
     return rows
 
 
@@ -351,7 +345,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(visible=visible, per_cent=per_cent, number=number, address=address)
-    made.filters.update(quoted=shlex.quote, visible_lines=_visible_lines, carried=_carried_text)
+    made.filters.update(
+        count=narrative.count,
+        quoted=shlex.quote,
+        visible_lines=_visible_lines,
+        carried=_carried_text,
+    )
     made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL)
     return made
 

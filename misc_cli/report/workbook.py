@@ -174,14 +174,12 @@ def _colour(book: Any, sheet: Any, cells: tuple[int, int, int, int], name: str) 
         sheet.conditional_format(*cells, {"type": "3_color_scale", **colours})
     if name == "verdict":
         for word, colour in VERDICT_COLOURS.items():
-            rule = {"type": "text", "criteria": "begins with", "value": word}
             form = book.add_format({"bg_color": colour})
-            sheet.conditional_format(*cells, {**rule, "format": form})
+            rule = {"type": "text", "criteria": "begins with", "value": word, "format": form}
+            sheet.conditional_format(*cells, rule)
     if name in FLAGS:
-        form = book.add_format({"bg_color": AMBER})
-        sheet.conditional_format(
-            *cells, {"type": "cell", "criteria": "==", "value": True, "format": form}
-        )
+        rule = {"type": "cell", "criteria": "==", "value": True}
+        sheet.conditional_format(*cells, {**rule, "format": book.add_format({"bg_color": AMBER})})
 
 
 def _format(title: str, name: str, values: list[Any]) -> str:

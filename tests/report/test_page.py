@@ -157,8 +157,9 @@ def test_the_three_questions_are_answered_first_and_names_are_named() -> None:
 def test_answers_that_agree_by_chance_are_said_to_be_guesses_first() -> None:
     found = report()
     facts = {**found.facts, "figures": {**found.facts["figures"], "evidence": 0.01}}
-    trust, *_ = narrative.answers(replace(found, facts=facts))
+    trust, _, following = narrative.answers(replace(found, facts=facts))
     assert (trust.kind, trust.figure) == ("warning", "Guesses")
+    assert following.figure == "Check the question"
     assert trust.headline.startswith("these answers agree no more than chance")
 
 
@@ -212,3 +213,4 @@ def test_where_nothing_can_be_compared_nothing_is_praised() -> None:
     said = [sentence for answer in answers for sentence in answer.sentences]
     assert "good" not in {sentence.kind for sentence in said}
     assert not any("sure" in sentence.text for sentence in answers[0].sentences)
+    assert 'id="sure"' not in page.render(record.build(found.outcome, facts))
