@@ -62,6 +62,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         source, made[name] = folder / f"{name}.csv", folder / f"{name}.html"
         batch(600, n_classes).to_csv(source, index=False)
         words = ["report", str(source), "--keep", "Input.*", "-o", str(made[name])]
+        if n_classes == 2:  # whoever answered first knows the truth
+            truth = batch(600, 2).drop_duplicates("item")[["item", "label"]]
+            truth.to_csv(folder / "truth.csv", index=False)
+            words += ["--truth", str(folder / "truth.csv")]
         assert run([*words, *EM]) == 0
     return made
 
