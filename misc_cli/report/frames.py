@@ -178,10 +178,8 @@ def agreement_frame(outcome: RunResult) -> pd.DataFrame:
     """Return the agreement of the answers; alpha also for ordered classes if they have an order."""
     labels = outcome.labels
     nominal = agreement_intervals(labels.votes)
-    found = {
-        "pairwise agreement": nominal.agreement,
-        "alpha, classes without order": nominal.alpha,
-    }
+    found = {"pairwise agreement": nominal.agreement}
+    found["alpha, classes without order"] = nominal.alpha
     if labels.ordered:
         found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True).alpha
     rows = [{"measure": measure, **asdict(interval)} for measure, interval in found.items()]

@@ -46,7 +46,8 @@ class Sentence:
     title: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text}: {shortened(self.names)}." if self.names else self.text
+        more = [f"{len(self.names) - NAMED:,} more"] if len(self.names) > NAMED else []
+        return f"{self.text}: {listed([*self.names[:NAMED], *more])}." if self.names else self.text
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,6 @@ def how_made(report: Report) -> list[str]:
 def listed(names: Sequence[str]) -> str:
     """Join names as in "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def shortened(names: Sequence[str]) -> str:
-    """Join names, the first of them if they are many."""
-    more = len(names) - NAMED
-    return listed(names) if more <= 0 else f"{', '.join(names[:NAMED])} and {more:,} more"
 
 
 def count(number: float, noun: str) -> str:
@@ -202,7 +197,7 @@ def _agreement(report: Report) -> Iterator[Sentence]:
     yield Sentence(
         "fact",
         f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
-        f"time (alpha {alphas.iloc[-1]:.2f}; 0 is chance, 1 is always).",
+        f"time (alpha {round(alphas.iloc[-1], 2) + 0:.2f}; 0 is chance, 1 is always).",
         link="agreement",
     )
 
@@ -258,12 +253,15 @@ def _next(report: Report) -> Answer:
         pairs = [f"{row.true} → {row.said}" for row in often.head(3).itertuples()]
         text = "Make the instructions clearer where workers take one class for another"
         said.append(Sentence("look", text, pairs, "classes"))
-    if _guessed(report):
-        headline = "before anything else: workers do not see the same in the items"
-        return Answer(question, link, "warning", "Check the question", headline, said)
-    if asked is None or not comparable(report):
-        figure, headline = "Decide", "the least sure items yourself, and run again with them"
-        return Answer(question, link, "fact", figure, headline, said)
+    if asked is None or _guessed(report) or not comparable(report):
+        kind, figure, headline = "good", "Little to gain", "by asking again: no label is in doubt"
+        if _guessed(report):
+            kind, figure = "warning", "Check the question"
+            headline = "before anything else: workers do not see the same in the items"
+        elif report.labels is None or not comparable(report):
+            kind, figure = "fact", "Decide"
+            headline = "the least sure items yourself, and run again with them"
+        return Answer(question, link, kind, figure, headline, said)
     first = asked.head(ROUND)
     kind, figure, gain = "look", f"Ask {count(len(first), 'item')}", first["gain"].sum()
     headline = f"once more: {worth(gain)}"

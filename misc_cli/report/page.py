@@ -34,7 +34,7 @@ from misc_cli.report.frames import (
 )
 from misc_cli.run.run_record import strict
 
-Rows = list[dict[str, Any]]
+Rows = list[dict[Any, Any]]
 
 MOST_SUSPECTS, MOST_OTHERS = 2_000, 500  # workers on a page
 CARDS = narrative.ROUND  # least sure items that can be decided
@@ -128,8 +128,7 @@ def _content(report: Report) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame | None) -> Rows:
-    rows: Rows = [] if frame is None else frame.to_dict("records")  # type: ignore[assignment]
-    return rows
+    return [] if frame is None else frame.to_dict("records")
 
 
 def split_workers(workers: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -286,11 +285,9 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     files = [("answers", source) for source in facts.get("inputs", [])]
     files += facts.get("known", {}).items()
     rows += [(role, f"{source['name']}, SHA-256 {source['sha256']}") for role, source in files]
-    options, platform = facts.get("options", {}), facts.get("platform", {})
-    rows.append(("seed", str(options.get("seed", ""))))
-    versions = [f"misc {facts.get('misc', '')}"]
-    versions += [f"{name} {version}" for name, version in platform.items()]
-    rows.append(("versions", ", ".join(versions)))
+    rows.append(("seed", str(facts.get("options", {}).get("seed", ""))))
+    versions = {"misc": facts.get("misc", ""), **facts.get("platform", {})}
+    rows.append(("versions", ", ".join(f"{name} {one}" for name, one in versions.items())))
     return rows
 
 

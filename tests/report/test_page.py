@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -196,7 +196,7 @@ def test_confusions_are_listed_where_a_matrix_would_be_too_wide() -> None:
     assert 'aria-label="Another class for' not in few
 
 
-def _of_classes(number: int, aggregator: str = "ds-em") -> Report:
+def _of_classes(number: int, aggregator: Literal["mv", "ds-em"] = "ds-em") -> Report:
     found = aggregate(batch(120, number), aggregator=aggregator, calibrate=False)
     classes = found.outcome.labels.classes.to_pylist()
     return record.build(found.outcome, {"misc": "1", "figures": found.figures, "classes": classes})
