@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,11 +96,7 @@ def open_records(source: Source, format_name: str) -> Document:
         return _parquet(source)
     refuse_nul(source)
     refuse_undecodable(source)
-    read = _json_lines if format_name == "jsonl" else _json_array
-    records = list(read(source))
-    if not records:
-        raise empty(source.name)
-    return json_document(source.name, format_name, records)
+    return json_document(source.name, format_name, _records(source, format_name))
 
 
 def _parquet(source: Source) -> Document:
@@ -121,9 +117,10 @@ def _parquet(source: Source) -> Document:
 
     def fetch(positions: Sequence[int]) -> list[Any]:
         try:
-            names = list(dict.fromkeys(schema.names[at] for at in positions))
-            table = file.read(columns=names)
-            return [encoded(_nth(table, schema.names, at)) for at in positions]
+            table = file.read(columns=[schema.names[at] for at in positions])
+            return [encoded(table.column(schema.names[at])) for at in positions]
+        except KeyError as error:
+            raise InputError(f"{source.name}: {one_line(error)}; rename the columns") from None
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{source.name}: {one_line(error)}; export it as CSV") from None
 
@@ -168,12 +165,6 @@ def _matrix_column(column: Any) -> Any:
     return words.take(pa.array(codes.ravel())).dictionary_encode()
 
 
-def _nth(table: Any, names: Sequence[str], at: int) -> Any:
-    """Return the column of a position; of two with one name arrow reads both, in their order."""
-    same = [place for place, name in enumerate(table.column_names) if name == names[at]]
-    return table.column(same[names[:at].count(names[at])])
-
-
 def _spelled(value: Any) -> Any:
     """Return values of Parquet as JSON gives them: numbers and dates as text."""
     if isinstance(value, dict):
@@ -183,34 +174,34 @@ def _spelled(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | str) else str(value)
 
 
-def _json_lines(source: Source) -> Iterator[Record]:
+def _records(source: Source, format_name: str) -> list[Record]:
+    """Return the objects of JSON lines, also if called .json, or of one value over many lines."""
     content = bytes(memoryview(source.content))
-    lines = content.splitlines()
-    if content.lstrip().partition(b"\n")[0].strip() == b"{":  # one object, written over lines
-        yield from _json_array(source)
-        return
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield _record(_loads(source, line, number), f"{source.name}, line {number}")
-
-
-def _json_array(source: Source) -> Iterator[Record]:
-    content = bytes(memoryview(source.content))
-    if content.lstrip().startswith(b"{") and _is_lines(content):
-        yield from _json_lines(source)
-        return
-    whole = _with_header(_loads(source, content, None))
-    for number, record in enumerate(whole if isinstance(whole, list) else [whole], start=1):
-        yield _record(record, f"{source.name}, record {number}")
-
-
-def _is_lines(content: bytes) -> bool:
-    """Return whether the first line is an object and others follow: JSON lines called .json."""
     first, _, rest = content.lstrip().partition(b"\n")
-    if not first.rstrip().endswith(b"}") or not rest.lstrip().startswith(b"{"):
-        return False
+    if format_name == "json":
+        is_lines = rest.lstrip().startswith(b"{") and _is_object(first)
+    else:
+        is_lines = first.strip() != b"{"
+    if is_lines:
+        numbered = enumerate(content.splitlines(), start=1)
+        found = [(_loads(source, line, n), f"line {n}") for n, line in numbered if line.strip()]
+    else:
+        whole = _with_header(_loads(source, content, None))
+        values = whole if isinstance(whole, list) else [whole]
+        found = [(value, f"record {n}") for n, value in enumerate(values, start=1)]
+    for value, where in found:
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{source.name}, {where}: expected an object with worker, item and label"
+            )
+    if not found:
+        raise empty(source.name)
+    return [value for value, _ in found]
+
+
+def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(first), dict)
+        return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -249,9 +240,3 @@ def _loads(source: Source, text: bytes, line: int | None) -> Any:
             f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
             "set --format if it is something else"
         ) from None
-
-
-def _record(value: Any, where: str) -> Record:
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: expected an object with worker, item and label")
-    return value

@@ -46,13 +46,12 @@ READERS: dict[str, Entry] = {
     "label-studio-table": Entry("label_studio", ("annotation_id", "annotator"), "TABLE_READER"),
     "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
     "toloka": Entry("crowd_reports", ("INPUT:", "OUTPUT:", "ASSIGNMENT:"), "TOLOKA"),
-    "mturk": Entry("mturk", ("HITId", "AssignmentId", "WorkerId")),
-    "mturk-api": Entry("mturk", ("Assignments", "AssignmentId"), "API_READER"),
+    "mturk": Entry("mturk", ("HITId",)),
     "appen": Entry("crowd_reports", ("_unit_id", "_worker_id"), "APPEN"),
     "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
     "argilla": Entry("argilla", ("responses", "fields", "external_id", "status")),
-    "labelbox": Entry("labelbox", ("data_row",)),
-    "superannotate": Entry("superannotate", ("instances",)),
+    "labelbox": Entry("annotation_suites", ("data_row",), "LABELBOX"),
+    "superannotate": Entry("annotation_suites", ("instances",), "SUPERANNOTATE"),
     "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
     "zooniverse": Entry("zooniverse", ("classification_id",)),
     "potato": Entry("potato", ("label_annotations", "instance_id")),
@@ -64,13 +63,17 @@ READERS: dict[str, Entry] = {
 }
 
 
-# Exports that hold nothing to vote on, by keys of their first object.
-_NO_ANSWERS = {
-    ("task_id", "response", "params"): "a task of Scale names no annotators",
-    ("tags", "shapes", "version"): "annotations of CVAT name no annotators",
-    ("images", "annotations", "categories"): "COCO holds boxes and segments, and no annotators",
-    ("categories", "items", "info"): "Datumaro names no annotators",
-    ("Label", "Created By", "DataRow ID"): "version 1 of Labelbox's export is not read",
+# Exports that hold nothing to vote on or are no longer read, by keys of their first object.
+_OWN = "export each annotator's own answers"
+_XML = "Mechanical Turk's answers as XML are not read; download the batch as CSV"
+_REFUSED = {
+    ("task_id", "response", "params"): f"a task of Scale names no annotators; {_OWN}",
+    ("tags", "shapes", "version"): f"annotations of CVAT name no annotators; {_OWN}",
+    ("images", "annotations", "categories"): f"COCO holds boxes, and no annotators; {_OWN}",
+    ("categories", "items", "info"): f"Datumaro names no annotators; {_OWN}",
+    ("Label", "Created By", "DataRow ID"): "version 1 of Labelbox's export; export NDJSON (v2)",
+    ("Assignments", "NumResults"): _XML,
+    ("AssignmentId", "HITId", "Answer"): _XML,
 }
 _TAG = re.compile(r"O|[BIESLU]-[\w-]+")  # of a token
 
@@ -84,7 +87,7 @@ def load(name: str) -> Reader:
 
 def recognise(document: Document) -> tuple[Reader, Match] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
-    _refuse_no_answers(document)
+    _refuse_others(document)
     found = []
     keys = _keys(document)
     for name, entry in READERS.items():
@@ -103,11 +106,11 @@ def _keys(document: Document) -> list[str]:
     return list(dict.fromkeys(key for record in first for key in record))
 
 
-def _refuse_no_answers(document: Document) -> None:
-    """Raise for exports without annotators, and for tags of tokens, whose layout looks alike."""
+def _refuse_others(document: Document) -> None:
+    """Raise for exports that would be read wrong as plain tables, and for tags of tokens."""
     why = None
     if document.records:
-        known = (why for keys, why in _NO_ANSWERS.items() if set(keys) <= set(document.records[0]))
+        known = (why for keys, why in _REFUSED.items() if set(keys) <= set(document.records[0]))
         why = next(known, None)
     elif document.records is None and (document.table.header is False or document.table.doubtful):
         last = [row[-1].strip() for row in document.table.sample if row]
@@ -115,4 +118,4 @@ def _refuse_no_answers(document: Document) -> None:
         if len(last) > 4 and len(tags) > 0.8 * len(last) and len(set(tags)) > 1:
             why = "tags of tokens (CoNLL), not of items: there are no classes to vote on"
     if why is not None:
-        raise InputError(f"{document.name}: {why}; export each annotator's own answers")
+        raise InputError(f"{document.name}: {why}")

@@ -1,4 +1,4 @@
-"""Mechanical Turk: the CSV of a batch, and the JSON of assignments that its interface lists.
+"""Mechanical Turk, CSV of a batch: HITId, WorkerId, Input.x and Answer.x columns.
 
 An answer of a batch is a column of its own (Answer.animal), a true/false column for each radio
 button (Answer.animal.cat, Answer.animal.dog), or within the JSON of Answer.taskAnswers. Several
@@ -8,9 +8,8 @@ that was posted again has several HITs for one input: then the input is the item
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +19,11 @@ import pyarrow.compute as pc
 
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
-from misc_cli.readers.document import Document, Record, is_one_of, objects, text
+from misc_cli.readers.document import Document, is_one_of
 from misc_cli.readers.layouts.melt import melt, share_values
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
-    PLAIN,
     Export,
-    Field,
     form_fields,
     inferred,
     labels_of,
@@ -34,8 +31,6 @@ from misc_cli.readers.platforms.export import (
     of_names,
 )
 from misc_cli.readers.reading import (
-    CERTAIN,
-    Match,
     Question,
     Reader,
     Reading,
@@ -257,59 +252,3 @@ def _task_answers(document: Document, options: ReadOptions, item: str | None) ->
 
 
 READER = Reader("mturk", "Mechanical Turk, CSV of a batch", detect, read)
-
-
-# Found by pattern, not by a parser of XML: entities that a document defines are never expanded.
-_ANSWER = re.compile(
-    r"<QuestionIdentifier>(.*?)</QuestionIdentifier>((?:(?!<Answer>).)*)</Answer>", re.DOTALL
-)
-_VALUE = re.compile(r"<(FreeText|SelectionIdentifier|OtherSelectionText)>(.*?)</\1>", re.DOTALL)
-_FORM = "QuestionFormAnswers"
-
-
-def _assignments(document: Document) -> list[Record]:
-    records = document.records or []
-    listed = records[0].get("Assignments") if len(records) == 1 else None
-    return objects(listed) if isinstance(listed, list) else records
-
-
-def detect_api(document: Document) -> Match | None:
-    first = next(iter(_assignments(document)), {})
-    known = {"WorkerId", "HITId"} <= set(first) and _FORM in text(first.get("Answer"))
-    return Match(CERTAIN, f"assignments with {_FORM}") if known else None
-
-
-def read_api(document: Document, options: ReadOptions) -> Reading:
-    export = Export(document, options, "WorkerId", "HITId", "Answer: {}")
-    for assignment in export.records(_assignments(document)):
-        answer = text(assignment.get("Answer"))
-        if text(assignment.get("AssignmentStatus")).lower() == "rejected":
-            export.aside("rejected")
-        elif _FORM not in answer:
-            raise export.error(f"Answer holds no {_FORM}")
-        else:
-            export.fields(_fields(answer), assignment.get("WorkerId"), assignment.get("HITId"))
-    return export.reading()
-
-
-def _fields(answer: str) -> Iterator[Field]:
-    for name, content in _ANSWER.findall(answer):
-        question = _content(name)
-        values = [_content(value) for _, value in _VALUE.findall(content)]
-        if question == "taskAnswers" and values:
-            forms = parsed(values[0])
-            for form in forms if isinstance(forms, list) else [forms]:
-                yield from form_fields(form)
-        elif values:
-            yield question, PLAIN, values
-
-
-def _content(element: str) -> str:
-    """Return the text of an XML element."""
-    inner = element.strip()
-    if inner.startswith("<![CDATA[") and inner.endswith("]]>"):
-        return inner[9:-3].strip()
-    return html.unescape(inner)
-
-
-API_READER = Reader("mturk-api", "Mechanical Turk, JSON of assignments", detect_api, read_api)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import time
 from pathlib import Path
@@ -173,6 +172,13 @@ def test_argilla_variants(tmp_path: Path) -> None:
         look(written(tmp_path, [uneven, uneven]))
 
 
+def test_answers_as_xml_are_refused(tmp_path: Path) -> None:
+    one = {"AssignmentId": "A", "WorkerId": "w", "HITId": "H", "Answer": "<QuestionFormAnswers>"}
+    for content in ([one, one], {"NumResults": 1, "Assignments": [one]}):
+        with pytest.raises(InputError, match="as XML are not read; download the batch as CSV"):
+            look(written(tmp_path, content))
+
+
 def test_labelbox_of_version_1_is_refused(tmp_path: Path) -> None:
     row = {"ID": "l1", "DataRow ID": "d1", "Created By": "ann@x", "Skipped": False, "Label": {}}
     with pytest.raises(InputError, match="version 1 of Labelbox"):
@@ -209,29 +215,6 @@ def test_weak_labels_as_records(tmp_path: Path) -> None:
     ]
     seen = look(written(tmp_path, rows, "a.jsonl"))
     assert seen.answers == {"weak_labels": [("0", "1", "0"), ("1", "0", "1"), ("1", "1", "0")]}
-
-
-def test_assignments_as_the_api_lists_them(tmp_path: Path) -> None:
-    def assignment(who: str, content: str, status: str = "Approved") -> dict[str, str]:
-        answers = f"<QuestionFormAnswers><Answer>{content}</Answer></QuestionFormAnswers>"
-        return {"WorkerId": who, "HITId": "H", "AssignmentStatus": status, "Answer": answers}
-
-    name = "<QuestionIdentifier>q</QuestionIdentifier>"
-    free = f"{name}<FreeText>cat &amp; dog</FreeText>"
-    option = "<SelectionIdentifier>{}</SelectionIdentifier>"
-    several = name + option.format("a") + option.format("b")
-    cat = html.escape('[{"q": {"label": "cat"}}]')
-    form = f"<QuestionIdentifier>taskAnswers</QuestionIdentifier><FreeText>{cat}</FreeText>"
-    whole = {"Assignments": [assignment("w1", free), assignment("w2", free, "Rejected")]}
-    for one in [*whole["Assignments"]]:
-        one["AssignmentId"] = "A"
-    seen = look(written(tmp_path, whole))
-    assert seen.answers == {"q": [("w1", "H", "cat & dog")]}
-    assert seen.aside == {"rejected": 1}
-    listed = [{**assignment("w1", several), "AssignmentId": "A"}]
-    assert look(written(tmp_path, listed)).answers == {"q": [("w1", "H", ["a", "b"])]}
-    listed = [{**assignment("w1", form), "AssignmentId": "A"}]
-    assert look(written(tmp_path, listed)).answers == {"q": [("w1", "H", "cat")]}
 
 
 def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Labelbox, NDJSON of a project's data rows (export v2).
+"""Suites for teams of annotators: Labelbox's NDJSON of data rows, SuperAnnotate's JSON of items.
 
-`benchmark_reference_label` names the label that others are compared with.
+Labelbox's `benchmark_reference_label` names the label that others are compared with. Instances of
+type tag are about the whole item in SuperAnnotate.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from misc_cli.readers.values import BOXES, CHOICE, CHOICES, SPANS, TEXT
 
 
 @of_records
-def detect(record: Record) -> str | None:
+def detect_labelbox(record: Record) -> str | None:
     known = isinstance(record.get("data_row"), dict) and isinstance(record.get("projects"), dict)
     return "data_row and projects" if known else None
 
 
-def read(document: Document, options: ReadOptions) -> Reading:
+def read_labelbox(document: Document, options: ReadOptions) -> Reading:
     fields = ("label_details.created_by", "data_row", "classifications[name={}]")
     export = Export(document, options, *fields)
     projects = {key for record in document.records or [] for key in mapping(record.get("projects"))}
@@ -83,4 +84,55 @@ def _name(answer: Record) -> str:
     return text(answer.get("name") or answer.get("value"))
 
 
-READER = Reader("labelbox", "Labelbox, NDJSON", detect, read)
+LABELBOX = Reader("labelbox", "Labelbox, NDJSON", detect_labelbox, read_labelbox)
+
+
+@of_records
+def detect_superannotate(record: Record) -> str | None:
+    known = isinstance(record.get("instances"), list) and "name" in mapping(record.get("metadata"))
+    return "metadata and instances" if known else None
+
+
+def read_superannotate(document: Document, options: ReadOptions) -> Reading:
+    export = Export(document, options, "createdBy.email", "metadata.name")
+    for record in export.records():
+        metadata = mapping(record.get("metadata"))
+        status = text(metadata.get("status")).lower()
+        if status in ("skipped", "notstarted", "not started"):
+            export.aside(status)
+            continue
+        by_person: dict[str, list[Record]] = {}
+        for one in export.objects(record.get("instances"), "instances"):
+            who = text(mapping(one.get("createdBy")).get("email"))
+            by_person.setdefault(who or text(metadata.get("annotatorEmail")), []).append(one)
+        if not by_person:
+            export.aside("empty")
+        for who, own in by_person.items():
+            _person(export, metadata.get("name") or metadata.get("id"), who, own)
+    return export.reading()
+
+
+def _person(export: Export, item: object, who: str, instances: list[Record]) -> None:
+    said: dict[str, list[str]] = {}
+    for one in instances:
+        type_ = text(one.get("type")).lower()
+        name = text(one.get("className"))
+        attributes = objects(one.get("attributes"))
+        if text(one.get("creationType")).lower() in ("prediction", "preannotation"):
+            export.aside("predicted")
+        elif type_ != "tag":
+            kind = SPANS if type_ == "entity" else BOXES
+            export.answer("instances", who, item, text(instances), kind)
+        elif attributes:
+            for attribute in attributes:
+                question = f"{name}.{text(attribute.get('groupName'))}"
+                said.setdefault(question, []).append(text(attribute.get("name")))
+        else:
+            said.setdefault("class", []).append(name)
+    for question, labels in said.items():
+        export.answer(question, who, item, labels)
+
+
+SUPERANNOTATE = Reader(
+    "superannotate", "SuperAnnotate, JSON", detect_superannotate, read_superannotate
+)
