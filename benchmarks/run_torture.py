@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from torture import every, moments, mutants, option_tries, places
+from torture import every, moments, mutants, nights, option_tries, places, strangers
 from torture.harness import Tally, load
 
 from misc_cli.data.resources import thread_limit
@@ -47,6 +47,15 @@ def sections(size: str) -> dict[str, Section]:
         "changing": lambda: moments.changing(of(3, 45, 300)),
         "streams": lambda: places.streams(of(1, 8, 40)),
         "determinism": lambda: places.determinism(of(2, 24, 120)),
+        "identity": strangers.identity,
+        "settings": lambda: strangers.settings((0.1, 1.0, 1.0)[at]),
+        "replay": lambda: strangers.replay(of(20, 600, 3_000)),
+        "databases": strangers.databases,
+        "secrets": lambda: strangers.secrets((0.03, 0.5, 1.0)[at]),
+        "limits": lambda: strangers.limits((0.2, 1.0, 1.0)[at]),
+        "signals": lambda: nights.signals(of(3, 60, 300)),
+        "gates": lambda: nights.gates(of(4, 60, 300)),
+        "contract": lambda: nights.contract(of(4, 60, 300)),
     }
 
 
