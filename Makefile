@@ -15,7 +15,7 @@ BROWSER := command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -
 # Clusters, browsers and databases also fail for reasons of their own: what failed must pass now.
 AGAIN = { echo "once more, what failed:"; $(EXTRAS)/bin/python -m pytest tests/extras --last-failed --last-failed-no-failures none; }
 
-.PHONY: demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
+.PHONY: docs demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 
 demo: $(DEMO)/ready ## one label per item from the sample; then the same crowd pure and completed, side by side
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
@@ -38,6 +38,10 @@ test-peers: $(DEV)/ready ## optional: the test that compares with crowd-kit, whi
 
 test-pythons: ## demo and test on 3.11, 3.12 and 3.13, each in environments of its own
 	.ci/pythons
+
+docs: $(EXTRAS)/ready ## the site: build/site/index.html, with search, for reading without a network
+	NO_MKDOCS_2_WARNING=1 $(EXTRAS)/bin/python -m mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 check: $(DEV)/ready
 	$(DEV)/bin/ruff check .

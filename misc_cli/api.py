@@ -201,7 +201,9 @@ def compare(
         Known labels, or a mapping to them by dataset. They only judge: errors in per cent. Several
         datasets that all have truth are compared by their errors, else by hidden answers.
 
-    Other parameters are those of `aggregate`.
+    Notes
+    -----
+    The other parameters are those of `aggregate`.
 
     Examples
     --------

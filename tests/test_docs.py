@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.conftest import REPO
@@ -85,11 +87,23 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
     assert misc(str(answers), *sharp, "--power", "2").splitlines()[1] == "1,y,0.8"
 
 
+def test_run_json_has_the_shape_that_its_schema_says(tmp_path: Path) -> None:
+    schema = json.loads((DOCS / "run.schema.json").read_text())
+    for more in (["--fast"], [], ["--completer", "tucker", "--engine", "local"]):
+        words = ["aggregate", str(REPO / "sample_data" / "answers.csv"), *more]
+        out = tmp_path / f"{len(more)}.csv"
+        command = [sys.executable, "-m", "misc_cli", *words, "-o", str(out), "-q"]
+        subprocess.run(
+            command, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPO)}
+        )
+        jsonschema.validate(json.loads(out.with_suffix(".run.json").read_text()), schema)
+
+
 def code_of(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-GUIDES = sorted([*DOCS.glob("guide-*.md"), DOCS / "api.md"])
+GUIDES = sorted([*DOCS.glob("guide-*.md"), DOCS / "api.md", DOCS / "tutorial.md"])
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
