@@ -157,37 +157,7 @@ def reject_columns(rejects: Sequence[Rejects]) -> dict[str, Any]:
 
 
 def joined(parts: list[Any]) -> Any:
-    """Return dictionary arrays as one; neighbours that share a dictionary are not looked up."""
+    """Return dictionary arrays as one."""
     if len(parts) == 1:
         return parts[0]
-    groups: list[list[Any]] = []
-    for part in parts:
-        if groups and _same_dictionary(groups[-1][0], part):
-            groups[-1].append(part)
-        else:
-            groups.append([part])
-    merged = [_with_one_dictionary(group) for group in groups]
-    if len(merged) == 1:
-        return merged[0]
-    return pa.chunked_array(merged).unify_dictionaries().combine_chunks()
-
-
-def _with_one_dictionary(group: list[Any]) -> Any:
-    if len(group) == 1:
-        return group[0]
-    codes = pa.concat_arrays([array.indices for array in group])
-    return pa.DictionaryArray.from_arrays(codes, group[0].dictionary)
-
-
-def _same_dictionary(one: Any, other: Any) -> bool:
-    """Return whether two arrays are slices of one: their names lie in the same memory."""
-    if not all(isinstance(array, pa.DictionaryArray) for array in (one, other)):
-        return False
-    first, second = one.dictionary, other.dictionary
-    if len(first) != len(second) or not len(first):
-        return False
-    places = [
-        [None if buffer is None else buffer.address for buffer in names.buffers()]
-        for names in (first, second)
-    ]
-    return places[0] == places[1] and first.offset == second.offset
+    return pa.chunked_array(parts).unify_dictionaries().combine_chunks()

@@ -95,9 +95,7 @@ class Document:
 
 def json_document(name: str, format_name: str, records: list[Record]) -> Document:
     """Return a document of JSON objects, flattened when somebody asks for columns."""
-    return Document(
-        name, format_name, lambda: table_of([flat(record) for record in records]), records
-    )
+    return Document(name, format_name, lambda: flat_table(records), records)
 
 
 def flat_table(records: list[Record]) -> Table:

@@ -176,6 +176,8 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Given]:
 
     try:
         document = opened_document(source, options)
+        if document.table.doubtful and options.header is None:
+            document = opened_document(source, replace(options, header=True))
         if recognise(document) is not None:
             return
         document = unwrapped_document(document)

@@ -14,6 +14,8 @@ from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, is_one_of, plain_words
 from misc_cli.readers.vocabulary import names_in, normalise
 
+Condition = Callable[[Any], Any]  # of a function from a name to its column: a mask, or None
+
 _BAD_STATUSES = (
     *("rejected", "reject", "cancelled", "canceled", "skipped", "skip", "tainted", "expired"),
     *("abandoned", "returned", "deleted", "draft", "invalid", "ignored", "ignore", "discarded"),
@@ -52,9 +54,9 @@ def is_standing(name: str) -> bool:
     return is_status or plain in (*_BAD_FLAGS, *_GOOD_FLAGS, *_BAD_TIMES)
 
 
-def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
+def statuses(document: Document, taken: Sequence[str]) -> dict[str, Condition]:
     """Return the rows that a status or a flag takes out, by reason, but for columns `taken`."""
-    found: dict[str, list[Callable[[Any], Any]]] = {}
+    found: dict[str, list[Condition]] = {}
     for name in document.names:
         if document.names.count(name) > 1 or name in taken:
             continue
@@ -63,7 +65,7 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Callable[[An
     return {reason: _any_of(conditions) for reason, conditions in found.items()}
 
 
-def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
+def _of_column(name: str) -> dict[str, Condition]:
     """Return the rows that one column takes out, by reason."""
     plain, said = normalise(name), name.strip().lower()
     if plain in _BAD_FLAGS:
@@ -79,7 +81,7 @@ def _of_column(name: str) -> dict[str, Callable[[Any], Any]]:
     return {}
 
 
-def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _any_of(conditions: Sequence[Condition]) -> Condition:
     """Return the rows that one of these takes out: columns may share a reason."""
 
     def condition(column: Any) -> Any:
@@ -89,7 +91,7 @@ def _any_of(conditions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     return condition
 
 
-def _is_not(name: str) -> Callable[[Any], Any]:
+def _is_not(name: str) -> Condition:
     """Return the cells that say no, if others say yes: else nobody has looked yet."""
 
     def condition(column: Any) -> Any:
@@ -99,7 +101,7 @@ def _is_not(name: str) -> Callable[[Any], Any]:
     return condition
 
 
-def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
+def _is_kind(name: str, kind: str) -> Condition:
     def condition(column: Any) -> Any:
         others = pc.invert(pc.is_in(plain_words(column(name)), pa.array(["", *_BAD_KINDS])))
         return is_one_of(column(name), kind) if pc.any(others).as_py() else None
@@ -107,7 +109,7 @@ def _is_kind(name: str, kind: str) -> Callable[[Any], Any]:
     return condition
 
 
-def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any], Any]]:
+def consensus_rows(document: Document, worker: str) -> dict[str, Condition]:
     """Return the rows whose worker is nobody: a consensus or known labels, often at the end."""
 
     def condition(column: Any) -> Any:
@@ -119,7 +121,7 @@ def consensus_rows(document: Document, worker: str) -> dict[str, Callable[[Any],
     return {"consensus or gold": condition}
 
 
-def header_again(document: Document, names: Sequence[str]) -> dict[str, Callable[[Any], Any]]:
+def header_again(document: Document, names: Sequence[str]) -> dict[str, Condition]:
     """Return the rows that are the header once more, in files put together from several."""
     if not document.table.header or not names:
         return {}
@@ -148,11 +150,11 @@ def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -
             )
 
 
-def _is(name: str, *values: str) -> Callable[[Any], Any]:
+def _is(name: str, *values: str) -> Condition:
     return lambda column: is_one_of(column(name), *values)
 
 
-def _is_filled(name: str) -> Callable[[Any], Any]:
+def _is_filled(name: str) -> Condition:
     """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
     return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 

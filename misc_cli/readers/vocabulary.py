@@ -76,7 +76,7 @@ annotatorid performerid raterid labelerid labellerid coderid judgeid contributor
 annotator performer rater labeler labeller coder judge contributor turker reviewer assessor
 annotatedby labeledby labelledby answeredby ratedby evaluatorid reviewerid graderid evaluator grader
 userid user username createdby participant participantid respondent respondentid prolificpid
-annotatorname workername annotatoremail workeremail ratername codername labelername judgename
+annotatorname workername annotatoremail workeremail ratername codername labelername judgename ann
 sessionid
 email emailaddress
 observer assignee observerid enumerator enumeratorid enumeratorname
@@ -101,7 +101,7 @@ patientid frameid caseid patient frame case specimen slide
 _LABELS = """
 label
 answer response annotation judgment judgement choice rating
-value class category orig verdict vote decision score grade
+value val class category orig verdict vote decision score grade
 labelname classname
 prediction predictedlabel predictedclass modelanswer modeloutput output
 """

@@ -25,6 +25,9 @@ def test_names_beside_labels_are_workers(tmp_path: Path) -> None:
     assert result.files[0].reader == "pairs"
     assert set(result.answers.worker.to_pylist()) == {"A", "B", "C", "D"}
     assert set(result.answers.label.to_pylist()) == {"yes", "no"}
+    text = table("text,said_x,by_x,said_y,by_y", rows)
+    declared = read(tmp_path, text, worker_col="by_*", label_col="said_*", item_col="text")
+    assert declared.answers.worker.to_pylist() == result.answers.worker.to_pylist()
 
 
 def test_raters_go_before_the_counts_that_were_made_of_them(tmp_path: Path) -> None:
@@ -54,6 +57,11 @@ def test_lists_of_votes(tmp_path: Path) -> None:
     result = read(tmp_path, table("object,size,weight", rows), label_col="weight")
     assert result.anonymous
     assert (len(result.answers), len(set(result.answers.item.to_pylist()))) == (32, 8)
+
+
+def test_raters_called_by_their_names_are_proposed_for_three_rows(tmp_path: Path) -> None:
+    text = "name,anna,ben,carl\nx,cat,dog,cat\ny,cat,cat,dog\nz,dog,dog,dog\n"
+    assert "--worker-col anna,ben,carl --item-col name --layout wide" in refused(tmp_path, text)
 
 
 def test_an_item_that_a_worker_answers_many_times_is_not_the_item(tmp_path: Path) -> None:

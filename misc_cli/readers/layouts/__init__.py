@@ -36,6 +36,8 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
         plain = unwrapped_document(document)
         reading = replace(reader.read(plain, options), view=plain)
         return reader, Match(CERTAIN, f"--layout {options.layout}"), reading
+    if document.records is None and wide.declared_pairs(document, options):
+        return wide.PAIRS, Match(CERTAIN, "the columns named"), wide.read_pairs(document, options)
     exploded = _exploded(document, options)
     table = document if exploded is None else exploded.document
     others = [role for role, given in options.columns.items() if given is not None]

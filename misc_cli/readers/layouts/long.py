@@ -18,6 +18,7 @@ from misc_cli.readers.columns import (
     Refusal,
     by_position,
     first_nameless,
+    is_unique,
     missing_columns,
     nameless,
     rivals,
@@ -146,6 +147,7 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         for role, asked in options.columns.items()
         if asked is not None
     }
+    found = {role: _one_of_same(document, columns) for role, columns in found.items()}
     found.update(declared)
     nobody = options.worker_from is not None or options.is_anonymous
     rows_are_items = (options.item_col or "").lower() == ROW
@@ -181,6 +183,13 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         nobody or (missing == ["worker"] and _surely_nobody(document, found))
     ):
         missing.remove("worker")
+    if "worker" in missing and _is_one_each(document, found["item"]):
+        raise Refusal(
+            f"{document.name}: no worker column, and {found['item'][0]!r} names each row once: one "
+            "answer to an item is nothing to vote on; if some column is the worker's, name it with "
+            "--worker-col",
+            is_open=True,
+        )
     if missing:
         is_sniffed = document.table.header and options.header is None and not declared
         hint = ", or say --no-header if the first row is data" if is_sniffed else ""
@@ -198,6 +207,24 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
             "set --worker-col, --item-col and --label-col"
         )
     return Layout("long", *(tuple(found[role]) for role in ("worker", "item", "label")))
+
+
+def _one_of_same(document: Document, names: list[str]) -> list[str]:
+    """Return the fuller of two columns that name the same things, as user_name and user_id do."""
+    if len(names) != 2 or any(document.names.count(name) > 1 for name in names):
+        return names
+    filled = [pair for pair in sample_pairs(document, *names) if all(pair)]
+    pairs = set(filled)
+    n_values = [len({pair[at] for pair in pairs}) for at in (0, 1)]
+    if not 3 <= len(pairs) == n_values[0] == n_values[1] <= len(filled) / 2:
+        return names
+    return [max(names, key=lambda name: len(document.sampled(name)))]
+
+
+def _is_one_each(document: Document, items: Sequence[str]) -> bool:
+    """Return whether each of many rows has an item of its own."""
+    is_one = len(items) == 1 and document.names.count(items[0]) == 1
+    return is_one and len(document.table.sample) >= 2 * CHANCE and is_unique(document, items[0])
 
 
 def _with_classes(document: Document, names: list[str]) -> list[str]:
@@ -342,7 +369,7 @@ def _refuse_consensus(
     others = [n for n in rest if n != label and names.count(n) == 1 and not is_standing(n)]
     others = _with_classes(document, others)
     by_name = [n for n in others if normalise(n) in known]
-    other = [n for n in others if _may_be_said(document, n, worker)]
+    other = [n for n in _answers(document, others) if not always_same(document, worker, n)]
     n_items, n_labels = (len(set(document.sampled(n))) for n in (item, label))
     if n_labels == 1 or 2 * n_labels <= n_items < CHANCE:  # so few may agree by chance
         other = []
@@ -354,16 +381,6 @@ def _refuse_consensus(
             f"or --label-col {quote(label)}",
             [{"label_col": free[0]}],
         )
-
-
-def _may_be_said(document: Document, name: str, worker: str) -> bool:
-    """Return whether a column has classes and is not the worker's own, whatever it is called."""
-    values = document.sampled(name)
-    distinct = list(dict.fromkeys(values))
-    if words_of(name) & ABOUT or len(distinct) < 2 or 2 * len(distinct) > len(values):
-        return False
-    has_classes = kind_of_values(distinct, len(values)).has_classes
-    return has_classes and not always_same(document, worker, name)
 
 
 def _surely_nobody(document: Document, found: Mapping[str, list[str]]) -> bool:
@@ -453,9 +470,10 @@ def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> L
     _refuse_title(document)
     if document.table.doubtful and options.header is None:
         shown = ", ".join(first).encode("utf-8", "replace").decode()
-        raise InputError(
+        raise Refusal(
             f"{document.name}: is the first row ({shown}) a header? If so, say --header and name "
-            "the columns with --worker-col, --item-col and --label-col, else say --no-header"
+            "the columns with --worker-col, --item-col and --label-col, else say --no-header",
+            is_open=True,
         )
     if any(given.values()):
         chosen = {role: select(document, role, asked) for role, asked in given.items() if asked}

@@ -280,8 +280,23 @@ def detect_pairs(document: Document) -> Match | None:
     return Match(CERTAIN, f"pairs of columns, who and what: {listing(names, 4)}")
 
 
+def declared_pairs(
+    document: Document, options: ReadOptions
+) -> tuple[Series, dict[str, Series]] | None:
+    """Return as many columns of workers as of labels, if the user named several of both."""
+    if options.worker_col is None or options.label_col is None or options.layout is not None:
+        return None
+    who = select(document, "worker", options.worker_col)
+    said = select(document, "label", options.label_col)
+    if len(who) != len(said) or len(who) < 2:
+        return None
+    numbers = [str(number) for number in range(len(who))]
+    pairs = {LABEL: dict(zip(numbers, said, strict=True))}
+    return dict(zip(numbers, who, strict=True)), dict(pairs)
+
+
 def read_pairs(document: Document, options: ReadOptions) -> Reading:
-    found = find_pairs(document)
+    found = declared_pairs(document, options) or find_pairs(document)
     if found is None:
         raise InputError(f"{document.name}: no pairs of columns such as worker_1 and label_1")
     who, said = found

@@ -133,7 +133,7 @@ class Export:
         if not has_workers and self.options.worker_from is None and alone and all(alone):
             raise InputError(
                 f"{self.document.name}: no worker is named, and each item has one answer; if each "
-                "file is one worker's, name all files and say --worker-from filename (or folder)"
+                "file is one worker's, give them all, with --worker-from"
             )
         return Reading(questions, self._aside, has_workers=has_workers)
 
