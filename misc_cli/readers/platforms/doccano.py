@@ -43,7 +43,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
             _old(export, record)
         else:
             _new(export, record)
-    return export.reading()
+    return export.reading(file_per_worker=True)
 
 
 def _new(export: Export, record: Record) -> None:

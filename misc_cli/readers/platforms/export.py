@@ -120,7 +120,8 @@ class Export:
         )
         return InputError(f"{self.document.name}, {where}: {what}")
 
-    def reading(self) -> Reading:
+    def reading(self, file_per_worker: bool = False) -> Reading:
+        """Return the answers by question; `file_per_worker` says that the platform may write so."""
         has_workers = not self._answers or any(who.strip() for _, _, who, *_ in self._answers)
         by_question: dict[str, list[tuple[Any, ...]]] = {}
         for question, row, who, *answer in self._answers:
@@ -130,7 +131,8 @@ class Export:
                 by_question.setdefault(question, []).append((row, who, *answer))
         questions = [self._question(*pair) for pair in by_question.items()]
         alone = [len(q) == len(q.item.dictionary) for q in questions if q.kind in WITH_CLASSES]
-        if not has_workers and self.options.worker_from is None and alone and all(alone):
+        nobody = file_per_worker and not has_workers and self.options.worker_from is None
+        if nobody and alone and all(alone):
             raise InputError(
                 f"{self.document.name}: no worker is named, and each item has one answer; if each "
                 "file is one worker's, give them all, with --worker-from"

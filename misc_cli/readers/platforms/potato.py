@@ -44,7 +44,7 @@ def read(document: Document, options: ReadOptions) -> Reading:
             export.answer("spans", who, item, text(record["span_annotations"]), SPANS)
         elif not said:
             export.aside("not annotated")
-    return export.reading()
+    return export.reading(file_per_worker=True)
 
 
 def _answer(export: Export, who: Any, item: Any, schemes: Schemes) -> bool:

@@ -71,8 +71,8 @@ def _marked(task: Record) -> str | None:
     if "relations" in task or "audio_spans" in task:
         return SPANS
     spans = task.get("spans")
-    if not isinstance(spans, list):
-        return None
+    if not isinstance(spans, list):  # nothing was marked in a text that is shown as tokens
+        return SPANS if "tokens" in task and "user_input" not in task else None
     return BOXES if any(isinstance(s, dict) and "points" in s for s in spans) else SPANS
 
 

@@ -107,6 +107,8 @@ def test_prodigy_variants(tmp_path: Path) -> None:
     assert seen.answers == {"accept": [("a", "1", ["A", "B"]), ("b", "1", [])]}
     spans = [{**base, "_session_id": "a", "spans": [{"start": 0, "end": 1, "label": "PER"}]}]
     assert look(written(tmp_path, spans, "a.jsonl")).kinds == {"spans": "spans"}
+    none = [{**base, "_session_id": "a", "tokens": [{"text": "x", "start": 0, "end": 1}]}]
+    assert look(written(tmp_path, none, "a.jsonl")).kinds == {"spans": "spans"}
     drawn = [{**base, "_session_id": "a", "spans": [{"points": [[1, 2]], "label": "CAR"}]}]
     assert look(written(tmp_path, drawn, "a.jsonl")).kinds == {"spans": "boxes"}
     nobody = [{**base, "_session_id": None, "accept": ["A"]} for _ in range(2)]
