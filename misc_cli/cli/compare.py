@@ -72,7 +72,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     Of one dataset: by how well they forecast answers that were hidden from them. The score is the
     mean log probability of a hidden answer: higher is better. The null knows only how often each
     worker says each label; what a method scores above it, in per cent of the leader's, is its
-    share. Truth, if given, is only reported.
+    lead. Truth, if given, is only reported.
 
     Of several datasets: methods × datasets, with mean and average rank. A folder with answers.csv
     is a dataset, truth.csv beside it its truth; a folder of such folders is several; every other
@@ -188,7 +188,7 @@ def leaderboard(standings: list[Standing]) -> Table:
     from misc_cli.cli.tables import Table
 
     judged = any(standing.error is not None for standing in standings)
-    header = ["method", "score", "±", "share %", "behind", "differs", "seconds"]
+    header = ["method", "score", "±", "lead %", "behind", "differs", "seconds"]
     header += ["error %"] * judged
     rows = [
         [
@@ -204,7 +204,11 @@ def leaderboard(standings: list[Standing]) -> Table:
         for standing in standings
     ]
     title = "Forecast of hidden answers (mean log probability, best first)"
-    return Table(title, header, rows)
+    note = (
+        "lead %: what a method forecasts beyond each worker's habits (null), the best is 100; "
+        "behind: the best, in standard errors; differs: items that it labels unlike the best"
+    )
+    return Table(title, header, rows, notes=[note], spare=("±", "seconds"))
 
 
 def comparison_table(found: Comparison) -> Table:

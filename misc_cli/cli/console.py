@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from misc_cli.cli import logs, startup
+from misc_cli.cli import logs, startup, tables
 from misc_cli.cli.tables import facts, screen_width, wrapped
 from misc_cli.errors import printable
 
@@ -266,6 +266,7 @@ class Console:
                 hearts.append(Heartbeat(self._beat))
             if self.progress.live:
                 hearts.append(Heartbeat(self.progress.draw, TICK_SECONDS))
+            tables.clear_line[0] = self.clear_line
             for heart in hearts:
                 heart.start()
             try:

@@ -10,7 +10,7 @@ import os
 import sys
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -19,6 +19,7 @@ from misc_cli.errors import printable
 Cells = Sequence[str]
 GAP = "  "
 USUAL_WIDTH = 80
+clear_line: list[Callable[[], None]] = [lambda: None]  # what removes the live line of a console
 BOLD, PLAIN = "\x1b[1m", "\x1b[0m"
 
 
@@ -160,6 +161,7 @@ def print_tables(tables: Sequence[Table]) -> None:
     """Print tables on stdout: fitted to a terminal, whole anywhere else."""
     if sys.stdout is None:  # closed by the caller, who wants only the file
         return
+    clear_line[0]()
     styled = is_terminal() and os.environ.get("TERM") != "dumb"
     sys.stdout.write(plain(tables, screen_width(), styled=styled))
     sys.stdout.flush()  # before stderr says more of it on the same screen
