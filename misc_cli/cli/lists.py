@@ -149,7 +149,9 @@ def _of_report(
     from misc_cli.cli.console import Console
 
     console, place = Console.of(parameters), _place(parameters)
-    reports = reports_from(sources, parameters, console, [place] if place else [])
+    places = [] if place is None else [place]
+    known = name != "items"  # who answered must be
+    reports = reports_from(sources, parameters, console, places, of_workers=known)
     frames = {}
     for question, report in reports.items():
         frame = report.frames.get(FRAMES.get(name, name))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli.cli import logs, options, outputs, startup
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
@@ -58,7 +58,12 @@ def finished_run(sources: Sequence[str]) -> str | None:
 
 
 def reports_from(
-    sources: tuple[str, ...], parameters: dict[str, Any], console: Console, outputs: list[Path]
+    sources: tuple[str, ...],
+    parameters: dict[str, Any],
+    console: Console,
+    outputs: list[Path],
+    *,
+    of_workers: bool = False,
 ) -> dict[str | None, Report]:
     """Return the report of a finished run, or of a new one on these answers.
 
@@ -81,6 +86,8 @@ def reports_from(
     check_writable(outputs, request.files)
     with console.watching():
         (run,) = run_in_memory(request, console, began=startup.since(), with_times=True)
+        if of_workers and run.inputs.read is not None and run.inputs.read.anonymous:
+            raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
         facts = run.record({}, console.warnings, options.command_line())
         return {None: run.report(facts, anonymize=hidden)}
 

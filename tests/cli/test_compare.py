@@ -51,7 +51,7 @@ def test_the_table_goes_to_stdout_or_to_a_file(capsys: pytest.CaptureFixture[str
         "method",
         "score",
         "±",
-        "share",
+        "lead",
         "%",
         "behind",
         "differs",

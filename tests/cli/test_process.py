@@ -290,7 +290,7 @@ def test_a_terminal_gets_a_summary_and_stdout_only_labels(answers: Path) -> None
         assert "6,000 by 3 workers on 2,000 items in 2" in shown
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
         assert "\n         classes: 3.0 per item" in text, "lines break between words"
-        assert ("\x1b[1;36m" in shown) is colours
+        assert ("\x1b[36m" in shown) is colours
         assert "\x1b[3" not in shown or colours
         assert written.startswith(b"item,label,confidence\nitem0,")
         assert b"\x1b" not in written

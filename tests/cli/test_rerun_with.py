@@ -37,7 +37,7 @@ def test_a_named_completer_is_used(
     fast = ["--passes", "2"] if completer != "lrtc" else ["--passes", "1"]
     assert start([*words, *fast, "-o", "labels.csv", "--verbose"], monkeypatch) == 0
     said = capfd.readouterr().err
-    assert f"{completer} started by ds-em, last step: " in said
+    assert f"{completer} on top of ds-em" in said
     assert str(facts()["method"]).startswith(f"{completer} started by ds-em")
     assert "not used" not in said
 
@@ -51,7 +51,7 @@ def test_with_few_answers_a_named_completer_gets_the_rule_of_thumb(
     assert run(["aggregate", *words, "--verbose"]) == 0
     said = capfd.readouterr().err
     assert "cannot choose --ranks: the rule of thumb does" in said
-    assert "tucker started by ds-em, last step: answers" in said
+    assert "tucker on top of ds-em" in said
 
 
 @pytest.mark.parametrize(
