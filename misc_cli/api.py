@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -26,7 +25,6 @@ from misc_cli.arguments import (
     labels_of,
     names_of,
     reading_of,
-    repeat_warnings,
     seconds,
     session,
 )
@@ -124,7 +122,7 @@ def aggregate(
     1     9      0    1.000000
     """
     watch = Stopwatch()
-    with session(processes, progress, on_iteration) as (caught, observer):
+    with session(processes, progress, on_iteration) as running:
         options = reading_of(reading, worker_col, item_col, label_col, duplicates)
         read, files, kind = answers_of(answers, options)
         basis = Settings(
@@ -153,7 +151,7 @@ def aggregate(
             build(settings, own),
             gold=known["gold"][0],
             truth=known["truth"][0],
-            on_iteration=observer,
+            on_iteration=running.on_iteration,
             watch=watch,
         )
         if state is None:
@@ -165,7 +163,7 @@ def aggregate(
                 outcome = run(fitter=saved.fit)
                 save(FilePath(state), saved, outcome.posteriors)
     sources = {role: file for role, (_, file) in known.items() if file is not None}
-    return Result(outcome, repeat_warnings(caught), asked, files, sources, kind)
+    return Result(outcome, running.warnings, asked, files, sources, kind)
 
 
 def compare(
@@ -218,7 +216,7 @@ def compare(
     from misc_cli.selection.compare import compare as leaderboard
     from misc_cli.selection.roster import applicable
 
-    with session(processes, progress) as (caught, observer), thread_limit(threads):
+    with session(processes, progress) as running, thread_limit(threads):
         options = reading_of(reading, worker_col, item_col, label_col, duplicates)
         budget = seconds(time_budget)
         rules = Settings(
@@ -255,13 +253,16 @@ def compare(
             return combinations(completers, chosen, preset, seed)
 
         found: Comparison | list[Standing]
-        asked: dict[str, Any] = {"seed": seed, "time_budget": budget, "on_iteration": observer}
+        asked: dict[str, Any] = {
+            "seed": seed,
+            "time_budget": budget,
+            "on_iteration": running.on_iteration,
+        }
         if len(datasets) > 1:
             found = compare_datasets(datasets, methods, **asked)
         else:
             (one,) = datasets
             found = leaderboard(one.engine, methods(one), truth=one.truth, **asked)
-    repeat_warnings(caught)
     if isinstance(found, Comparison):
         return pd.DataFrame(found.columns()).set_index("method")
     return pd.DataFrame([asdict(standing) for standing in found])
@@ -287,11 +288,10 @@ def evaluate(labels: Result[Any] | Known, truth: Known) -> Evaluation:
     """
     from misc_cli.quality.evaluation import evaluate as judged
 
-    with session() as (caught, _):
+    with session():
         known, _ = known_of(truth)
         assert known is not None
         found = judged(labels_of(labels), known)
-    repeat_warnings(caught)
     return found
 
 
@@ -317,9 +317,8 @@ def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
     from misc_cli.quality.changes import change_columns
     from misc_cli.quality.changes import compare as changes
 
-    with session() as (caught, _):
+    with session():
         found = text_frame(change_columns(changes(labels_of(old), labels_of(new))))
-    repeat_warnings(caught)
     return found.dropna(axis=1, how="all") if len(found) else found
 
 
@@ -340,7 +339,7 @@ def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
     >>> list(queue(aggregate(answers, aggregator="ds-em"), budget=3).columns)
     ['item', 'gain', 'label', 'confidence', 'runner_up', 'answers']
     """
-    done = run if isinstance(run, Result) else _run(run)
+    done = run if isinstance(run, Result) else aggregate(run)
     found: F = done.kind.frame(queue_columns(done.outcome, budget))
     return found
 
@@ -411,12 +410,11 @@ def report(
     from misc_cli.writers.output_set import Output, content, write_all
 
     place = FilePath(path)
-    with session() as (caught, _):
+    with session():
         check_report_name(place)
         found = _report_of(run)
         page = report_bytes(anonymized(found) if anonymize_workers else found, place)
         write_all([Output(place, content(page))])
-    repeat_warnings(caught)
     return place
 
 
@@ -445,13 +443,12 @@ def inspect(
     from misc_cli.job.inspection import inspected
     from misc_cli.quality.agreement import summarize
 
-    with session() as (caught, _):
+    with session():
         options = reading_of(reading, worker_col, item_col, label_col, None)
         if is_frame(answers):
             found = {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
         else:
             found = inspected(names_of(answers), options).to_json()
-    repeat_warnings(caught)
     return found
 
 
@@ -535,30 +532,18 @@ def read_answers(
     >>> read_answers("answers.csv").columns.tolist()
     ['worker', 'item', 'label']
     """
-    with session() as (caught, _):
+    with session():
         options = reading_of(reading, worker_col, item_col, label_col, None)
         found = read_answer_columns(names_of(sources), options).answers
-    repeat_warnings(caught)
     return text_frame({"worker": found.worker, "item": found.item, "label": found.label})
-
-
-def _run(answers: F | Source) -> Result[F]:
-    """Return the Result of answers; its warnings are the caller's caller's."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = aggregate(answers)
-    for warning in caught:
-        warnings.warn(str(warning.message), warning.category, stacklevel=4)
-    return found
 
 
 def _table_of(name: str, run: F | Source | Result[F]) -> F:
     """Return a frame of the report on a run, in the kind of its answers."""
-    done = run if isinstance(run, Result) or is_record(run) else _run(run)
+    done = run if isinstance(run, Result) or is_record(run) else aggregate(run)
     kind = done.kind if isinstance(done, Result) else Kind()
-    with session() as (caught, _):
+    with session():
         found = _report_of(done).frames[name]
-    repeat_warnings(caught)
     frame: F = kind.frame({str(column): found[column] for column in found})
     return frame
 
@@ -573,5 +558,5 @@ def _report_of(run: Frame | Source | Result[Any]) -> Report:
             raise ConfigError(f"{name_of(run)}: of several questions; aggregate them one by one")
         (found,) = several.values()
         return found
-    done = run if isinstance(run, Result) else _run(run)
+    done = run if isinstance(run, Result) else aggregate(run)
     return built(done.outcome, done.facts())

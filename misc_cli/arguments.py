@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike, fspath
+from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pandas as pd
@@ -82,11 +85,26 @@ class Progress:
         sys.stderr.write(f"\r{'':<70}\r")
 
 
+@dataclass
+class Session:
+    """What a call hears of while it runs: `on_iteration` of progress, `caught` of warnings."""
+
+    on_iteration: OnIteration
+    caught: list[warnings.WarningMessage]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(python_words(str(warning.message)) for warning in self.caught)
+
+
 @contextmanager
 def session(
     processes: bool = False, progress: bool = False, forward: OnIteration = ignore_iteration
-) -> Iterator[tuple[list[warnings.WarningMessage], OnIteration]]:
-    """Run as the command line does, with one BLAS thread; speak as Python does, keep warnings."""
+) -> Iterator[Session]:
+    """Run as the command line does, with one BLAS thread, and speak as Python does.
+
+    Warnings reach the caller's filters when the block ends, as if its own line had given them.
+    """
     shown = Progress(forward) if progress else None
     with (
         in_python(),
@@ -95,19 +113,23 @@ def session(
         may_use_processes(processes),
     ):
         warnings.simplefilter("always", MiscWarning)
+        running = Session(shown or forward, caught)
         try:
-            yield caught, shown or forward
+            yield running
         finally:
             if shown is not None:
                 shown.end()
+    for text, warning in zip(running.warnings, caught, strict=True):
+        warnings.warn(text, warning.category, stacklevel=_frames_of_misc())
 
 
-def repeat_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Warn the caller of what was kept, by its own filters; return the texts."""
-    texts = [python_words(str(warning.message)) for warning in caught]
-    for warning, text in zip(caught, texts, strict=True):
-        warnings.warn(text, warning.category, stacklevel=3)
-    return tuple(texts)
+def _frames_of_misc() -> int:
+    """Return how many frames there are from the caller of this to the first outside of misc."""
+    ours = (str(FilePath(__file__).parent), contextlib.__file__)
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def is_record(run: object) -> bool:

@@ -307,6 +307,9 @@ def test_errors_and_warnings_are_in_pythons_words(answers: pd.DataFrame, tmp_pat
         result = aggregate(answers, aggregator=once)
     assert result.warnings == tuple(str(warning.message) for warning in caught)
     assert caught[0].filename == __file__, "a warning should point at the caller"
+    with pytest.warns(MiscWarning) as caught:
+        misc_cli.workers(answers.iloc[[0, 7]])
+    assert {warning.filename for warning in caught} == {__file__}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MiscWarning)
         assert not aggregate(answers, aggregator=once).converged
