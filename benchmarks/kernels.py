@@ -55,12 +55,12 @@ def spent(**options):
 def as_methods(aggregator, completer=None, **given):
     from misc_cli import registry
     from misc_cli.completers.parameters import LOOP_OPTIONS
-    made = {}
+    made = {{}}
     if completer is not None:
-        made["loop"] = misc_cli.Loop(**{k: given.pop(k) for k in LOOP_OPTIONS if k in given})
-        own = {k: given.pop(k) for k in registry.settings("completer", completer) if k in given}
+        made["loop"] = misc_cli.Loop(**{{k: given.pop(k) for k in LOOP_OPTIONS if k in given}})
+        own = {{k: given.pop(k) for k in registry.settings("completer", completer) if k in given}}
         made["completer"] = registry.create("completer", completer, **own)
-    return {"aggregator": registry.create("aggregator", aggregator, **given), **made}
+    return {{"aggregator": registry.create("aggregator", aggregator, **given), **made}}
 spent(aggregator="mv")  # loads what is loaded late
 {off}
 print(spent({options}) - off)

@@ -85,7 +85,7 @@ def reports_from(
     request = options.request_of_run(sources, parameters, "gold", "truth")
     check_writable(outputs, request.files)
     with console.watching():
-        (run,) = run_in_memory(request, console, began=startup.since(), with_times=True)
+        run = run_in_memory(request, console, began=startup.since())
         if of_workers and run.inputs.read is not None and run.inputs.read.anonymous:
             raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
         facts = run.record({}, console.warnings, options.command_line())

@@ -214,23 +214,14 @@ def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> lis
 
 
 def run_in_memory(
-    request: AggregateRequest,
-    observer: Observer,
-    *,
-    began: float | None = None,
-    with_times: bool = False,
-    fitter: FitterOf | None = None,
-) -> list[QuestionRun]:
-    """Read and aggregate without writing anything; one run for each question."""
+    request: AggregateRequest, observer: Observer, *, began: float | None = None
+) -> QuestionRun:
+    """Read and aggregate the answers to one question, with their times; write nothing."""
     methods, _ = checked(request)
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        read = inputs_of(request, observer, watch, stack, with_times=with_times)
-        runs = []
-        for one in read:
-            own = None if fitter is None else fitter(one.question)
-            runs.append(fitted(request, one, methods, observer, watch, own))
-        return runs
+        (read,) = inputs_of(request, observer, watch, stack, with_times=True)
+        return fitted(request, read, methods, observer, watch)
 
 
 def checked(request: AggregateRequest) -> tuple[Methods, list[Gate]]:

@@ -143,10 +143,6 @@ class AggregateRequest:
         """Return the request of a run that starts from no state."""
         return replace(self, state=None, accept=(), rechoose=None, keep_settled=False, settled=None)
 
-    def in_memory(self) -> AggregateRequest:
-        """Return the request without its state, engine and file of labels."""
-        return replace(self.stateless(), output=None, engine=LOCAL, spill=None, scheduler=None)
-
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON has it, without the secrets of addresses."""
         whole = json.loads(json.dumps(asdict(self), default=str))
