@@ -312,9 +312,8 @@ def _get(address: str, access: Access) -> bytes:
                 raise _PassingFault(f"HTTP {error.code}", asked) from None
             hint = _HINTS.get(error.code, "check the address")
             raise InputError(f"{shown}: HTTP {error.code}; {hint}") from None
-    except (http.client.InvalidURL, ValueError) as error:
-        message = without_secrets(str(error), address)
-        raise InputError(f"{shown}: not a web address ({message}); check the spelling") from None
+    except (http.client.InvalidURL, ValueError):  # whose text may quote a piece of a password
+        raise InputError(f"{shown}: not a web address; check the spelling") from None
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise _PassingFault(str(reason) or type(error).__name__) from None

@@ -299,7 +299,11 @@ def beside(final: Path, ending: str) -> Path:
 def _wait_for_lock(first: Path, taken: list[int], called: Path) -> None:
     give_up = time.monotonic() + PATIENCE_SECONDS
     try:
-        while (holder := _try_lock(beside(first, "lock"), taken)) is not None:
+        while True:
+            with cleanup.deferred():  # a lock file that is made is also known
+                holder = _try_lock(beside(first, "lock"), taken)
+            if holder is None:
+                return
             if holder and time.monotonic() > give_up:
                 who = f" (process {holder})" if holder.isdigit() else ""
                 raise InputError(

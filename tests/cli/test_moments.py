@@ -73,6 +73,13 @@ def test_a_signal_as_the_locks_are_let_go_leaves_none() -> None:
     assert here() == OUTPUTS
 
 
+def test_a_signal_as_a_lock_is_taken_leaves_none() -> None:
+    """It came between the making of the lock's file and the note that it is ours."""
+    before = 'import fcntl; send("fcntl:flock", signal.SIGTERM)'
+    assert ran(WORDS, before) == (143, "misc: terminated\n")
+    assert here() == set()
+
+
 def test_a_second_signal_does_not_keep_the_first_from_clearing_up() -> None:
     before = (
         'send("misc_cli.writers.output_set:flush_and_sync", signal.SIGTERM)\n'
