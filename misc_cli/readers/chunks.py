@@ -31,11 +31,10 @@ from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
-from misc_cli.readers.source import Source, empty, one_line
+from misc_cli.readers.source import PACKED_SUFFIXES, Source, empty, one_line
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
-PACKED = (".gz", ".bz2", ".zst")
 SAMPLE_BYTES = 1 << 20
 SAMPLE_ROWS = 20_000
 BLOCK_BYTES = 1 << 24
@@ -288,7 +287,7 @@ def _text_piece(path: str, size: int, options: ReadOptions) -> Piece:
     if table.delimiter is None or table.delimiter == SPACE:
         raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
     dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
-    guess = (4 if path.endswith(PACKED) else 1) * size // BYTES_PER_ANSWER + 1
+    guess = (4 if path.endswith(PACKED_SUFFIXES) else 1) * size // BYTES_PER_ANSWER + 1
     width = len(table.first_row)
     return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width, gold=gold)
 

@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from misc_cli.errors import InputError
-from misc_cli.readers.source import STDIN
+from misc_cli.readers.source import STDIN, suffix_of
 
 SUFFIXES = (
     *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
     *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
 )
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _OURS = (".run.json", ".diagnostics.jsonl")
 
 
@@ -44,18 +43,11 @@ def _files_in(folder: str) -> list[str]:
     """Return what looks like answers below a folder."""
     paths = [path for path in sorted(Path(folder).rglob("*")) if path.is_file()]
     shown = [path for path in paths if not _is_hidden(path.relative_to(folder))]
-    return [str(path) for path in shown if _suffix(path.name) in SUFFIXES]
+    return [str(path) for path in shown if suffix_of(path.name) in SUFFIXES]
 
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith((".", "_", "~")) for part in path.parts)
-
-
-def _suffix(name: str) -> str:
-    lowered = name.lower()
-    for packed in _PACKED:
-        lowered = lowered.removesuffix(packed)
-    return os.path.splitext(lowered)[1]
 
 
 def without_ours(paths: Iterable[str]) -> list[str]:

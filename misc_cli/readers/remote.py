@@ -56,7 +56,7 @@ class Access:
     timeout    seconds a connection may stall; a whole download may take 60 times that
     retries    how often a download is tried again after a passing fault
     max_input  the most bytes that a pipe or a packed file may bring
-    quotes_span_lines  cells with many lines are meant (see quotes.py)
+    quotes_span_lines  cells with many lines are meant
     """
 
     query: str | None = None

@@ -48,7 +48,7 @@ _UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
     (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
     (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
 ]
-_PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 # What is no text and nothing that is read here, by its first bytes.
 _KNOWN = {
     rb"\x80[\x04\x05]": "a pickle of Python, which may run anything",
@@ -84,13 +84,8 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """Return the extension that tells the format, `.gz` and the like set aside."""
-        name = (self.inner or self.name).lower()
-        if is_address(name):
-            name = re.split(r"[?#]", name)[0]
-        for packed in _PACKED_SUFFIXES:
-            name = name.removesuffix(packed)
-        return os.path.splitext(name)[1]
+        """Return the extension that tells the format."""
+        return suffix_of(self.inner or self.name)
 
     @property
     def is_parquet(self) -> bool:
@@ -100,6 +95,14 @@ class Source:
         """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
         # hashing lets other threads run meanwhile
         return self.digest or hashlib.sha256(self.raw).hexdigest()
+
+
+def suffix_of(name: str) -> str:
+    """Return the extension of a file or an address, `.gz` and the like set aside."""
+    plain = (re.split(r"[?#]", name)[0] if is_address(name) else name).lower()
+    for packed in PACKED_SUFFIXES:
+        plain = plain.removesuffix(packed)
+    return os.path.splitext(plain)[1]
 
 
 def check_stdin_once(sources: Iterable[str]) -> None:
