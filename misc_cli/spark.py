@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from misc_cli.data.encode import Counts
 from misc_cli.data.types import KnownLabels, Labels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
-from misc_cli.engines.dask import KernelLineage
 from misc_cli.engines.partitioned import (
     Part,
     PartTable,
@@ -282,6 +281,48 @@ class SparkEngine:
         rows = self.blocks.mapInArrow(task, "blob binary").collect()
         results = sorted((pickle.loads(row.blob) for row in rows), key=lambda result: result[0])
         return add_up(result for _, result in results)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A kernel and the names of the rows it needs and writes; None where not declared."""
+
+    needs: frozenset[str] | None
+    writes: frozenset[str] | None
+    payload: bytes
+
+
+class KernelLineage:
+    """The pickled kernels that are needed to make the current rows again, in their order."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+
+    @property
+    def payloads(self) -> list[bytes]:
+        return [entry.payload for entry in self._entries]
+
+    def add(self, kernel: Kernel[Any], payload: bytes) -> None:
+        """Add a kernel; drop those whose rows are all overwritten before a kernel needs them."""
+        entry = _Entry(_names(kernel, "needs"), _names(kernel, "writes"), payload)
+        if entry.writes is not None and not entry.writes:
+            return
+        kept: list[_Entry] = []
+        rewritten: frozenset[str] = frozenset()  # by kernels after this one, and not needed by them
+        for one in (entry, *reversed(self._entries)):
+            if one.writes is not None and one.writes <= rewritten:
+                continue
+            kept.append(one)
+            if one.needs is None:
+                rewritten = frozenset()
+            else:
+                rewritten = (rewritten | (one.writes or frozenset())) - one.needs
+        self._entries = kept[::-1]
+
+
+def _names(kernel: Kernel[Any], which: str) -> frozenset[str] | None:
+    names = getattr(kernel, which, None)
+    return None if names is None else frozenset(names)
 
 
 def _plain(table: Any) -> Any:

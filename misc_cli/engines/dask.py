@@ -1,177 +1,99 @@
-"""`--engine dask`: keep shares of the items on the workers of a cluster.
+"""`--engine dask`: keep shares of the items as futures of a cluster.
 
-A sweep is one task per worker, pinned to it: the kernel is sent, the sums come back, rows stay. If
-a worker is lost, its shares are made again on others, from the input and from the kernels that made
-their rows. The version of a share prevents that a task that runs twice counts twice.
+A share is all answers of the items whose hash falls to it. Its votes are one future, the rows that
+kernels wrote are others, and a sweep is a task per share where they are: the kernel goes to every
+worker once, the sums are added in a tree on the workers, and the client receives one sum. What is
+lost is made again by Dask, from the tasks that made it.
 """
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
+import copy
 import os
 import pickle
-import sys
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from misc_cli import cleanup
-from misc_cli.data.encode import Counts
-from misc_cli.data.types import KnownLabels
-from misc_cli.engines import dask_workers
-from misc_cli.engines.dask_workers import DaskWorkers, Found, Lost, Plan
-from misc_cli.engines.partitioned import WholeTable, columns_of, merged, vocabulary_of
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.data.encode import Counts, Encoding
+from misc_cli.data.resources import thread_limit
+from misc_cli.data.types import KnownLabels, Names
+from misc_cli.data.votes import Votes
+from misc_cli.engines.dask_workers import DaskWorkers, Say, connected
+from misc_cli.engines.local import LocalEngine, column_chunks
+from misc_cli.engines.partitioned import (
+    PART_ANSWERS,
+    Part,
+    PartTable,
+    WholeTable,
+    columns_of,
+    encode_part,
+    joined,
+    merged,
+    part_of,
+    split,
+    translate,
+    vocabulary_of,
+)
 from misc_cli.engines.protocol import (
+    Array,
     Columns,
     Kernel,
     MakeColumns,
+    RowArrays,
     Sums,
+    Vocabulary,
     WriteChunks,
-    add_up,
 )
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.chunks import Piece
+from misc_cli.readers.chunks import Piece, batches, fingerprint
 
-Say = Callable[[str], None]
-
-# Dask makes its workers give memory back at once; kernels would fault in the same pages in every
-# block (four times the system's time at 5 million answers).
-OWN_CLUSTER = {
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
-    "distributed.worker.profile.enabled": False,
-}
-
-
-@contextmanager
-def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> Iterator[Any]:
-    """Yield a Dask client of the cluster at `scheduler`, or of one on this machine."""
-    try:
-        import dask
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
-    # "asyncio" tells of tasks that an interrupt left behind
-    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
-        logging.getLogger(logger).setLevel(logging.CRITICAL)
-    with ExitStack() as stack:
-        stack.callback(cleanup.at_end(_kill_children))
-        cluster = None
-        try:
-            if scheduler is None:
-                # Dask cannot close a cluster that is half started: a signal waits these seconds
-                with (
-                    cleanup.deferred(),
-                    _stderr_of_children_nowhere(),
-                    dask.config.set(OWN_CLUSTER),
-                ):
-                    cluster = LocalCluster(
-                        n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
-                    )
-                    stack.callback(cluster.close, timeout=10)
-            client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
-        stack.callback(client.close, timeout=5)
-        say(f"dask dashboard: {client.dashboard_link}")
-        yield client
-
-
-@contextmanager
-def _stderr_of_children_nowhere() -> Iterator[None]:
-    """Discard stderr of child processes that start within; stderr of this process stays.
-
-    Ctrl-C in a terminal reaches them, too, and they would tell of their end in tracebacks. What
-    report reaches us as errors of tasks.
-    """
-    if sys.stderr is None:
-        yield
-        return
-    before, said = sys.stderr, os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        with os.fdopen(os.dup(said), "w", buffering=1, errors="replace") as own:
-            before.flush()
-            sys.stderr = own
-            os.dup2(nowhere, 2)
-            yield
-    finally:
-        os.dup2(said, 2)
-        sys.stderr = before
-        os.close(said)
-        os.close(nowhere)
-
-
-def _kill_children() -> None:
-    """Kill the processes of workers; Python's own helper process ends by itself."""
-    for child in multiprocessing.active_children():
-        with suppress(OSError, ValueError):  # it has just ended
-            child.kill()
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A kernel and the names of the rows it needs and writes; None where not declared."""
-
-    needs: frozenset[str] | None
-    writes: frozenset[str] | None
-    payload: bytes
-
-
-class KernelLineage:
-    """The pickled kernels that are needed to make the current rows again, in their order."""
-
-    def __init__(self) -> None:
-        self._entries: list[_Entry] = []
-
-    @property
-    def payloads(self) -> list[bytes]:
-        return [entry.payload for entry in self._entries]
-
-    def add(self, kernel: Kernel[Any], payload: bytes) -> None:
-        """Add a kernel; drop those whose rows are all overwritten before a kernel needs them."""
-        entry = _Entry(_names(kernel, "needs"), _names(kernel, "writes"), payload)
-        if entry.writes is not None and not entry.writes:
-            return
-        kept: list[_Entry] = []
-        rewritten: frozenset[str] = frozenset()  # by kernels after this one, and not needed by them
-        for one in (entry, *reversed(self._entries)):
-            if one.writes is not None and one.writes <= rewritten:
-                continue
-            kept.append(one)
-            if one.needs is None:
-                rewritten = frozenset()
-            else:
-                rewritten = (rewritten | (one.writes or frozenset())) - one.needs
-        self._entries = kept[::-1]
-
-
-def _names(kernel: Kernel[Any], which: str) -> frozenset[str] | None:
-    names = getattr(kernel, which, None)
-    return None if names is None else frozenset(names)
-
-
-# A payload larger than this is given to the workers once, before the tasks that need it.
-SCATTER_BYTES = 1 << 20
+# Shares of a worker: so many can be spread when another worker is lost or joins ...
+SHARES_PER_WORKER = 4
+# ... but one with fewer answers is not worth its tasks.
+SHARE_ANSWERS = 100_000
+# Sums that one task adds: those of a worker's shares, then those of four workers, ...
+FAN_IN = 4
+# Sweeps after which rows are made once more from what they need alone, so that Dask forgets the
+# kernels before: a sweep also reads the rows of the one before, if only to tell how they changed.
+FORGET_AFTER = 16
 # What one machine may be asked to hold for one file of labels.
 ONE_FILE_ITEMS = 20_000_000
+
+Rows = dict[str, Array]
+Swept = tuple[Rows, Any]  # the new rows of a share, and its sums
 
 
 @dataclass
 class Wire:
-    """Count the bytes of kernels sent and of sums received, over all workers."""
+    """Count the bytes of kernels that workers received and of sums that the client did."""
 
     sweeps: int = 0
     sent: int = 0
     received: int = 0
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Rows that one kernel wrote, a future (of `Swept`) for each share.
+
+    names  None if the kernel does not declare them
+    depth  the number of sweeps that follow from each other up to these rows
+    """
+
+    names: frozenset[str] | None
+    rows: list[Any]
+    depth: int
+
+    def serves(self, needs: frozenset[str] | None) -> bool:
+        return needs is None or self.names is None or bool(self.names & needs)
 
 
 @contextmanager
@@ -185,38 +107,41 @@ def opened(
     gold: KnownLabels | None,
     name: str,
     n_workers: int | None = None,
-) -> Iterator[ClusterEngine]:
-    """Yield the engine on the cluster at `scheduler`, or on a cluster of this machine's cores."""
+) -> Iterator[DaskEngine]:
+    """Yield the engine on the cluster at `scheduler`, or on a cluster of this machine's cores.
+
+    The client owns all futures, so that the workers release them with it, whatever ends it.
+    """
     with connected(scheduler, say, n_workers) as client:
         seen = [_seen_from_anywhere(piece) for piece in pieces]
-        yield ClusterEngine(client, seen, duplicates, class_order, gold, name)
+        yield DaskEngine(DaskWorkers(client), seen, duplicates, class_order, gold, name)
 
 
-class ClusterEngine:
-    """Engine whose shares are on Dask workers; knows which worker has which share."""
+def _seen_from_anywhere(piece: Piece) -> Piece:
+    """Return the piece by its absolute path, since workers have another current folder."""
+    return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))
+
+
+class DaskEngine:
+    """Engine whose votes and rows are futures of a Dask cluster."""
 
     def __init__(
         self,
-        client: Any,
+        workers: DaskWorkers,
         pieces: Sequence[Piece],
         duplicates: str,
         class_order: list[str] | None,
         gold: KnownLabels | None,
         name: str,
     ) -> None:
-        self.crew, self.gold = DaskWorkers(client), gold
-        self.wire = Wire()
-        self.version = 0
-        self._log = KernelLineage()
-        while True:
-            workers = self.crew.workers()
-            self.plan = Plan(uuid.uuid4().hex, tuple(pieces), len(workers), duplicates, name)
-            self._owners = dict(enumerate(workers))
-            try:
-                self._build(class_order)
-                return
-            except Lost:
-                self.crew.count_loss()
+        self.cluster, self.gold, self.wire = workers, gold, Wire()
+        n_answers = sum(piece.n_answers for piece in pieces)
+        most = sum(max(SHARES_PER_WORKER, threads) for threads in workers.threads.values())
+        n_shares = min(most, max(len(workers.threads), n_answers // SHARE_ANSWERS))
+        self.n_shares = max(n_shares, -(-n_answers // PART_ANSWERS))
+        self._layers: list[Layer] = []
+        self._shares = self._read(pieces, duplicates, class_order, name)
+        workers.joined = self._spread
 
     @property
     def n_workers(self) -> int:
@@ -233,29 +158,94 @@ class ClusterEngine:
     def whole(self, name: str) -> None:
         return None
 
-    def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        payload = pickle.dumps(kernel, protocol=5)
-        results = self._on_owners(dask_workers.sweep, payload)
-        self.wire.sweeps += 1
-        self.wire.sent += len(payload) * len(results)
-        self.wire.received += sum(map(len, results))
-        self.version += 1
-        self._log.add(kernel, payload)
-        sums: list[Sums | None] = [pickle.loads(result) for result in results]
-        return add_up(part for part in sums if part is not None)
-
     def facts(self) -> dict[str, Any]:
+        self.cluster.look()
         return {
-            "workers": self.plan.n_shares,
-            "parts": self.plan.n_shares * self.plan.parts_per_share,
-            "losses": self.crew.losses,
+            "workers": len(self.cluster.threads),
+            "parts": self.n_shares,
+            "losses": self.cluster.losses,
             **asdict(self.wire),
         }
 
+    def _read(
+        self,
+        pieces: Sequence[Piece],
+        duplicates: str,
+        class_order: list[str] | None,
+        name: str,
+    ) -> list[Any]:
+        """Read on all workers, exchange rows, encode; return the shares in common codes."""
+        n_readers = min(len(pieces), self.n_shares)
+        edges = [reader * len(pieces) // n_readers for reader in range(n_readers + 1)]
+        read = self._map(
+            _read_pieces,
+            [pieces[first:last] for first, last in pairwise(edges)],
+            n_shares=self.n_shares,
+        )
+        told = self._map(_count_rows, read)
+        # by share, the rows of all readers in input order
+        rows = [self._map(_rows_of, read, share=share) for share in range(self.n_shares)]
+        workers = list(self.cluster.threads)
+        encoded = []
+        for share in range(self.n_shares):
+            home = workers[share * len(workers) // self.n_shares]
+            encoded.append(self._at(home, _encode, rows[share], duplicates, name))
+        del rows, read
+        found: Found = self._added(self._map(_found, encoded))
+        counts = self.cluster.results(told)
+        self.counts = sum((rows for rows, _ in counts), found.counts)
+        self.inputs = [digest for _, digests in counts for digest in digests]
+        if not found.workers:
+            raise InputError(
+                f"{name}: no answers are left: every label is empty; check --label-col"
+            )
+        self.vocabulary = vocabulary_of(found.workers, found.classes, class_order)
+        payload = pickle.dumps((self.vocabulary, self.gold), protocol=5)
+        known = self.cluster.client.submit(pickle.loads, payload, pure=False)
+        shares = self._map(_translated, encoded, known=known)
+        n_items, n_votes = self._added(self._map(_sizes, shares))
+        self.n_items, self.n_votes = int(n_items), int(n_votes)
+        return shares
+
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        needs, writes = _names(kernel, "needs"), _names(kernel, "writes")
+        payload = pickle.dumps(kernel, protocol=5)
+        there = self.cluster.client.submit(pickle.loads, payload, pure=False)
+        self.wire.sweeps += 1
+        self.wire.sent += len(payload) * len(self.cluster.threads)
+        if writes is not None and not writes:
+            sums: Sums = self._added(self._map(_sums, self._shares, self._rows(), kernel=there))
+            return sums
+        swept = self._map(_sweep, self._shares, self._rows(), kernel=there)
+        sums = self._added(self._map(_sums_of, swept))
+        depth = 1 + max((layer.depth for layer in self._layers), default=0)
+        needed = [layer for layer in self._layers if layer.serves(needs)]
+        alone = 1 + max((layer.depth for layer in needed), default=0)
+        if depth > FORGET_AFTER and alone <= depth // 2:
+            swept = self._map(_sweep, self._shares, self._rows(needed), kernel=there)
+            depth = alone
+        self._keep(Layer(writes, swept, depth))
+        return sums
+
+    def _keep(self, layer: Layer) -> None:
+        """Add a layer; drop those whose rows are all written again by later ones."""
+        kept, rewritten = [layer], layer.names or frozenset[str]()
+        for one in reversed(self._layers):
+            if one.names is None or not one.names <= rewritten:
+                kept.append(one)
+                rewritten |= one.names or frozenset()
+        self._layers = kept[::-1]
+
+    def _rows(self, layers: Sequence[Layer] | None = None) -> list[list[Any]]:
+        """Return by share the futures of its rows, the latest last."""
+        layers = self._layers if layers is None else layers
+        return [[layer.rows[share] for layer in layers] for share in range(self.n_shares)]
+
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         self.refuse_one_file()
-        tables = self._on_owners(dask_workers.collect, make)
-        return map(columns_of, merged([WholeTable(table) for table in tables if table.num_rows]))
+        made = self._map(_table, self._shares, self._rows(), make=make)
+        tables = [WholeTable(table) for table in self.cluster.results(made) if table is not None]
+        return map(columns_of, merged(tables))
 
     def refuse_one_file(self) -> None:
         """Raise if the labels are too many for one machine: they go to a folder."""
@@ -268,129 +258,198 @@ class ClusterEngine:
     def write_parts(
         self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
     ) -> dict[str, str]:
-        per_share = self.plan.parts_per_share
-        written = self._on_owners(dask_workers.write, str(folder), suffix, make, write, per_share)
-        return {name: digests[name] for digests in written for name in digests}
+        paths = [str(folder / f"part-{share:05}{suffix}") for share in range(self.n_shares)]
+        made = self._map(_write, self._shares, self._rows(), paths, make=make, write=write)
+        digests = zip(paths, self.cluster.results(made), strict=True)
+        return {Path(path).name: digest for path, digest in digests if digest is not None}
 
-    def _build(self, class_order: list[str] | None) -> None:
-        """Read on all workers, exchange rows, encode, and join the vocabularies."""
-        plan, n_shares = self.plan, self.plan.n_shares
-        everyone = set(self._owners.values())
-        numbers = {share: list(range(share, len(plan.pieces), n_shares)) for share in self._owners}
-        read = self.crew.wait(
-            {
-                s: self.crew.submit(self._owners[s], dask_workers.read_pieces, plan, numbers[s])
-                for s in numbers
-            },
-            everyone,
+    def _map(self, task: Callable[..., Any], *each: Sequence[Any], **common: Any) -> list[Any]:
+        """Return futures of a task, one for each share or reader; Dask chooses the worker."""
+        futures: list[Any] = self.cluster.client.map(task, *each, pure=False, **common)
+        return futures
+
+    def _at(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the future of a task that runs on this worker, if it is there."""
+        return self.cluster.client.submit(
+            task, *arguments, workers=[worker], allow_other_workers=True, pure=False
         )
-        fetched = {
-            (share, other): self.crew.submit(owner, dask_workers.fetch, plan, share)
-            for share in self._owners
-            for other, owner in self._owners.items()
-        }
-        found: dict[int, Found] = self.crew.wait(
-            {
-                share: self.crew.submit(
-                    owner,
-                    dask_workers.assemble,
-                    plan,
-                    share,
-                    *(fetched[share, other] for other in self._owners),
-                )
-                for share, owner in self._owners.items()
-            },
-            everyone,
+
+    def _added(self, futures: list[Any]) -> Any:
+        """Return the sum of all, added on the workers in a tree of fixed order."""
+        while len(futures) > FAN_IN:
+            groups = [futures[at : at + FAN_IN] for at in range(0, len(futures), FAN_IN)]
+            futures = self._map(_add, groups)
+        (packed,) = self.cluster.results(self._map(_add_and_pack, [futures]))
+        self.wire.received += len(packed)
+        return pickle.loads(packed)
+
+    def _spread(self, joined_workers: list[str]) -> None:
+        """Move an even part of the shares to workers that joined, with their rows."""
+        homes: dict[str, list[int]] = {worker: [] for worker in self.cluster.threads}
+        held = self.cluster.client.who_has(self._shares)
+        for share, future in enumerate(self._shares):
+            for worker in held.get(future.key, ())[:1]:
+                homes.setdefault(worker, []).append(share)
+        for worker in joined_workers:
+            for _ in range(self.n_shares // len(self.cluster.threads)):
+                share = max(homes.values(), key=len).pop()
+                self._shares[share] = self._at(worker, _as_is, self._shares[share])
+                for layer in self._layers:
+                    layer.rows[share] = self._at(worker, _as_is, layer.rows[share])
+
+
+def _names(kernel: Kernel[Any], which: str) -> frozenset[str] | None:
+    names = getattr(kernel, which, None)
+    return None if names is None else frozenset(names)
+
+
+# Tasks, which run on the workers. None stands for a share without answers, and for its sums.
+
+
+@dataclass(frozen=True)
+class Found:
+    """The names of workers and classes of encoded shares, and their counts."""
+
+    workers: list[Names]
+    classes: list[Names]
+    counts: Counts
+
+    def __iadd__(self, other: Found) -> Found:
+        workers, classes = (
+            [pc.unique(pa.chunked_array([*ours, *theirs], pa.string()))]
+            for ours, theirs in ((self.workers, other.workers), (self.classes, other.classes))
         )
-        del fetched
-        counts = [*(counts for counts, _ in read.values()), *(f.counts for f in found.values())]
-        self.counts = sum(counts, Counts())
-        digests = {number: one for _, own in read.values() for number, one in own.items()}
-        self.inputs = [digests[number] for number in sorted(digests)]
-        workers = [names for share in found.values() for names in share.workers]
-        classes = [names for share in found.values() for names in share.classes]
-        if not workers:
-            raise InputError(
-                f"{plan.name}: no answers are left: every label is empty; check --label-col"
-            )
-        self.vocabulary = vocabulary_of(workers, classes, class_order)
-        sizes = self.crew.wait(
-            {
-                share: self.crew.submit(
-                    owner, dask_workers.join, plan, share, self.vocabulary, self.gold
-                )
-                for share, owner in self._owners.items()
-            },
-            everyone,
-        )
-        self.n_items = sum(n_items for n_items, _ in sizes.values())
-        self.n_votes = sum(n_votes for _, n_votes in sizes.values())
-
-    def _on_owners(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Return the results of a task for all shares, in their order; None means a lost share."""
-        done: dict[int, Any] = {}
-        todo = set(self._owners)
-        while todo:
-            groups: dict[str, list[int]] = {}
-            for share in sorted(todo):
-                groups.setdefault(self._owners[share], []).append(share)
-            futures = {
-                owner: self.crew.submit(
-                    owner,
-                    task,
-                    self.plan.run,
-                    group,
-                    self.version,
-                    self.crew.threads.get(owner, 1),
-                    *(self._lightened(argument) for argument in arguments),
-                )
-                for owner, group in groups.items()
-            }
-            for owner, group in groups.items():
-                try:
-                    done[group[0]] = self.crew.wait({owner: futures[owner]}, {owner})[owner]
-                    todo -= set(group)
-                except Lost:
-                    self._make_again(group)
-        return [done[first] for first in sorted(done)]
-
-    def _lightened(self, argument: Any) -> Any:
-        if isinstance(argument, bytes) and len(argument) > SCATTER_BYTES:
-            return self.crew.client.scatter(argument, broadcast=True, hash=False)
-        return argument
-
-    def _make_again(self, group: Sequence[int]) -> None:
-        """Make lost shares again on the workers with the fewest shares."""
-        todo = list(group)
-        while todo:
-            self.crew.count_loss()
-            workers = self.crew.workers()
-            load = dict.fromkeys(workers, 0)
-            for share, owner in self._owners.items():
-                if owner in load and share not in todo:
-                    load[owner] += 1
-            futures = {}
-            for share in todo:
-                self._owners[share] = min(workers, key=lambda worker: load[worker])
-                load[self._owners[share]] += 1
-                futures[share] = self.crew.submit(
-                    self._owners[share],
-                    dask_workers.make_again,
-                    self.plan,
-                    share,
-                    self.vocabulary,
-                    self.gold,
-                    self._log.payloads,
-                    self.version,
-                )
-            for share, future in futures.items():
-                try:
-                    self.crew.wait({share: future}, {self._owners[share]})
-                    todo.remove(share)
-                except Lost:
-                    continue
+        return Found(workers, classes, self.counts + other.counts)
 
 
-def _seen_from_anywhere(piece: Piece) -> Piece:
-    """Return the piece with an absolute path, since workers have another current folder."""
-    return piece if "://" in piece.path else replace(piece, path=os.path.abspath(piece.path))
+@dataclass(frozen=True)
+class Share:
+    """The items and votes of a share, and its known classes."""
+
+    items: Names
+    votes: Votes
+    known: RowArrays
+
+    def __sizeof__(self) -> int:
+        """Tell Dask how large it is: the votes are a sparse matrix."""
+        return 12 * self.votes.n_votes + 8 * self.votes.n_items + int(self.items.nbytes)
+
+
+class _NewRows(LocalEngine):
+    """Writes rows into new arrays: those before belong to another future."""
+
+    def __init__(self, share: Share, layers: Sequence[Swept]) -> None:
+        before = dict(share.known)
+        for rows, _ in layers:
+            before |= rows
+        super().__init__(share.votes, before, items=share.items)
+        self.new: Rows = {}
+
+    def _array(self, name: str, values: Array) -> Array:
+        with self._lock:
+            if name not in self.new:
+                shape = (self.n_items, *values.shape[1:])
+                self.new[name] = np.empty(shape, values.dtype)
+            return self.new[name]
+
+
+def _read_pieces(
+    pieces: Sequence[Piece], n_shares: int
+) -> tuple[tuple[Counts, list[dict[str, Any]]], list[Any]]:
+    """Read pieces; return counts, SHA-256 of files that begin here, and the rows by share."""
+    counts, digests = Counts(), []
+    cut: list[list[Any]] = [[] for _ in range(n_shares)]
+    for piece in pieces:
+        if piece.first:
+            digests.append(fingerprint(piece.path))
+        for batch in batches(piece):
+            counts += Counts(batch.n_rows, batch.n_empty)
+            for tables, table in zip(cut, split(batch.answers, n_shares), strict=True):
+                tables.append(table)
+    return (counts, digests), [joined(tables) for tables in cut]
+
+
+def _count_rows(read: tuple[Any, Any]) -> Any:
+    return read[0]
+
+
+def _rows_of(read: tuple[Any, list[Any]], share: int) -> Any:
+    return read[1][share]
+
+
+def _encode(tables: list[Any], duplicates: str, name: str) -> Encoding | None:
+    return encode_part(joined(tables), duplicates, name)
+
+
+def _found(part: Encoding | None) -> Found:
+    if part is None:
+        return Found([], [], Counts())
+    return Found([part.labels.workers], [part.labels.classes], part.counts)
+
+
+def _translated(
+    part: Encoding | None, known: tuple[Vocabulary, KnownLabels | None]
+) -> Share | None:
+    if part is None:
+        return None
+    labels = translate(part.labels, known[0])
+    engine = part_of(labels, known[1], labels.votes).engine
+    return Share(labels.items, labels.votes, engine.rows(slice(0, engine.n_items)))
+
+
+def _sizes(share: Share | None) -> Array:
+    return np.array((share.votes.n_items, share.votes.n_votes) if share else (0, 0))
+
+
+def _sweep(share: Share | None, rows: list[Swept], kernel: Kernel[Any]) -> Swept:
+    """Return the new rows of a share, and its sums; a thread of the worker walks it."""
+    if share is None:
+        return {}, None
+    engine = _NewRows(share, rows)
+    with thread_limit(1):
+        sums = engine.sweep(kernel)
+    return engine.new, sums
+
+
+def _sums(share: Share | None, rows: list[Swept], kernel: Kernel[Any]) -> Any:
+    return _sweep(share, rows, kernel)[1]
+
+
+def _sums_of(swept: Swept) -> Any:
+    return swept[1]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _add(partials: list[Any]) -> Any:
+    """Return the sum of partial sums in their order; they belong to other tasks, so a new one."""
+    total = None
+    for partial in partials:
+        if total is None:
+            total = copy.deepcopy(partial)
+        elif partial is not None:
+            total += partial
+    return total
+
+
+def _add_and_pack(partials: list[Any]) -> bytes:
+    return pickle.dumps(_add(partials), protocol=5)
+
+
+def _table(share: Share | None, rows: list[Swept], make: MakeColumns) -> Any | None:
+    """Return the columns of a share as one arrow table, sorted by item."""
+    if share is None:
+        return None
+    part = Part(share.items, _NewRows(share, rows))
+    return PartTable(part, make).table(slice(0, len(part.items)))
+
+
+def _write(
+    share: Share | None, rows: list[Swept], path: str, make: MakeColumns, write: WriteChunks
+) -> str | None:
+    """Write a share into a folder that all machines see; return the file's SHA-256."""
+    if share is None:
+        return None
+    return write(column_chunks(_NewRows(share, rows), make), Path(path))

@@ -1,333 +1,272 @@
-"""Tasks of a Dask worker: read, keep and sweep its shares of the items.
+"""The workers of a Dask cluster: connect to them, compare versions, and wait for their tasks.
 
-A share is all answers of the items whose hash falls to it, in a few parts. It lives in the process
-of the worker, outside of the results of tasks. Its version shows when a task runs twice or on a
-process that was restarted, so that nothing counts twice.
+Futures are Dask's to place, to spill, to make again and to release. This module says what an
+operator must know: workers that are lost, paused, missing, or that have another misc.
 """
 
 from __future__ import annotations
 
-import copy
-import pickle
+import logging
+import multiprocessing
+import os
+import platform
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-import pyarrow as pa
-
 from misc_cli import cleanup
-from misc_cli.data.encode import Counts, Encoding
-from misc_cli.data.resources import thread_limit
-from misc_cli.data.types import Answers, KnownLabels, Names
-from misc_cli.engines.partitioned import (
-    PART_ANSWERS,
-    PartsEngine,
-    PartTable,
-    encode_part,
-    joined,
-    merged,
-    part_of,
-    split,
-    translate,
-)
-from misc_cli.engines.protocol import (
-    Kernel,
-    MakeColumns,
-    Vocabulary,
-    WriteChunks,
-    add_up,
-)
-from misc_cli.errors import MiscError
-from misc_cli.readers.chunks import Piece, batches, fingerprint
+from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
+
+Say = Callable[[str], None]
 
 POLL_SECONDS = 1.0
-# How long a result that is there may take to come before we look who had it.
-RESULT_SECONDS = 30.0
-# How long a cluster without workers may take to get one.
+# How long a cluster may do nothing, without a worker or with all of them paused.
 PATIENCE_SECONDS = 60.0
-# A cluster that loses more workers than this in one run is not worth the waiting.
-MOST_LOSSES = 20
+
+# Dask makes its workers give memory back at once; kernels would fault in the same pages in every
+# block (four times the system's time at 5 million answers).
+OWN_CLUSTER = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
+    "distributed.worker.profile.enabled": False,
+}
+# A kernel is a large graph by Dask's measure: it holds the table of all crowd workers.
+QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 
 
-class Lost(Exception):
-    """Workers are gone, or restarted without their shares."""
+@contextmanager
+def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> Iterator[Any]:
+    """Yield a Dask client of the cluster at `scheduler`, or of one on this machine."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
+    # "asyncio" tells of tasks that an interrupt left behind
+    for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    with ExitStack() as stack:
+        stack.callback(cleanup.at_end(_kill_children))
+        stack.enter_context(dask.config.set(QUIET))
+        cluster = None
+        try:
+            if scheduler is None:
+                # Dask cannot close a cluster that is half started: a signal waits these seconds
+                with (
+                    cleanup.deferred(),
+                    _stderr_of_children_nowhere(),
+                    dask.config.set(OWN_CLUSTER),
+                ):
+                    cluster = LocalCluster(
+                        n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
+                    )
+                    stack.callback(cluster.close, timeout=10)
+            client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
+        stack.callback(client.close, timeout=5)
+        say(f"dask dashboard: {client.dashboard_link}")
+        yield client
+
+
+@contextmanager
+def _stderr_of_children_nowhere() -> Iterator[None]:
+    """Discard stderr of child processes that start within; stderr of this process stays.
+
+    Ctrl-C in a terminal reaches them, too, and they would tell of their end in tracebacks. What
+    they report reaches us as errors of tasks.
+    """
+    if sys.stderr is None:
+        yield
+        return
+    before, said = sys.stderr, os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with os.fdopen(os.dup(said), "w", buffering=1, errors="replace") as own:
+            before.flush()
+            sys.stderr = own
+            os.dup2(nowhere, 2)
+            yield
+    finally:
+        os.dup2(said, 2)
+        sys.stderr = before
+        os.close(said)
+        os.close(nowhere)
+
+
+def _kill_children() -> None:
+    """Kill the processes of workers; Python's own helper process ends by itself."""
+    for child in multiprocessing.active_children():
+        with suppress(OSError, ValueError):  # it has just ended
+            child.kill()
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _versions_there() -> Callable[[], dict[str, str | None]]:
+    """Return a function that Dask sends by value: it runs where misc may be missing."""
+
+    def versions() -> dict[str, str | None]:
+        import platform
+
+        found: dict[str, str | None] = {"Python": platform.python_version()}
+        for name, module in (("misc", "misc_cli.version"), ("numpy", "numpy.version")):
+            try:
+                found[name] = __import__(module, fromlist=["version"]).__dict__["__version__"]
+            except Exception:  # whatever hinders the import there: it would fail in a task, too
+                found[name] = None
+        return found
+
+    return versions
+
+
+def _versions_here() -> dict[str, str]:
+    import numpy
+
+    from misc_cli.version import __version__
+
+    return {
+        "Python": platform.python_version(),
+        "misc": __version__,
+        "numpy": numpy.__version__,
+    }
 
 
 class DaskWorkers:
-    """The workers of a cluster, their threads, and the number of losses."""
+    """The workers of a cluster that run our tasks.
+
+    threads  of each worker, by address, in a fixed order
+    losses   how many workers were lost since the start
+    joined   called with the addresses of workers that came later
+    """
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.losses = 0
         self.threads: dict[str, int] = {}
+        self.joined: Callable[[list[str]], None] = lambda workers: None
+        self._seen = self._moved = time.monotonic()
+        self._told_paused: set[str] = set()
+        self._refused: set[str] = set()
+        with self._scheduler_may_go():
+            self._find()
 
-    def submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
-        return self.client.submit(
-            task, *arguments, workers=[worker], allow_other_workers=False, pure=False, retries=0
-        )
-
-    def wait(self, futures: dict[Any, Any], needed: set[str]) -> dict[Any, Any]:
-        """Return results by key; raise Lost if a needed worker is gone or has no data."""
-        from distributed import TimeoutError, wait
-        from distributed.client import FutureCancelledError
-        from distributed.scheduler import KilledWorker
-
-        pending = list(futures.values())
-        while pending:
-            cleanup.check()  # one may have come in a destructor of Dask's, which swallows it
-            try:
-                with self.client.as_current():
-                    wait(pending, timeout=POLL_SECONDS)
-                break
-            except (TimeoutError, FutureCancelledError):
-                pending = [future for future in pending if not future.done()]
-                if pending and not needed <= set(self.client.nthreads()):
-                    self.client.cancel(pending, force=True)
-                    raise Lost from None
-        results = {}
-        for key, future in futures.items():
-            while key not in results:
-                try:
-                    results[key] = future.result(timeout=RESULT_SECONDS)
-                except MiscError:
-                    raise
-                except (KilledWorker, FutureCancelledError) as error:
-                    raise Lost from error
-                except TimeoutError:  # it was done; whoever had it may be gone since
-                    if not needed <= set(self.client.nthreads()):
-                        raise Lost from None
-        if any(result is None for result in results.values()):
-            raise Lost
-        return results
-
-    def workers(self) -> list[str]:
-        """Return the addresses in a fixed order; wait a little for the first one."""
+    def _find(self) -> None:
+        """Wait a little for the first worker; raise unless all have our versions."""
         started = time.monotonic()
-        while not (threads := dict(self.client.nthreads())):
+        while not (info := self.client.scheduler_info()["workers"]):
             cleanup.check()
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise MiscError("the cluster has no workers; start some, then run this again")
             time.sleep(POLL_SECONDS)
-        self.threads = threads
-        return sorted(threads)
+        self.threads = {worker: info[worker]["nthreads"] for worker in sorted(info)}
+        check = _versions_there()
+        for where, found in [
+            ("the scheduler", self.client.run_on_scheduler(check)),
+            *self.client.run(check).items(),
+        ]:
+            if reason := _difference(found):
+                raise MiscError(
+                    f"{where} of the Dask cluster has {reason}; give the scheduler and all workers "
+                    "the same misc-cli, numpy and Python as here"
+                )
 
-    def count_loss(self) -> None:
-        self.losses += 1
-        if self.losses > MOST_LOSSES:
+    @contextmanager
+    def _scheduler_may_go(self) -> Iterator[None]:
+        """Turn the errors of a connection that is gone into one line."""
+        from distributed.client import FutureCancelledError, FuturesCancelledError
+
+        try:
+            yield
+        except (FutureCancelledError, FuturesCancelledError, OSError, TimeoutError):
             raise MiscError(
-                f"the cluster lost workers {self.losses} times, so this run ends without output; "
-                "give the workers more memory, or use more of them"
+                "the Dask scheduler is gone, so this run ends without output; start it and its "
+                "workers, then run this again"
+            ) from None
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """Return the results in their order; say what keeps them, and give up in the end."""
+        from distributed import TimeoutError, wait
+        from distributed.scheduler import KilledWorker
+
+        with self._scheduler_may_go():
+            pending, self._moved = list(futures), time.monotonic()
+            while pending:
+                cleanup.check()  # one may have come in a destructor of Dask's, which swallows it
+                with suppress(TimeoutError), self.client.as_current():
+                    wait(pending, timeout=POLL_SECONDS)
+                pending = [future for future in pending if not future.done()]
+                if time.monotonic() - self._seen > POLL_SECONDS:
+                    self.look(waiting=bool(pending))
+            failed = [future.exception() for future in futures if future.status == "error"]
+            found: list[Any] = [] if failed else self.client.gather(list(futures))
+        if any(isinstance(error, KilledWorker) for error in failed):
+            raise MiscError(
+                "workers end again and again in the same task, so this run ends without output; "
+                "give them more memory, or use more of them"
+            )
+        for error in failed:
+            raise error
+        return found
+
+    def look(self, waiting: bool = False) -> None:
+        """Notice workers that were lost, joined or paused; raise if nothing moves for long."""
+        if self.client.status != "running":
+            raise ConnectionError
+        info = self.client.scheduler_info()["workers"]
+        self._seen = now = time.monotonic()
+        lost = [worker for worker in self.threads if worker not in info]
+        for worker in lost:
+            del self.threads[worker]
+            self.losses += 1
+            _warn(f"worker {worker} of the Dask cluster is lost; others make its share again")
+        if new := [w for w in info if w not in self.threads and w not in self._refused]:
+            self._welcome({worker: info[worker]["nthreads"] for worker in new})
+        paused = {worker for worker in info if info[worker]["status"] == "paused"}
+        for worker in paused - self._told_paused:
+            _warn(
+                f"worker {worker} of the Dask cluster is {info[worker]['status']}: short of memory"
+            )
+        self._told_paused |= paused
+        tasks = [info[worker]["metrics"].get("task_counts", {}) for worker in info]
+        if not waiting or any(counts.get("executing") for counts in tasks):
+            self._moved = now
+        elif now - self._moved > PATIENCE_SECONDS:
+            why = "has no workers"
+            if info:
+                why = f"did nothing for {PATIENCE_SECONDS:.0f} s ({len(paused)} of {len(info)} "
+                why += "workers are paused, for want of memory)"
+            raise MiscError(
+                f"the Dask cluster {why}, so this run ends without output; start more workers, "
+                "or give them more memory"
             )
 
-
-# Machines and parts are two cuts by the same hash: the salt makes the second one independent.
-SALT_OF_PARTS = 1
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that is needed to make a share, also again."""
-
-    run: str
-    pieces: tuple[Piece, ...]
-    n_shares: int
-    duplicates: str
-    name: str
-
-    @property
-    def parts_per_share(self) -> int:
-        answers = sum(piece.n_answers for piece in self.pieces)
-        return max(1, -(-answers // (self.n_shares * PART_ANSWERS)))
+    def _welcome(self, new: dict[str, int]) -> None:
+        """Take workers that joined, if they have our versions."""
+        told = self.client.run(_versions_there(), workers=list(new), on_error="ignore")
+        fine = [worker for worker in new if worker in told and not _difference(told[worker])]
+        self._refused |= set(told) - set(fine)
+        self.threads |= {worker: new[worker] for worker in fine}
+        if fine:
+            self.joined(fine)
 
 
-@dataclass
-class Share:
-    """Parts of a share; `version` counts the sweeps, `last` is the result of the last one."""
-
-    encoded: list[Encoding]
-    engine: PartsEngine | None = None
-    version: int = 0
-    last: Any = None
+def _warn(text: str) -> None:
+    warnings.warn(text, MiscWarning, stacklevel=3)
 
 
-@dataclass(frozen=True)
-class Found:
-    """The vocabularies of workers and classes of an encoded share, and its counts."""
-
-    workers: list[Names]
-    classes: list[Names]
-    counts: Counts
-
-
-@dataclass
-class _Process:
-    """The data that this process holds for a run."""
-
-    splits: dict[str, dict[int, list[Any]]] = field(default_factory=dict)
-    shares: dict[tuple[str, int], Share] = field(default_factory=dict)
-
-
-_HERE = _Process()
-
-
-def read_pieces(plan: Plan, numbers: Sequence[int]) -> tuple[Counts, dict[int, Any]]:
-    """Read these pieces and split them into shares, which wait here to be fetched.
-
-    The reader of the first piece of a file also returns its SHA-256, by the piece's number.
-    """
-    counts, digests = Counts(), {}
-    kept = _HERE.splits.setdefault(plan.run, {})
-    for number in numbers:
-        if plan.pieces[number].first:
-            digests[number] = fingerprint(plan.pieces[number].path)
-        cut: list[list[Any]] = [[] for _ in range(plan.n_shares)]
-        for batch in batches(plan.pieces[number]):
-            counts += Counts(batch.n_rows, batch.n_empty)
-            for pieces, table in zip(cut, split(batch.answers, plan.n_shares), strict=True):
-                pieces.append(table)
-        kept[number] = [joined(pieces) for pieces in cut]
-    return counts, digests
-
-
-def fetch(plan: Plan, share: int) -> dict[int, Any]:
-    """Return the rows of this share in the pieces that were read here."""
-    return {number: cut[share] for number, cut in _HERE.splits.get(plan.run, {}).items()}
-
-
-def assemble(plan: Plan, share: int, *fetched: dict[int, Any]) -> Found | None:
-    """Make the share from the rows of all processes, in input order; None if some are lost."""
-    tables = {number: table for part in fetched for number, table in part.items()}
-    if len(tables) < len(plan.pieces):
-        return None
-    in_order = [tables[number] for number in range(len(plan.pieces))]
-    return _encode(plan, share, joined(in_order))
-
-
-def _encode(plan: Plan, share: int, table: Any) -> Found:
-    answers = Answers(table["worker"], table["item"], table["label"])
-    tables = split(answers, plan.parts_per_share, SALT_OF_PARTS) if table.num_rows else []
-    encoded = [encode_part(part, plan.duplicates, plan.name) for part in tables]
-    parts = [part for part in encoded if part is not None]
-    _HERE.shares[plan.run, share] = Share(parts)
-    return Found(
-        [part.labels.workers for part in parts],
-        [part.labels.classes for part in parts],
-        sum((part.counts for part in parts), Counts()),
-    )
-
-
-def join(
-    plan: Plan, share: int, vocabulary: Vocabulary, gold: KnownLabels | None
-) -> tuple[int, int] | None:
-    """Translate the share to common codes; return its items and votes, None if it is lost."""
-    _HERE.splits.pop(plan.run, None)
-    held = _HERE.shares.get((plan.run, share))
-    if held is None:
-        return None
-    if held.engine is None:
-        parts = []
-        while held.encoded:
-            labels = translate(held.encoded.pop(0).labels, vocabulary)
-            parts.append(part_of(labels, gold, labels.votes))
-        held.engine = PartsEngine(parts, vocabulary)
-    return held.engine.n_items, held.engine.n_votes
-
-
-def make_again(
-    plan: Plan,
-    share: int,
-    vocabulary: Vocabulary,
-    gold: KnownLabels | None,
-    log: Sequence[bytes],
-    version: int,
-) -> int:
-    """Make a lost share again from the input, and its rows from the kernels that made them."""
-    tables = (
-        split(batch.answers, plan.n_shares)[share]
-        for piece in plan.pieces
-        for batch in batches(piece)
-    )
-    _encode(plan, share, joined(list(tables)))
-    join(plan, share, vocabulary, gold)
-    held = _HERE.shares[plan.run, share]
-    assert held.engine is not None
-    for payload in log:
-        if held.engine.parts:
-            held.engine.sweep(pickle.loads(payload))
-    held.version = version
-    return share + 1
-
-
-def sweep(
-    run: str, shares: Sequence[int], version: int, threads: int, payload: bytes
-) -> bytes | None:
-    """Return the pickled sums of these shares; None if one is not here at this version."""
-    held = _held(run, shares, version)
-    if held is None:
-        return None
-    kernel: Kernel[Any] = pickle.loads(payload)
-    for share in held:
-        if share.version == version:
-            assert share.engine is not None
-            with thread_limit(threads):
-                share.last = share.engine.sweep(kernel) if share.engine.parts else None
-            share.version += 1
-    sums = [copy.deepcopy(share.last) for share in held if share.last is not None]
-    return pickle.dumps(add_up(sums) if sums else None, protocol=5)
-
-
-def collect(
-    run: str, shares: Sequence[int], version: int, threads: int, make: MakeColumns
-) -> Any | None:
-    """Return the columns of these shares as one arrow table, sorted by item."""
-    held = _held(run, shares, version)
-    if held is None:
-        return None
-    parts = [PartTable(part, make) for engine in held_engines(held) for part in engine]
-    tables = list(merged(parts)) if parts else []
-    return pa.concat_tables(tables).unify_dictionaries() if tables else pa.table({})
-
-
-def write(
-    run: str,
-    shares: Sequence[int],
-    version: int,
-    threads: int,
-    folder: str,
-    suffix: str,
-    make: MakeColumns,
-    write_chunks: WriteChunks,
-    parts_per_share: int,
-) -> dict[str, str] | None:
-    """Write files of these shares into a folder that all machines see; return their SHA-256."""
-    held = _held(run, shares, version)
-    if held is None:
-        return None
-    digests: dict[str, str] = {}
-    for number, engine in zip(shares, held_engines(held), strict=True):
-        first = number * parts_per_share
-        digests |= engine.write_parts(Path(folder), suffix, make, write_chunks, first)
-    return digests
-
-
-def _held(run: str, shares: Sequence[int], version: int) -> list[Share] | None:
-    """Return these shares if all are here, at this version or the next; else None."""
-    held = [_HERE.shares.get((run, share)) for share in shares]
-    fine = all(
-        share is not None and share.engine is not None and share.version in (version, version + 1)
-        for share in held
-    )
-    return [share for share in held if share is not None] if fine else None
-
-
-def held_engines(held: Sequence[Share]) -> list[PartsEngine]:
-    return [share.engine for share in held if share.engine is not None]
-
-
-def forget(run: str) -> None:
-    """Free all data of a run."""
-    _HERE.splits.pop(run, None)
-    for key in [key for key in _HERE.shares if key[0] == run]:
-        del _HERE.shares[key]
+def _difference(there: dict[str, str | None]) -> str | None:
+    """Return what is missing or differs, in words; None if tasks run there as here."""
+    for name, ours in _versions_here().items():
+        theirs = there.get(name)
+        if theirs is None:
+            return f"no {name}"
+        parts = slice(None) if name == "misc" else slice(2)
+        if theirs.split(".")[parts] != ours.split(".")[parts]:
+            return f"{name} {theirs}, not {ours}"
+    return None

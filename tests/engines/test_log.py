@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from misc_cli.engines.dask import KernelLineage
 from misc_cli.engines.protocol import Block, CopyRows, FusedKernels, RowArrays
+from misc_cli.spark import KernelLineage
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from misc_cli.data import votes
 from misc_cli.data.encode import encode, encode_gold
 from misc_cli.data.types import Answers, Floats, Iteration, KnownLabels, Labels, ignore_iteration
 from misc_cli.engines import disk
-from misc_cli.engines.dask import KernelLineage
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import POSTERIORS, Kernel, Sums
+from misc_cli.spark import KernelLineage
 from tests.engines.crowds import crowd
 
 ORDER = ["a", "b", "c"]
