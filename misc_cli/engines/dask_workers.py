@@ -168,7 +168,7 @@ class DaskWorkers:
         check = _versions_there()
         for where, found in [
             ("the scheduler", self.client.run_on_scheduler(check)),
-            *self.client.run(check).items(),
+            *self.client.run(check, on_error="ignore").items(),
         ]:
             if reason := _difference(found):
                 raise MiscError(
@@ -216,6 +216,10 @@ class DaskWorkers:
 
     def look(self, waiting: bool = False) -> None:
         """Notice workers that were lost, joined or paused; raise if nothing moves for long."""
+        with self._scheduler_may_go():
+            self._look(waiting)
+
+    def _look(self, waiting: bool) -> None:
         if self.client.status != "running":
             raise ConnectionError
         info = self.client.scheduler_info()["workers"]
@@ -229,9 +233,7 @@ class DaskWorkers:
             self._welcome({worker: info[worker]["nthreads"] for worker in new})
         paused = {worker for worker in info if info[worker]["status"] == "paused"}
         for worker in paused - self._told_paused:
-            _warn(
-                f"worker {worker} of the Dask cluster is {info[worker]['status']}: short of memory"
-            )
+            _warn(f"worker {worker} of the Dask cluster is paused, for want of memory")
         self._told_paused |= paused
         tasks = [info[worker]["metrics"].get("task_counts", {}) for worker in info]
         if not waiting or any(counts.get("executing") for counts in tasks):

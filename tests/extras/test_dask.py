@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,12 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.completers.tucker import Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration, OnIteration
+from misc_cli.engines import dask as dask_engine
+from misc_cli.engines import dask_workers
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.partitioned import joined_columns
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.errors import MiscWarning
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.tables import LabelColumns
@@ -74,10 +78,13 @@ class Cluster:
             return None
         return found
 
-    def add_worker(self, most_bytes: int | None = None) -> None:
-        """`most_bytes` is the largest file it may write: it stands for a disk that is full."""
+    def add_worker(self, most_bytes: int | None = None, path: Path | None = None) -> None:
+        """`most_bytes` is the largest file it may write: it stands for a disk that is full.
+
+        `path` has modules that it finds before those that are installed.
+        """
         words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        self.workers.append(self._start("worker", *words))
+        self.workers.append(self._start("worker", *words, "--memory-limit", "0", path=path))
         if most_bytes is not None:
             limits = (most_bytes, most_bytes)
             resource.prlimit(self.workers[-1].pid, resource.RLIMIT_FSIZE, limits)
@@ -87,11 +94,13 @@ class Cluster:
             client.wait_for_workers(n_workers, timeout=60)
         return self
 
-    def _start(self, kind: str, *words: str) -> subprocess.Popen[bytes]:
+    def _start(self, kind: str, *words: str, path: Path | None = None) -> subprocess.Popen[bytes]:
         module = f"distributed.cli.dask_{kind}"
+        paths = [str(path) if path else "", os.environ.get("PYTHONPATH", "")]
         return subprocess.Popen(
             [sys.executable, "-m", module, "--scheduler-file", str(self.file), *words],
             cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -246,15 +255,21 @@ def test_no_scheduler_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--scheduler tcp://127.0.0.1:9" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("moment", ["between sweeps", "during a sweep", "before the labels"])
-@pytest.mark.parametrize("name", ["ds-em", "ebcc", "mmce-c", "tucker"])
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    [
+        ("ds-em", "between sweeps"),
+        ("ds-em", "during a sweep"),
+        ("ebcc", "before the labels"),
+        ("mmce-c", "between sweeps"),
+        ("tucker", "during a sweep"),
+    ],
+)
 def test_a_killed_worker_changes_no_posterior(
-    name: str, moment: str, tmp_path: Path, rows: list[Row]
+    name: str, moment: str, tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     """Its items are read again elsewhere, and their rows made again from the shared state: of mmce
     round by round, since each one's rows follow from the last one's."""
-    from misc_cli.engines import dask as dask_engine
-
     few: dict[str, Any] = {"restarts": 10} if name == "ebcc" else {}
     first = "ds-em" if name == "tucker" else name
     method = registry.create("aggregator", first, tol=0.0, max_iter=12, **few)
@@ -279,23 +294,187 @@ def test_a_killed_worker_changes_no_posterior(
                 made.workers[0].send_signal(signal.SIGSTOP)
                 threading.Timer(2.0, made.workers[0].kill).start()
 
-        options: dict[str, Any] = {"duplicates": "last", "class_order": None, "gold": None}
-        pieces = cutting.pieces_of(["answers.csv"], ReadOptions())
-        with dask_engine.opened(
-            pieces, scheduler=made.address, say=lambda _: None, name="answers.csv", **options
-        ) as engine:
+        with opened_engine(made.address) as engine:
             method.solve(engine, watch)
             if moment == "before the labels":
                 made.workers[1].kill()
             make = LabelColumns(engine.vocabulary.classes, probabilities=True)
             found = joined_columns(engine.chunks(make))
             assert engine.facts()["losses"] == 1
+            assert "is lost; others make its share again" in str(recwarn.pop(MiscWarning).message)
     finally:
         made.stop()
     assert found["item"].to_pylist() == expected["items"]
     columns = [found[name] for name in found if name.startswith("p_")]
     np.testing.assert_allclose(np.column_stack(columns), expected[POSTERIORS], atol=1e-8)
     np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
+
+
+@contextmanager
+def opened_engine(address: str) -> Iterator[dask_engine.DaskEngine]:
+    pieces = cutting.pieces_of(["answers.csv"], ReadOptions())
+    with dask_engine.opened(
+        pieces,
+        scheduler=address,
+        say=lambda _: None,
+        name="answers.csv",
+        duplicates="last",
+        class_order=None,
+        gold=None,
+    ) as engine:
+        yield engine
+
+
+@pytest.fixture
+def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four shares for each worker, also of little data."""
+    monkeypatch.setattr(dask_engine, "SHARE_ANSWERS", 10)
+
+
+def test_a_sweep_sends_its_table_once_per_worker_and_returns_one_sum(
+    cluster: Cluster, small_shares: None
+) -> None:
+    n_crowd, n_sweeps = 4_000, 10
+    names = [f"w{number % n_crowd}" for number in range(3 * n_crowd)]
+    rows = [(name, f"i{at // 5}", "abc"[at % 3]) for at, name in enumerate(names)]
+    write_csv(rows, Path("answers.csv"))
+    table = n_crowd * 9 * 8
+    with opened_engine(cluster.address) as engine:
+        assert engine.facts()["parts"] == 8
+        method = registry.create("aggregator", "ds-em", tol=0.0, max_iter=n_sweeps)
+        before, first = _bytes_out(engine), engine.facts()
+        method.solve(engine, lambda _: None)
+        moved, facts = _bytes_out(engine) - before, engine.facts()
+    sweeps = facts["sweeps"] - first["sweeps"]
+    assert facts["received"] - first["received"] == pytest.approx(table * sweeps, rel=0.01)
+    assert facts["sent"] - first["sent"] <= 2 * table * sweeps * 1.01
+    # Between two workers: the table to the other one, its sum back, and one sum to the client.
+    assert moved <= 3 * table * sweeps * 1.05
+
+
+def _bytes_out(engine: dask_engine.DaskEngine) -> int:
+    """Bytes that workers gave to workers and to the client since they started, as Dask counts."""
+    client = engine.cluster.client
+    return int(
+        sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+    )
+
+
+def test_runs_leave_nothing_on_the_workers(cluster: Cluster, rows: list[Row]) -> None:
+    write_csv([(w, f"{i} {n}", label) for n in range(40) for w, i, label in rows], Path("many.csv"))
+    words = ("many.csv", "--duplicates", "last", "--aggregator", "ds-em", "--engine", "dask")
+
+    def memory() -> int:
+        return sum(psutil.Process(worker.pid).memory_info().rss for worker in cluster.workers)
+
+    assert aggregate(*words, "--scheduler", cluster.address) == 0
+    after_one = memory()
+    for _ in range(4):
+        assert aggregate(*words, "--scheduler", cluster.address) == 0
+    assert memory() < 1.1 * after_one
+    assert aggregate(*words, "--scheduler", cluster.address, "--label-col", "no such") == 2
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        _until(lambda: not any(client.run(lambda dask_worker: len(dask_worker.data)).values()))
+
+
+def test_a_worker_that_joins_gets_shares(tmp_path: Path, small_shares: None) -> None:
+    method = registry.create("aggregator", "ds-em", tol=0.0, max_iter=12)
+    expected = _posteriors_here(method)
+    made = Cluster(tmp_path)
+    changes: list[float] = []
+
+    def watch(line: Iteration) -> None:
+        changes.append(line.change or 0.0)
+        if len(changes) == 3:
+            made.add_worker()
+            made.ready(2)
+            time.sleep(1.1)  # the engine looks once a second
+
+    try:
+        made.add_worker()
+        made.ready(1)
+        with opened_engine(made.address) as engine:
+            assert engine.facts()["parts"] == 4
+            method.solve(engine, watch)
+            client = engine.cluster.client
+            homes = client.who_has(engine._shares).values()
+            assert sorted(map(len, client.has_what().values())) != [0, 4]
+            assert len({worker for home in homes for worker in home}) == 2
+    finally:
+        made.stop()
+    np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
+
+
+def test_a_killed_scheduler_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Cluster(tmp_path)
+    endless = ("--aggregator", "ds-em", "--tol", "0", "--max-iter", "1000000")
+    try:
+        made.add_worker()
+        made.ready(1)
+        threading.Timer(6.0, made.scheduler.kill).start()
+        there = ("--engine", "dask", "--scheduler", made.address)
+        assert aggregate("answers.csv", *endless, *there) == 2
+    finally:
+        made.stop()
+    said = capsys.readouterr().err
+    assert "the Dask scheduler is gone" in said
+    assert said.count("\n") == 1
+    assert not list(Path().glob("labels*"))
+
+
+def test_a_paused_worker_is_said_and_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask_workers, "PATIENCE_SECONDS", 3.0)
+    made = Cluster(tmp_path)
+    words = ("answers.csv", "--aggregator", "ds-em")
+    there = ("--engine", "dask", "--scheduler", made.address)
+
+    def pause(dask_worker: Any) -> None:
+        dask_worker.status = distributed.core.Status.paused
+
+    try:
+        made.add_worker()
+        made.ready(1)
+        with distributed.Client(made.address, set_as_default=False) as client:
+            client.run(pause)
+        assert aggregate(*words, *there) == 2
+        assert "(1 of 1 workers are paused, for want of memory)" in capsys.readouterr().err
+        assert not list(Path().glob("labels*"))
+        made.add_worker()
+        made.ready(1)
+        assert aggregate(*words, *there) == 0
+    finally:
+        made.stop()
+    assert aggregate(*words, output="here.csv") == 0
+    assert Path("here.csv").read_bytes() == Path("labels.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [("raise ModuleNotFoundError('misc_cli')", "no misc"), ("", "misc 0.0.7, not ")],
+)
+def test_a_worker_with_another_misc_is_named_before_any_work(
+    module: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other" / "misc_cli"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text(module)
+    (other / "version.py").write_text("__version__ = '0.0.7'")
+    made = Cluster(tmp_path)
+    try:
+        made.add_worker()
+        made.add_worker(path=other.parent)
+        made.ready(2)
+        words = ("--aggregator", "mv", "--engine", "dask", "--scheduler", made.address)
+        assert aggregate("answers.csv", *words) == 2
+        said = capsys.readouterr().err
+        assert f"of the Dask cluster has {reason}" in said
+        assert said.count("\n") == 1
+        made.ready(2)  # both are there still
+        assert [worker.poll() for worker in made.workers] == [None, None]
+    finally:
+        made.stop()
 
 
 @dataclass(frozen=True)
