@@ -300,7 +300,8 @@ def test_a_killed_worker_changes_no_posterior(
                 made.workers[1].kill()
             make = LabelColumns(engine.vocabulary.classes, probabilities=True)
             found = joined_columns(engine.chunks(make))
-            assert engine.facts()["losses"] == 1
+            _until(lambda: any(worker.poll() is not None for worker in made.workers))
+            _until(lambda: engine.facts()["losses"] == 1)
             assert "is lost; others make its share again" in str(recwarn.pop(MiscWarning).message)
     finally:
         made.stop()
