@@ -24,7 +24,7 @@ from misc_cli import registry
 from misc_cli.aggregators.dawid_skene import MajorityVote
 
 class Slow(MajorityVote):
-    def __call__(self, labels, on_iteration=None):
+    def solve(self, engine, on_iteration, start=None):
         Path("started").touch()
         time.sleep(30)
 
