@@ -174,7 +174,9 @@ def _complain(message: str, code: int) -> int:
         line += f"{proposal}{printable(command)}"
     logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
     if logs is None or not logs.end_with_an_error(line, code):
-        print(f"misc: error: {line}", file=sys.stderr)
+        coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+        word = "\x1b[31mmisc: error:\x1b[0m" if coloured else "misc: error:"
+        print(f"{word} {line}", file=sys.stderr)
     return code
 
 

@@ -134,7 +134,7 @@ def show(finished: Finished, console: Console) -> None:
     from misc_cli.cli.summary import log_facts, summary
 
     several = len(finished.runs) > 1
-    closely = console.terminal and not console.quiet and not several
+    closely = (console.terminal or console.verbose) and not console.quiet and not several
     for run, places in zip(finished.runs, finished.named, strict=True):
         aside = None if run.inputs.read is None else run.inputs.read.set_aside
         rows = summary(run.outcome, places, aside, closely=closely)

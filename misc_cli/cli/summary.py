@@ -26,7 +26,7 @@ def summary(
 ) -> list[Row]:
     """Return the run in a few lines: what was asked, what went in, what came out, its cost.
 
-    `closely` adds what a person at a terminal wants to see: agreement, confidences, workers.
+    `closely` adds what a person wants to see: agreement, confidences, workers.
     """
     from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
     from misc_cli.run.run_record import peak_memory
