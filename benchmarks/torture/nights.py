@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -42,6 +43,7 @@ def signals(count: int) -> Tally:
         for number in range(count):
             words = SLOW[number % len(SLOW)]
             sent = rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+            shutil.rmtree("parts", ignore_errors=True)
             before = there()
             pid = start(words)
             time.sleep(rng.uniform(0.05, 1.2))

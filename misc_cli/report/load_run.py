@@ -107,7 +107,10 @@ def _workers(place: Path | None) -> pd.DataFrame | None:
         return pd.read_parquet(place)
     text = dict.fromkeys(("worker", "verdict", "reason", "alike"), str)
     separator = "\t" if ".tsv" in place.name else ","
-    return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values={})
+    try:
+        return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values={})
+    except ValueError:
+        raise InputError(f"{place}: not a table of workers; name another run") from None
 
 
 def _answers(

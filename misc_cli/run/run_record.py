@@ -350,6 +350,7 @@ def _fits_together(record: Mapping[str, Any]) -> bool:
     """Tell whether the figures that every run has are there, and a prior for each class."""
     same = len(record["class_prior"]) == len(record["classes"]) == record["counts"]["classes"]
     figures = record["figures"]
+    same = same and (record["selection"] is not None or not record["members"])
     return same and all(figures.get(name) is not None for name in ALWAYS_THERE)
 
 

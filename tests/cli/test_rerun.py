@@ -142,6 +142,8 @@ MADE_UP: list[tuple[str, object]] = [
     ("options.class_order", 1e308),
     ("outputs.labels", []),
     ("outputs.diagnostics", "/etc/passwd"),
+    ("outputs.workers", "exports/odd.txt"),
+    ("selection", None),
     ("questions", [[]]),
     ("inputs.0", 3),
 ]
@@ -152,6 +154,7 @@ def test_a_record_that_somebody_made_up_is_refused(capfd: pytest.CaptureFixture[
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     commands = [["rerun", "x.run.json", "--with", "exports", "-o", "again.csv"]]
     commands += [[name, "x.run.json"] for name in ("rerun", "report", "workers", "items", "queue")]
+    Path("exports/odd.txt").write_text("a\nb\nc,d,e\n")
     wrong = []
     for place, value in MADE_UP:
         record = json.loads(before[Path("labels.run.json")])
