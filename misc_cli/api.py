@@ -337,7 +337,7 @@ def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
     >>> from misc_cli import aggregate, queue, simulate
     >>> answers, truth = simulate(workers=20, items=100, classes=2, seed=1)
     >>> list(queue(aggregate(answers, aggregator="ds-em"), budget=3).columns)
-    ['item', 'gain', 'label', 'confidence', 'runner_up', 'answers']
+    ['item', 'gain', 'label', 'confidence', 'runner_up', 'answers', 'gain_once']
     """
     done = run if isinstance(run, Result) else aggregate(run)
     found: F = done.kind.frame(queue_columns(done.outcome, budget))

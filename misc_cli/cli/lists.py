@@ -6,7 +6,7 @@ every column. A list is a data frame: what it gets as a further column is shown 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import COUNT, names, share
+from misc_cli.cli.parameters import COUNT, NumberType, names, share
 from misc_cli.cli.report import reports_from, run_options, sources_argument
 from misc_cli.errors import ConfigError, InputError, did_you_mean
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from misc_cli.cli.console import Console
     from misc_cli.cli.tables import Table
+    from misc_cli.report.frames import Report
 
     Frames = Mapping[str | None, pd.DataFrame]  # by question; None where there is one
 
@@ -54,7 +55,8 @@ misc items answers.csv --sort answers --top 50
 QUEUE = """
 misc queue labels.run.json
 misc queue labels.run.json --top 200 -o ask_again.csv
-misc queue answers.csv --below 0.9 --json
+misc queue labels.run.json --price 0.03 --top 143 -o extend.csv
+misc queue answers.csv --reach 99%
 """
 
 
@@ -117,6 +119,16 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
 
 @click.command(cls=options.Command, examples=QUEUE)
 @list_options("most gain", "confidence")
+@options.table(
+    "Rows",
+    {
+        "--price X": "Say what asking buys at this price of an answer: cost and expected error. "
+        "Sorts by gain_once, what one answer alone gains.",
+        "--reach X": "Say how many items a person must decide for a share of right labels: 99%.",
+    },
+    price={"type": NumberType(whole=False, least=0)},
+    reach={"type": share},
+)
 @run_options()
 def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first.
@@ -125,7 +137,46 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
     on which no answer will settle anything is not worth asking about.
     """
-    _of_report("queue", sources, parameters, "confidence")
+    from misc_cli.cli.console import Console
+
+    if parameters["price"] is not None:
+        if parameters["sort"] is not None:
+            raise ConfigError("--price sorts by gain_once, what one answer gains; leave out --sort")
+        parameters["sort"] = "-gain_once"
+    for question, report in _of_report("queue", sources, parameters, "confidence").items():
+        for line in _worth(report, parameters):
+            Console.of(parameters).say(line if question is None else f"{question}: {line}")
+
+
+def _worth(report: Report, parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Say what asking again buys and what a person must decide, where that was asked for."""
+    from misc_cli.quality.asking import PAYS, Asking, decided_by_hand
+    from misc_cli.report.narrative import count
+
+    confidences = report.frames["items"]["confidence"].to_numpy()
+    frame, price, reach = report.frames.get("ask_again"), parameters["price"], parameters["reach"]
+    if price is not None and frame is not None:
+        gains = _chosen(frame, parameters, "confidence")["gain_once"].to_numpy()
+        asking = Asking(gains, float((1.0 - confidences).sum()), len(confidences))
+        asked = min(parameters["top"] or asking.pays, len(gains))
+        yield (
+            f"{count(asked, 'item')} once more: {asked * price:,.2f} $, expected error "
+            f"{100 * asking.error(0):.1f} → {100 * asking.error(asked):.1f} %"
+        )
+        for more, error, gain in asking.curve():
+            each = f"; then {price / gain:,.2f} $ per error avoided" if more else ""
+            yield f"{more:>9,} items {more * price:>12,.2f} $ {100 * error:>6.1f} %{each}"
+        yield (
+            f"after {count(asking.pays, 'item')} another answer no longer pays: an error avoided "
+            f"takes more than {1 / PAYS:.0f} answers ({price / PAYS:,.2f} $)"
+        )
+    if reach is not None and (number := decided_by_hand(confidences, reach)):
+        yield (
+            f"{100 * reach:g} % right: a person must decide {number:,} of "
+            f"{count(len(confidences), 'item')}, the least sure first (misc items --top {number})"
+        )
+    elif reach is not None:
+        yield f"{100 * reach:g} % right: expected already, {100 * confidences.mean():.1f} % are"
 
 
 def _place(parameters: Mapping[str, Any]) -> Path | None:
@@ -144,8 +195,8 @@ def _of_report(
     parameters: dict[str, Any],
     measure: str,
     pick: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
-) -> None:
-    """List the frame `name` of the report on these sources; of several questions, one each."""
+) -> dict[str | None, Report]:
+    """List the frame `name` of the report on these sources; return the reports, by question."""
     from misc_cli.cli.console import Console
 
     console, place = Console.of(parameters), _place(parameters)
@@ -161,6 +212,7 @@ def _of_report(
         for said in report.missing[:1] if name != "workers" else ():
             console.note(said)
     _write(name, frames, parameters, measure, console)
+    return reports
 
 
 def _write(

@@ -263,14 +263,14 @@ def _next(report: Report) -> Answer:
             headline = "the least sure items yourself, and run again with them"
         return Answer(question, link, kind, figure, headline, said)
     first = asked.head(ROUND)
-    kind, figure, gain = "look", f"Ask {count(len(first), 'item')}", first["gain"].sum()
+    kind, figure, gain = "look", f"Ask {count(len(first), 'item')}", first["gain_once"].sum()
     headline = f"once more: {worth(gain)}"
     if gain < LEAST_WORTH:
         kind, figure = "good", "Little to gain"
         headline = f"by asking {count(len(first), 'item')} again: {worth(gain)}"
     if len(asked) > len(first):
         text = f"Another answer may help {count(len(asked), 'item')} in all: "
-        text += f"{worth(asked['gain'].sum())}."
+        text += f"{worth(asked['gain_once'].sum())}."
         said.append(Sentence("fact", text, link="ask"))
     note = "Or decide the least sure items yourself: that teaches the rest."
     said.append(Sentence("fact", note, link="decide"))

@@ -35,6 +35,7 @@ COLUMNS = {
     "confidence": ("Sure", "probability that the label is right"),
     "runner_up": ("Next best", "the second most probable class"),
     "gain": ("Gain", "expected rise of that probability for each further answer"),
+    "gain_once": ("Gain of one answer", "that rise if the item is asked only once more"),
     "votes": ("Votes for it", "answers that equal the label"),
     "majority": ("Most said", "the most frequent answer"),
     "outvoted": ("Against the votes", "the label is not the most frequent answer"),
@@ -51,7 +52,7 @@ COLUMNS = {
 }
 SHARES = {
     *("accuracy", "accuracy_low", "accuracy_high", "agreement", "confidence", "share", "gain"),
-    *("votes_share", "labels_share"),
+    *("votes_share", "labels_share", "gain_once"),
 }
 SCALES = ("accuracy", "confidence")  # coloured from low (bad) to high (good)
 FLAGS = ("overruled", "outvoted", "tie")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, count
-from math import comb, factorial, prod
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.posteriors import decide, entropy
-from misc_cli.data.types import Codes, Floats, Names
+from misc_cli.data.types import Codes, Names
 from misc_cli.engines.protocol import POSTERIORS, Block, Columns, RowArrays
 from misc_cli.run.result import RunResult
 from misc_cli.run.settings import BASELINE
@@ -218,10 +217,12 @@ def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
     """Return items worth another answer, most gain first; then the least sure; then by name."""
     from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
     from misc_cli.data.votes import votes_per_item
+    from misc_cli.quality.asking import gain_of, gain_per_answer
 
     labels, decision = result.labels, result.decision
     posteriors = result.posteriors
-    gain = gain_per_answer(posteriors, crowd_rows(expected_counts(labels, posteriors)))
+    crowd = crowd_rows(expected_counts(labels, posteriors))
+    gain = gain_per_answer(posteriors, crowd)
     order = np.lexsort((np.arange(len(gain)), decision.confidence, -gain))
     chosen = order[gain[order] > LEAST_GAIN][:budget]
     return {
@@ -231,42 +232,10 @@ def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
         "confidence": decision.confidence[chosen],
         "runner_up": _named(decision.runner_up[chosen], labels.classes),
         "answers": votes_per_item(result.labels.votes)[chosen],
+        "gain_once": gain_of(posteriors[chosen], crowd),
     }
 
 
 def _named(codes: Codes, classes: Names) -> Any:
     """Return class names by code, dictionary-encoded; -1 has no name."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)
-
-
-LOOK_AHEAD = 3
-MAX_OUTCOMES = 300  # multisets of answers; with many classes fewer answers are looked ahead
-
-
-def gain_per_answer(posteriors: Floats, crowd: Floats) -> Floats:
-    """Return the expected gain in accuracy per further answer of a typical worker, (n_items,).
-
-    p_c      → posteriors[i, c]; overconfident ones would hide doubtful items
-    C[c, k]  → crowd[c, k], the probability that a typical worker answers k to an item of class c
-    V_m      = Σ_{answers k_1..k_m} max_c p_c · Π_j C[c, k_j], the expected probability that the
-               label is right after m further answers
-    The gain is max_m (V_m − V_0) / m (Frazier & Powell 2010, "Paradoxes in learning and the
-    marginal value of information"): where no single answer can change the label, two or three may.
-    """
-    now = posteriors.max(axis=1)
-    best = np.zeros(len(posteriors))
-    n_classes = crowd.shape[1]
-    for n_answers in range(1, LOOK_AHEAD + 1):
-        if n_answers > 1 and comb(n_classes + n_answers - 1, n_answers) > MAX_OUTCOMES:
-            break
-        after = np.zeros(len(posteriors))
-        for outcome in combinations_with_replacement(range(n_classes), n_answers):
-            likelihood = _orders(outcome) * np.prod(crowd[:, list(outcome)], axis=1)
-            after += (posteriors * likelihood).max(axis=1)
-        np.maximum(best, (after - now) / n_answers, out=best)
-    return best
-
-
-def _orders(outcome: tuple[int, ...]) -> int:
-    """Return the number of orders in which these answers can come."""
-    return factorial(len(outcome)) // prod(factorial(outcome.count(k)) for k in set(outcome))

@@ -164,3 +164,24 @@ def test_columns_give_way_in_turn_and_no_cell_is_cut() -> None:
     assert plain([table], 3) == plain([table], 23)
     fact = Table("", rows=[("path", "one two three four five six"), ("x", "y")])
     assert plain([fact], 26) == "path  one two three four\n      five six\nx     y\n"
+
+
+def test_the_queue_says_what_asking_buys_and_what_a_person_must_decide(
+    batch: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["queue", str(batch / "labels.run.json"), "--price", "0.03", "--reach", "99%"]
+    assert run([*words, "--top", "50"]) == 0
+    out, err = capfd.readouterr()
+    rows = pd.read_csv(io.StringIO(out))
+    assert len(rows) == 50
+    assert rows["gain_once"].is_monotonic_decreasing
+    doubts = 1 - pd.read_csv(batch / "labels.csv")["confidence"]
+    now, then = 100 * doubts.mean(), 100 * (doubts.sum() - rows["gain_once"].sum()) / len(doubts)
+    said = f"50 items once more: 1.50 $, expected error {now:.1f} → {then:.1f} %"
+    assert err.splitlines()[0] == f"misc: {said}"
+    assert "another answer no longer pays" in err
+    left = doubts.sum() - doubts.sort_values(ascending=False).cumsum()
+    number = 1 + int((left > 0.01 * len(doubts)).sum())
+    assert f"99 % right: a person must decide {number} of 500 items" in err
+    assert run([*words, "--sort", "gain"]) == 2
+    assert "leave out --sort" in capfd.readouterr().err
