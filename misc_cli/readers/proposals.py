@@ -32,7 +32,6 @@ from misc_cli.readers.vocabulary import (
     ABOUT,
     SYNONYMS,
     WORKER_NAME,
-    find_roles,
     names_in,
     normalise,
     words_of,
@@ -50,9 +49,8 @@ _KNOWN = {role: {word for tier in tiers for word in tier} for role, tiers in SYN
 # Parts of an item's name beside ids: what was compared, by which system, in which turn.
 _PARTS = names_in("""
 model system turn question prompt word sentence source target doc document segment pair id ids
-criteria criterion aspect dataset instance item index term topic hash text image sys
+dataset instance item index term topic hash text image sys
 """)
-_CRITERIA = names_in("criteria criterion aspect dimension attribute metric facet")
 _PEOPLE = names_in("annotator worker rater coder judge user ann labeler expert")
 _ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
 # Names of properties that are judged, not of people who judge.
@@ -197,7 +195,6 @@ def _guesses(source: Source, options: ReadOptions) -> Iterator[Given]:
         if n_rows >= FEW_ROWS:
             yield from _counted(document)
             yield from _long(document)
-            yield from _nobodys(document)
 
 
 def _matrices(document: Document) -> Iterator[Given]:
@@ -343,11 +340,6 @@ def _long(document: Document) -> Iterator[Given]:
     known = [n for n in document.names if normalise(n) in _KNOWN["worker"] or _is_worker_name(n)]
     known = [n for n in known if not words_of(n) & {"model", "llm"}]
     for layout in _by_values(document, known, named=True):
-        asked = [n for n in layout.item if words_of(n) & _CRITERIA]
-        rest = tuple(n for n in layout.item if n not in asked)
-        if len(asked) == 1 and rest:
-            given = replace(layout, item=rest).options(document)
-            yield {**given, "group_by": asked[0], EACH: True}
         yield layout.options(document)
 
 
@@ -419,15 +411,3 @@ def _score(workers: list[str], items: list[tuple[str, ...]], labels: list[str]) 
     if agree == 1 or agree <= chance + LEAST_EXCESS:
         return None
     return (agree - chance) / (1 - chance)
-
-
-def _nobodys(document: Document) -> Iterator[Given]:
-    """Propose votes of nobody: items come again, with a label each, and nothing else varies."""
-    places = find_roles(document.names)
-    items = tuple(document.names[at] for at in places["item"])
-    labels = tuple(document.names[at] for at in places["label"])
-    if places["worker"] or len(items) != 1 or len(labels) != 1:
-        return
-    cells = document.sampled(items[0])
-    if len(set(cells)) <= 0.5 * len(cells) and _has_classes(document, labels[0]):
-        yield Layout("long", (), items, labels).options(document)
