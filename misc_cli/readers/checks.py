@@ -233,13 +233,11 @@ def _abstentions(question: Question, options: ReadOptions) -> Iterable[Oddity]:
     others = [value for value in values if value != "-1"]
     is_open = is_wide and options.no_answer is None and len(others) < len(values)
     if is_open and others and all(value.isdigit() for value in others):
-        first = question.label[:FIRST_ROWS].to_pylist()
-        is_sparse = set(others) == {"0", "1"} and 2 * first.count("0") > len(first)
-        nothing = "0" if is_sparse else "-1"
+        is_told = not set(others) <= {"0", "1"}  # else -1 and 1 may be classes, and 0 no answer
         yield (
-            f"-1 may be a class or no answer; say --no-answer {nothing} if nobody answered there, "
+            "-1 may be a class or no answer; say --no-answer -1 if nobody answered there, "
             "or --allow-odd if it is a class",
-            ({"no_answer": nothing},),
+            ({"no_answer": "-1"},) if is_told else (),
         )
 
 
@@ -372,7 +370,12 @@ def refuse_alone(answers: Answers, options: ReadOptions) -> None:
 def _unlike_items(question: Question) -> Iterable[Oddity]:
     """Find columns of a form that are no items of one question: nobody agrees on them."""
     agree, chance, n_pairs = agreement(question.item, question.label)
-    if n_pairs > 50 and agree <= chance + 0.03:
+    n_labels = len(question.label.dictionary)
+    labels = np.asarray(question.label.indices[:FIRST_ROWS]).astype(np.int64)
+    pairs = np.unique(np.asarray(question.item.indices[:FIRST_ROWS]) * n_labels + labels)
+    uses = np.bincount(pairs % n_labels)  # by how many columns a class is used
+    is_unlike = len(question.item.dictionary) == 2 and 3 * (uses == 1).sum() >= (uses > 0).sum()
+    if n_pairs > 50 and (agree <= chance + 0.03 or is_unlike):
         yield (
             "answers to a column agree no more than by chance, so these may be unlike questions; "
             "say --layout form --item-col with their names if they are items of one",

@@ -286,7 +286,7 @@ def _wide(document: Document) -> Iterator[Given]:
 
 def _is_property(name: str) -> bool:
     words = words_of(name)
-    return bool(
+    return not name.strip().isalpha() or bool(
         any(_PROPERTY.fullmatch(word) for word in words)
         or _GOLD.fullmatch(name)
         or normalise(name) in _KNOWN["item"] | _KNOWN["label"]

@@ -96,3 +96,10 @@ def test_one_answer_to_each_item_is_nothing_to_vote_on(
 def test_a_name_that_is_doubled_or_empty_is_still_in_a_header(tmp_path: Path, header: str) -> None:
     rows = [f"{n},{n // 3},R{n % 3},{n % 4},{n % 3},5" for n in range(24)]
     assert "no header" not in refused(tmp_path, table(header, rows))
+
+
+def test_two_unlike_questions_of_a_survey_are_no_items(tmp_path: Path) -> None:
+    care = ("Yes", "No", "Maybe", "No")
+    rows = [f"2024-01-01,{SAID[n % 5].title()},{care[n % 4]}" for n in range(40)]
+    told = refused(tmp_path, table("Timestamp,Has conflict,Do you care?", rows))
+    assert "unlike questions" in told or "no worker" in told

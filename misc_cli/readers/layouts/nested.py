@@ -330,7 +330,7 @@ def _are_votes(records: Sequence[Record], field: str) -> bool:
     """Return whether lists are votes, of three or more: not sets, and of few values."""
     lists = [record.get(field) or [] for record in records[:LOOKED_AT]]
     values = [text(value) for own in lists for value in own]
-    if any(isinstance(value, list) for own in lists for value in own) or not values:
+    if not values or any(value.startswith(("[", "{")) for value in values):
         return False
     is_repeated = any(len(set(own)) < len(own) > 2 for own in lists)
     return is_repeated and len(set(values)) <= 20 and not words_of(field) & {"id", "ids", "tokens"}
