@@ -95,10 +95,10 @@ def read_questions(
             warnings.warn(f"{str(error).partition(';')[0]}: left out", MiscWarning, stacklevel=2)
             continue
         except InputError as error:
-            told = with_command(error, path, source, options)
-            if path not in sources and "\n" not in str(told):  # found in a folder, or by a pattern
-                told = InputError(f"{told}; to leave this file out, name the others")
-            raise told from None
+            refusal = with_command(error, path, source, options)
+            if path not in sources and "\n" not in str(refusal):  # found in a folder
+                refusal = InputError(f"{refusal}; to leave this file out, name the others")
+            raise refusal from None
         for part in found:
             parts.setdefault(part.question if each else "", []).append(part)
     if not parts:
