@@ -43,6 +43,12 @@ docs: $(EXTRAS)/ready ## the site: build/site/index.html, with search, for readi
 	NO_MKDOCS_2_WARNING=1 $(EXTRAS)/bin/python -m mkdocs build --quiet
 	@echo "open build/site/index.html"
 
+.PHONY: dist
+dist: $(EXTRAS)/ready ## a wheel and the sources in dist/, checked
+	rm -rf dist build/lib
+	$(EXTRAS)/bin/python -m build --outdir dist
+	$(EXTRAS)/bin/python -m twine check --strict dist/*
+
 check: $(DEV)/ready
 	$(DEV)/bin/ruff check .
 	$(DEV)/bin/ruff format --check .
