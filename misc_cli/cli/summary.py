@@ -92,7 +92,7 @@ def plainly(text: str) -> str:
 
 
 def _ranks_in_words(found: re.Match[str]) -> str:
-    passes = f", {found[4]} passes" if found[4] else ""
+    passes = f", {found[4]} {'pass' if found[4] == '1' else 'passes'}" if found[4] else ""
     return f"{found[1]} (ranks {found[2]}{passes})"
 
 

@@ -109,7 +109,7 @@ def test_a_gate_trips_when_the_outer_loop_did_not_converge(
     assert run(["aggregate", place, *method, *gate, "--verbose", "-o", labels]) == 3
     said = capfd.readouterr().err
     assert "NOT converged" in said
-    assert "pass: its limit came first" in said
+    assert "pass: the limit came first" in said
 
 
 def test_as_many_passes_as_were_chosen_are_no_failure(
@@ -132,5 +132,5 @@ def test_as_many_passes_as_were_chosen_are_no_failure(
         == 0
     )
     said = capfd.readouterr().err
-    assert "(pass: as often as was set)" in said
+    assert "(passes: as many as were set)" in said
     assert "NOT converged" not in said
