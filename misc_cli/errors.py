@@ -97,6 +97,14 @@ class ConfigError(MiscError):
     """The options contradict each other or the data."""
 
 
+def needs_extra(what: str, extra: str) -> ConfigError:
+    """Return the error that names the extra that `what` needs and how to install misc with it."""
+    return ConfigError(
+        f"{what} needs the extra {extra}: install misc again with it, in its clone: "
+        f"pip install '.[{extra}]'"
+    )
+
+
 class GateTripped(MiscError):
     """Raised where a condition given with --fail-if holds."""
 

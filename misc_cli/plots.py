@@ -9,7 +9,7 @@ import numpy as np
 
 from misc_cli.data.encode import encode_truth
 from misc_cli.dataframes import Known, known_of
-from misc_cli.errors import ConfigError
+from misc_cli.errors import ConfigError, needs_extra
 from misc_cli.quality.evaluation import wilson
 from misc_cli.report.frames import convergence_frame
 
@@ -98,5 +98,5 @@ def _axes(ax: Axes | None) -> Axes:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise ConfigError("pictures need matplotlib; install misc with the extra plot") from None
+        raise needs_extra("a picture", "plot") from None
     return pyplot.subplots()[1]

@@ -117,3 +117,10 @@ def test_the_guides_commands_run(page: Path, tmp_path: Path) -> None:
     for block in code_of(page, "python"):
         words = [sys.executable, "-W", "error", "-c", block]
         subprocess.run(words, check=True, cwd=tmp_path, env=environment)
+
+
+def test_nothing_tells_people_to_install_a_name_that_is_not_ours() -> None:
+    """On an index nobody owns misc-cli: anybody may take it."""
+    places = [*REPO.glob("misc_cli/**/*.py"), *REPO.glob("docs/**/*.md"), REPO / "README.md"]
+    told = re.compile(r"(pip|pipx|tool) install [^\n]*misc-cli|misc-cli\[")
+    assert [str(place) for place in places if told.search(place.read_text())] == []

@@ -42,7 +42,7 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
         "knows of items.",
         "--workers FILE": "Per worker: answers, accuracy, a verdict and its reason, confusions.",
         "--report FILE": "The run to look at: one page (.html), or a workbook (.xlsx, needs "
-        "misc-cli[excel]).",
+        "the extra excel).",
         "--title TEXT": options.TITLE,
         "--anonymize-workers": options.ANONYMIZE,
         "--diagnostics FILE": "One JSON object per iteration [default: beside the output, if that "

@@ -101,7 +101,7 @@ def reports_from(
     metavar="FILE",
     default=DEFAULT,
     show_default=True,
-    help="A page (.html), or a workbook (.xlsx, needs misc-cli[excel]); - is the page on stdout.",
+    help="A page (.html), or a workbook (.xlsx, needs the extra excel); - is the page on stdout.",
 )
 @options.table("Output", {"--title TEXT": options.TITLE, "--anonymize-workers": options.ANONYMIZE})
 @run_options()

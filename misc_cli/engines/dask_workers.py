@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from misc_cli import cleanup
-from misc_cli.errors import ConfigError, InputError, MiscError, MiscWarning
+from misc_cli.errors import InputError, MiscError, MiscWarning, needs_extra
 
 Say = Callable[[str], None]
 
@@ -44,7 +44,7 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
         import dask
         from distributed import Client, LocalCluster
     except ImportError:
-        raise ConfigError("--engine dask needs Dask: pip install 'misc-cli[dask]'") from None
+        raise needs_extra("--engine dask", "dask") from None
     # "asyncio" tells of tasks that an interrupt left behind
     for logger in ("distributed", "distributed.nanny", "distributed.client", "tornado", "asyncio"):
         logging.getLogger(logger).setLevel(logging.CRITICAL)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.remote import Access, needs_extra, too_large
+from misc_cli.errors import ConfigError, InputError, needs_extra
+from misc_cli.readers.remote import Access, too_large
 
 MOST_CELLS = 50_000_000
 
@@ -26,7 +26,7 @@ def sheet_as_csv(name: str, archive: zipfile.ZipFile, access: Access) -> pa.Buff
     try:
         import openpyxl
     except ImportError:
-        raise needs_extra(name, "excel") from None
+        raise needs_extra(f"{name}: reading this", "excel") from None
     n_bytes = sum(member.file_size for member in archive.infolist())
     if n_bytes > access.max_bytes:
         raise too_large(name, n_bytes, access.max_bytes)

@@ -26,7 +26,7 @@ from queue import Empty, Queue
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, InputError, needs_extra
 
 WEB = ("http", "https")
 STORES = ("s3", "gs", "gcs")
@@ -370,7 +370,7 @@ def _from_store(address: str, access: Access) -> bytes:
     except InputError:
         raise
     except ImportError:
-        raise needs_extra(shown, "remote") from None
+        raise needs_extra(f"{shown}: reading this", "remote") from None
     except Exception as error:  # every store's client has its own family of errors
         if isinstance(error, FileNotFoundError):
             raise InputError(f"{shown}: no such object; check the address") from None
@@ -380,7 +380,3 @@ def _from_store(address: str, access: Access) -> bytes:
         raise InputError(
             f"{shown}: cannot be read ({message}); check the address and the credentials ({login})"
         ) from None
-
-
-def needs_extra(shown: str, extra: str) -> ConfigError:
-    return ConfigError(f"{shown}: reading this needs pip install 'misc-cli[{extra}]'")

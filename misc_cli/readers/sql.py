@@ -27,13 +27,12 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, InputError, needs_extra
 from misc_cli.readers.remote import (
     Access,
     Cancel,
     database_kind,
     in_thread,
-    needs_extra,
     redact,
     too_large,
     without_secrets,
@@ -114,7 +113,7 @@ def _postgresql(address: str, access: Access, cancel: Cancel) -> Batches:
     try:
         from adbc_driver_postgresql import dbapi
     except ImportError:
-        raise needs_extra(redact(address), "sql") from None
+        raise needs_extra(f"{redact(address)}: reading this", "sql") from None
     # the driver wraps the query in a COPY, so that no semicolon may end it
     query = access.query.rstrip().rstrip(";")
     with dbapi.connect(_libpq(address, access)) as connection, connection.cursor() as cursor:

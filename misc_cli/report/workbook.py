@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from misc_cli.errors import ConfigError
+from misc_cli.errors import needs_extra
 from misc_cli.report import narrative
 from misc_cli.report.frames import Report, confusion_columns, visible
 
@@ -66,9 +66,7 @@ def library() -> Any:
     try:
         import xlsxwriter
     except ImportError:
-        raise ConfigError(
-            "a workbook needs XlsxWriter; pip install 'misc-cli[excel]', or ask for .html"
-        ) from None
+        raise needs_extra("a workbook (.html needs nothing)", "excel") from None
     return xlsxwriter
 
 
