@@ -9,7 +9,10 @@ the last kernels (see `needs` in core/engines/protocol.py), which are run again 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +44,7 @@ from misc_cli.engines.protocol import (
     WriteChunks,
     add_up,
 )
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.errors import ConfigError, InputError, MiscError, python_words
 from misc_cli.quality.evidence import Evidence, evidence_of, warn_of, weigh
 from misc_cli.quality.figures import Figure, figures
 from misc_cli.quality.worker_dependence import compare_workers
@@ -64,6 +67,10 @@ TYPES = {
 }
 # Figures of reading, which Spark does.
 UNSEEN = ("empty", "repeats", "conflicts")
+# Sums of a block, by the name of its first item, and how many of them one task adds.
+SUM_CELLS, FAN_IN = "first string, blob binary", 8
+# What `encode` advises where rows have an order.
+OF_FILES = "choose --duplicates last, first or all"
 VOCABULARY = pa.schema([("workers", pa.binary()), ("classes", pa.binary())])
 
 
@@ -72,7 +79,10 @@ def aggregate(df: Any, *, probabilities: bool = False, **options: Any) -> Any:
 
     `options` are those of `fit`.
     """
-    return fit(df, **options).labels(probabilities=probabilities)
+    found = fit(df, **options)
+    labels = found.labels(probabilities=probabilities)
+    weakref.finalize(labels, found.unpersist)
+    return labels
 
 
 def fit(
@@ -108,13 +118,19 @@ def fit(
     known = None
     if gold:
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
-    answers = _answers(df, worker, item, label)
+    names = {"worker": worker, "item": item, "label": label}
+    answers = _answers(df, names)
     engine = SparkEngine(answers, duplicates, class_order, partitions, known)
-    found = fitting.fit(engine, methods, on_iteration)
-    evidence = evidence_of(engine)
-    if calibrate:
-        weigh(engine, evidence)
-    return Fit(engine, methods, found, evidence)
+    try:
+        found = fitting.fit(engine, methods, on_iteration)
+        evidence = evidence_of(engine)
+        if calibrate:
+            weigh(engine, evidence)
+    except BaseException:
+        engine.blocks.unpersist()
+        raise
+    types = {role: df.schema[name].dataType for role, name in names.items()}
+    return Fit(engine, methods, found, evidence, types)
 
 
 @dataclass(frozen=True)
@@ -125,12 +141,21 @@ class Fit:
     methods: Methods
     found: FitResult
     evidence: Evidence
+    types: Mapping[str, Any]
 
     def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
         """A DataFrame of item, label, confidence; p_<class>, and what --item-details adds."""
-        return self.engine.labels(
-            label_maker(self.found, probabilities=probabilities, item_details=item_details)
-        )
+        maker = label_maker(self.found, probabilities=probabilities, item_details=item_details)
+        return self._as_given(self.engine.labels(maker))
+
+    def unpersist(self) -> None:
+        """Free the blocks that Spark caches; labels that are asked for later read `df` again."""
+        self.engine.blocks.unpersist()
+
+    def _as_given(self, table: Any) -> Any:
+        """Return a DataFrame whose workers, items and labels have the types of the answers."""
+        roles = [role for role in self.types if role in table.columns]
+        return table.withColumns({role: table[role].cast(self.types[role]) for role in roles})
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -143,9 +168,8 @@ class Fit:
 
     def workers(self) -> Any:
         """A DataFrame with a row per worker: the table of --workers. Some sweeps more."""
-        return self.engine.session.createDataFrame(
-            pa.table(worker_columns(self._outcome)).to_pandas()
-        )
+        columns = pa.table(worker_columns(self._outcome)).to_pandas()
+        return self._as_given(self.engine.session.createDataFrame(columns))
 
     @cached_property
     def _outcome(self) -> RunResult:
@@ -162,11 +186,30 @@ class Fit:
         return RunResult(found, self.methods, [], numbers, pairs)
 
 
-def _answers(df: Any, worker: str, item: str, label: str) -> Any:
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Raise what an executor said as if it had been said here, in words of Python."""
+    try:
+        yield
+    except MiscError:
+        raise
+    except Exception as error:
+        said = re.search(r"misc_cli\.errors\.(\w+): ([^\n]+)", str(error))
+        if said:
+            text = said[2].replace(OF_FILES, 'count all of them with duplicates="all"')
+            raise InputError(python_words(text)) from None
+        if "No module named 'misc_cli" in str(error):
+            raise ConfigError(
+                "the executors have no misc-cli: install it there, or let PYSPARK_PYTHON name a "
+                "Python that has it"
+            ) from None
+        raise
+
+
+def _answers(df: Any, names: Mapping[str, str]) -> Any:
     """Three text columns; rows without a label are no answers, rows without a name an error."""
     from pyspark.sql import functions as f
 
-    names = {"worker": worker, "item": item, "label": label}
     missing = [name for name in names.values() if name not in df.columns]
     if missing:
         found = ", ".join(df.columns)
@@ -197,12 +240,18 @@ class SparkEngine:
     ) -> None:
         self.gold, self.session = gold, answers.sparkSession
         self.counts, self.inputs = Counts(), ()
-        n_blocks = partitions or answers.rdd.getNumPartitions()
-        grouped = answers.repartition(n_blocks, "item")
+        self.n_blocks = partitions or _n_partitions(answers)
+        grouped = answers.repartition(self.n_blocks, "item")
         encoded = grouped.mapInArrow(_encoder(duplicates), "blob binary").cache()
-        found = encoded.mapInArrow(_vocabularies, "workers binary, classes binary").collect()
-        if not found:
-            raise InputError("no answers are left: every label is empty")
+        try:
+            with _plainly():
+                told = encoded.mapInArrow(_vocabularies, "workers binary, classes binary")
+                found = told.collect()
+            if not found:
+                raise InputError("no answers are left: every label is empty")
+        except BaseException:
+            encoded.unpersist()
+            raise
         self.vocabulary = vocabulary_of(
             (pickle.loads(row.workers) for row in found),
             (pickle.loads(row.classes) for row in found),
@@ -269,18 +318,51 @@ class SparkEngine:
         return self.blocks.mapInArrow(decided, _schema(nothing.schema))
 
     def _collect(self, one: Callable[[Part], Any]) -> Any:
-        """The sum of `one` over all blocks, in an order that does not depend on who was first."""
+        """The sum of `one` over all blocks, added by the executors in a tree of fixed order."""
         gold = self.gold
 
         def task(batches: Batches) -> Batches:
             for part in _parts(batches, gold):
-                first = part.items[0].as_py()
-                blob = pickle.dumps((first, one(part)), protocol=5)
-                yield pa.RecordBatch.from_arrays([pa.array([blob], pa.binary())], schema=BLOB)
+                yield _sum_cell(part.items[0].as_py(), one(part))
 
-        rows = self.blocks.mapInArrow(task, "blob binary").collect()
-        results = sorted((pickle.loads(row.blob) for row in rows), key=lambda result: result[0])
-        return add_up(result for _, result in results)
+        sums, left = self.blocks.mapInArrow(task, SUM_CELLS), self.n_blocks
+        while left > FAN_IN:
+            left = -(-left // FAN_IN)
+            sums = sums.repartition(left, "first").mapInArrow(_add_cells, SUM_CELLS)
+        with _plainly():
+            rows = sums.collect()
+        return _added((row.first, row.blob) for row in rows)[1]
+
+
+def _n_partitions(df: Any) -> int:
+    try:
+        return int(df.rdd.getNumPartitions())
+    except AttributeError:  # Spark Connect has no RDDs
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+
+def _sum_cell(first: str, sums: Any) -> Any:
+    cells = [
+        pa.array([first], pa.string()),
+        pa.array([pickle.dumps(sums, protocol=5)], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(cells, names=["first", "blob"])
+
+
+def _add_cells(batches: Batches) -> Batches:
+    cells = [
+        (first.as_py(), blob.as_buffer())
+        for batch in batches
+        for first, blob in zip(batch["first"], batch["blob"], strict=True)
+    ]
+    if cells:
+        yield _sum_cell(*_added(cells))
+
+
+def _added(cells: Iterable[tuple[str, Any]]) -> tuple[str, Any]:
+    """Return the sum in the order of the blocks' first items: never by who was first."""
+    in_order = sorted(cells, key=lambda cell: cell[0])
+    return in_order[0][0], add_up(pickle.loads(blob) for _, blob in in_order)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pytest
 import misc_cli
 from misc_cli import registry
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.spark import aggregate, fit
+from misc_cli.spark import _plainly, aggregate, fit
 from tests.engines.crowds import METHODS, crowd
 
 pyspark = pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -126,10 +126,34 @@ def test_figures_workers_and_details_are_those_of_memory(
 def test_a_worker_who_contradicts_itself_is_named(session: Any) -> None:
     rows = [("ann", "i1", "yes"), ("ann", "i1", "no"), ("bob", "i1", "no")]
     df = session.createDataFrame(rows, ["worker", "item", "label"])
-    with pytest.raises(Exception, match="'ann' gave different labels to item 'i1'"):
+    with pytest.raises(InputError, match="'ann' gave different labels to item 'i1'") as told:
         aggregate(df)
+    assert str(told.value).endswith('; count all of them with duplicates="all"')
     found = aggregate(df, aggregator="mv", duplicates="all").collect()
     assert [tuple(row) for row in found] == [("i1", "no", pytest.approx(2 / 3))]
+
+
+def test_types_are_those_of_the_answers_and_nothing_stays_cached(session: Any) -> None:
+    """Twelve blocks, so that executors add sums of sums."""
+    rows = [(worker, item, (worker + item) % 2) for worker in range(3) for item in range(40)]
+    df = session.createDataFrame(rows, "worker int, item bigint, label int")
+    cached = session.sparkContext._jsc.getPersistentRDDs
+    before = cached().size()
+    run = fit(df, aggregator="mv", calibrate=False, partitions=12)
+    assert run.labels().dtypes[:2] == [("item", "bigint"), ("label", "int")]
+    assert run.workers().dtypes[0] == ("worker", "int")
+    assert (run.engine.n_items, run.engine.n_votes) == (40, 120)
+    assert cached().size() == before + 1
+    run.unpersist()
+    assert cached().size() == before
+    with pytest.raises(InputError):
+        fit(session.createDataFrame([(1, 1, 0), (1, 1, 1)], df.schema))
+    assert cached().size() == before
+
+
+def test_executors_without_misc_are_told_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="the executors have no misc-cli"), _plainly():
+        raise RuntimeError("PythonException: ModuleNotFoundError: No module named 'misc_cli'")
 
 
 def test_what_cannot_be_is_said(session: Any) -> None:
