@@ -8,13 +8,13 @@ lost is made again by Dask, from the tasks that made it.
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,8 @@ from misc_cli.engines.protocol import (
     MakeColumns,
     RowArrays,
     Sums,
-    Vocabulary,
     WriteChunks,
+    add_up,
 )
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.chunks import Piece, batches, fingerprint
@@ -140,8 +140,9 @@ class DaskEngine:
         n_shares = min(most, max(len(workers.threads), n_answers // SHARE_ANSWERS))
         self.n_shares = max(n_shares, -(-n_answers // PART_ANSWERS))
         self._layers: list[Layer] = []
+        there = list(workers.threads)
+        self._homes = [there[at * len(there) // self.n_shares] for at in range(self.n_shares)]
         self._shares = self._read(pieces, duplicates, class_order, name)
-        workers.joined = self._spread
 
     @property
     def n_workers(self) -> int:
@@ -185,11 +186,7 @@ class DaskEngine:
         told = self._map(_count_rows, read)
         # by share, the rows of all readers in input order
         rows = [self._map(_rows_of, read, share=share) for share in range(self.n_shares)]
-        workers = list(self.cluster.threads)
-        encoded = []
-        for share in range(self.n_shares):
-            home = workers[share * len(workers) // self.n_shares]
-            encoded.append(self._at(home, _encode, rows[share], duplicates, name))
+        encoded = self._at_home(_encode, rows, duplicates=duplicates, name=name)
         del rows, read
         found: Found = self._added(self._map(_found, encoded))
         counts = self.cluster.results(told)
@@ -200,29 +197,29 @@ class DaskEngine:
                 f"{name}: no answers are left: every label is empty; check --label-col"
             )
         self.vocabulary = vocabulary_of(found.workers, found.classes, class_order)
-        payload = pickle.dumps((self.vocabulary, self.gold), protocol=5)
-        known = self.cluster.client.submit(pickle.loads, payload, pure=False)
-        shares = self._map(_translated, encoded, known=known)
+        payload = _packed((self.vocabulary, self.gold))
+        known = self.cluster.client.submit(bytes, payload, pure=False)
+        shares = self._at_home(_translated, encoded, known=known)
         n_items, n_votes = self._added(self._map(_sizes, shares))
         self.n_items, self.n_votes = int(n_items), int(n_votes)
         return shares
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         needs, writes = _names(kernel, "needs"), _names(kernel, "writes")
-        payload = pickle.dumps(kernel, protocol=5)
-        there = self.cluster.client.submit(pickle.loads, payload, pure=False)
+        payload = _packed(kernel)
+        there = self.cluster.client.submit(bytes, payload, pure=False)
         self.wire.sweeps += 1
         self.wire.sent += len(payload) * len(self.cluster.threads)
         if writes is not None and not writes:
-            sums: Sums = self._added(self._map(_sums, self._shares, self._rows(), kernel=there))
+            sums: Sums = self._added(self._at_home(_sums, self._shares, self._rows(), kernel=there))
             return sums
-        swept = self._map(_sweep, self._shares, self._rows(), kernel=there)
+        swept = self._at_home(_sweep, self._shares, self._rows(), kernel=there)
         sums = self._added(self._map(_sums_of, swept))
         depth = 1 + max((layer.depth for layer in self._layers), default=0)
         needed = [layer for layer in self._layers if layer.serves(needs)]
         alone = 1 + max((layer.depth for layer in needed), default=0)
         if depth > FORGET_AFTER and alone <= depth // 2:
-            swept = self._map(_sweep, self._shares, self._rows(needed), kernel=there)
+            swept = self._at_home(_sweep, self._shares, self._rows(needed), kernel=there)
             depth = alone
         self._keep(Layer(writes, swept, depth))
         return sums
@@ -243,7 +240,7 @@ class DaskEngine:
 
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         self.refuse_one_file()
-        made = self._map(_table, self._shares, self._rows(), make=make)
+        made = self._at_home(_table, self._shares, self._rows(), make=make)
         tables = [WholeTable(table) for table in self.cluster.results(made) if table is not None]
         return map(columns_of, merged(tables))
 
@@ -259,7 +256,7 @@ class DaskEngine:
         self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
     ) -> dict[str, str]:
         paths = [str(folder / f"part-{share:05}{suffix}") for share in range(self.n_shares)]
-        made = self._map(_write, self._shares, self._rows(), paths, make=make, write=write)
+        made = self._at_home(_write, self._shares, self._rows(), paths, make=make, write=write)
         digests = zip(paths, self.cluster.results(made), strict=True)
         return {Path(path).name: digest for path, digest in digests if digest is not None}
 
@@ -268,34 +265,47 @@ class DaskEngine:
         futures: list[Any] = self.cluster.client.map(task, *each, pure=False, **common)
         return futures
 
-    def _at(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the future of a task that runs on this worker, if it is there."""
-        return self.cluster.client.submit(
-            task, *arguments, workers=[worker], allow_other_workers=True, pure=False
-        )
+    def _at_home(self, task: Callable[..., Any], *each: Sequence[Any], **common: Any) -> list[Any]:
+        """Return futures of a task, one for each share, which runs on the share's worker.
+
+        If that is gone, or paused, Dask chooses another one. Left to itself, it would move shares
+        to a kernel that is larger than they are.
+        """
+        self._find_homes()
+        futures: list[Any] = [None] * self.n_shares
+        for worker in set(self._homes):
+            own = [share for share in range(self.n_shares) if self._homes[share] == worker]
+            made = self.cluster.client.map(
+                task,
+                *([one[share] for share in own] for one in each),
+                workers=[worker],
+                allow_other_workers=True,
+                pure=False,
+                **common,
+            )
+            for share, future in zip(own, made, strict=True):
+                futures[share] = future
+        return futures
+
+    def _find_homes(self) -> None:
+        """Give every share a worker that is there; workers that joined take from the fullest."""
+        there = list(self.cluster.threads)
+        load = dict.fromkeys(there, 0) | Counter(home for home in self._homes if home in there)
+        for share, home in enumerate(self._homes if there else ()):
+            least = min(there, key=lambda worker: load[worker])
+            if home not in load or load[home] > load[least] + 1:
+                load[least] += 1
+                load[home] = load.get(home, 0) - 1
+                self._homes[share] = least
 
     def _added(self, futures: list[Any]) -> Any:
         """Return the sum of all, added on the workers in a tree of fixed order."""
         while len(futures) > FAN_IN:
             groups = [futures[at : at + FAN_IN] for at in range(0, len(futures), FAN_IN)]
             futures = self._map(_add, groups)
-        (packed,) = self.cluster.results(self._map(_add_and_pack, [futures]))
+        (packed,) = self.cluster.results(self._map(_add, [futures]))
         self.wire.received += len(packed)
         return pickle.loads(packed)
-
-    def _spread(self, joined_workers: list[str]) -> None:
-        """Move an even part of the shares to workers that joined, with their rows."""
-        homes: dict[str, list[int]] = {worker: [] for worker in self.cluster.threads}
-        held = self.cluster.client.who_has(self._shares)
-        for share, future in enumerate(self._shares):
-            for worker in held.get(future.key, ())[:1]:
-                homes.setdefault(worker, []).append(share)
-        for worker in joined_workers:
-            for _ in range(self.n_shares // len(self.cluster.threads)):
-                share = max(homes.values(), key=len).pop()
-                self._shares[share] = self._at(worker, _as_is, self._shares[share])
-                for layer in self._layers:
-                    layer.rows[share] = self._at(worker, _as_is, layer.rows[share])
 
 
 def _names(kernel: Kernel[Any], which: str) -> frozenset[str] | None:
@@ -381,61 +391,55 @@ def _encode(tables: list[Any], duplicates: str, name: str) -> Encoding | None:
     return encode_part(joined(tables), duplicates, name)
 
 
-def _found(part: Encoding | None) -> Found:
+def _packed(value: Any) -> bytes:
+    """Return a kernel, a sum or None as bytes: of these Dask knows the size."""
+    return pickle.dumps(value, protocol=5)
+
+
+def _found(part: Encoding | None) -> bytes:
     if part is None:
-        return Found([], [], Counts())
-    return Found([part.labels.workers], [part.labels.classes], part.counts)
+        return _packed(Found([], [], Counts()))
+    return _packed(Found([part.labels.workers], [part.labels.classes], part.counts))
 
 
-def _translated(
-    part: Encoding | None, known: tuple[Vocabulary, KnownLabels | None]
-) -> Share | None:
+def _translated(part: Encoding | None, known: bytes) -> Share | None:
+    """Return a share in the codes of a vocabulary, with the classes that are known."""
     if part is None:
         return None
-    labels = translate(part.labels, known[0])
-    engine = part_of(labels, known[1], labels.votes).engine
+    vocabulary, gold = pickle.loads(known)
+    labels = translate(part.labels, vocabulary)
+    engine = part_of(labels, gold, labels.votes).engine
     return Share(labels.items, labels.votes, engine.rows(slice(0, engine.n_items)))
 
 
-def _sizes(share: Share | None) -> Array:
-    return np.array((share.votes.n_items, share.votes.n_votes) if share else (0, 0))
+def _sizes(share: Share | None) -> bytes:
+    sizes = (share.votes.n_items, share.votes.n_votes) if share else (0, 0)
+    return _packed(np.array(sizes))
 
 
-def _sweep(share: Share | None, rows: list[Swept], kernel: Kernel[Any]) -> Swept:
+def _sweep(share: Share | None, rows: list[Swept], kernel: bytes) -> Swept:
     """Return the new rows of a share, and its sums; a thread of the worker walks it."""
     if share is None:
         return {}, None
     engine = _NewRows(share, rows)
     with thread_limit(1):
-        sums = engine.sweep(kernel)
+        sums = engine.sweep(pickle.loads(kernel))
     return engine.new, sums
 
 
-def _sums(share: Share | None, rows: list[Swept], kernel: Kernel[Any]) -> Any:
-    return _sweep(share, rows, kernel)[1]
+def _sums(share: Share | None, rows: list[Swept], kernel: bytes) -> bytes:
+    return _sums_of(_sweep(share, rows, kernel))
 
 
-def _sums_of(swept: Swept) -> Any:
-    return swept[1]
+def _sums_of(swept: Swept) -> bytes:
+    return _packed(swept[1])
 
 
-def _as_is(value: Any) -> Any:
-    return value
-
-
-def _add(partials: list[Any]) -> Any:
-    """Return the sum of partial sums in their order; they belong to other tasks, so a new one."""
-    total = None
-    for partial in partials:
-        if total is None:
-            total = copy.deepcopy(partial)
-        elif partial is not None:
-            total += partial
-    return total
-
-
-def _add_and_pack(partials: list[Any]) -> bytes:
-    return pickle.dumps(_add(partials), protocol=5)
+def _add(partials: list[bytes]) -> bytes:
+    """Return the sum of partial sums in their order; None, if all are None."""
+    some = (sums for sums in map(pickle.loads, partials) if sums is not None)
+    first = next(some, None)
+    return _packed(first if first is None else add_up(chain([first], some)))
 
 
 def _table(share: Share | None, rows: list[Swept], make: MakeColumns) -> Any | None:

@@ -140,16 +140,14 @@ def _versions_here() -> dict[str, str]:
 class DaskWorkers:
     """The workers of a cluster that run our tasks.
 
-    threads  of each worker, by address, in a fixed order
+    threads  of each worker, by address; those that join later are added
     losses   how many workers were lost since the start
-    joined   called with the addresses of workers that came later
     """
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.losses = 0
         self.threads: dict[str, int] = {}
-        self.joined: Callable[[list[str]], None] = lambda workers: None
         self._seen = self._moved = time.monotonic()
         self._told_paused: set[str] = set()
         self._refused: set[str] = set()
@@ -254,8 +252,6 @@ class DaskWorkers:
         fine = [worker for worker in new if worker in told and not _difference(told[worker])]
         self._refused |= set(told) - set(fine)
         self.threads |= {worker: new[worker] for worker in fine}
-        if fine:
-            self.joined(fine)
 
 
 def _warn(text: str) -> None:

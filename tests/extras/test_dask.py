@@ -350,7 +350,7 @@ def test_a_sweep_sends_its_table_once_per_worker_and_returns_one_sum(
     assert facts["received"] - first["received"] == pytest.approx(table * sweeps, rel=0.01)
     assert facts["sent"] - first["sent"] <= 2 * table * sweeps * 1.01
     # Between two workers: the table to the other one, its sum back, and one sum to the client.
-    assert moved <= 3 * table * sweeps * 1.05
+    assert 2 * table * sweeps < moved <= 3 * table * sweeps * 1.05
 
 
 def _bytes_out(engine: dask_engine.DaskEngine) -> int:
@@ -397,10 +397,8 @@ def test_a_worker_that_joins_gets_shares(tmp_path: Path, small_shares: None) -> 
         with opened_engine(made.address) as engine:
             assert engine.facts()["parts"] == 4
             method.solve(engine, watch)
-            client = engine.cluster.client
-            homes = client.who_has(engine._shares).values()
-            assert sorted(map(len, client.has_what().values())) != [0, 4]
-            assert len({worker for home in homes for worker in home}) == 2
+            held = engine.cluster.client.has_what()
+            assert all(any(key.startswith("_sweep") for key in held[one]) for one in held), held
     finally:
         made.stop()
     np.testing.assert_allclose(changes, expected["changes"], atol=1e-8)
