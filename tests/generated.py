@@ -14,6 +14,8 @@ import click
 from misc_cli.cli import COMMANDS, misc
 from misc_cli.cli.command import ALL_FLAGS
 from misc_cli.cli.parameters import COMPLETER, method_options
+from misc_cli.data.parameters import flag
+from misc_cli.engines.capabilities import CAPABILITIES, ENGINES, LOCAL_FLAGS, READING_FLAGS
 from tests.conftest import REPO
 from tests.test_imports import EVERYBODYS, PACKAGE, ROOMS, files_of, imported, room_of
 
@@ -55,12 +57,12 @@ def _help(command: click.Command, path: str) -> str:
 def parameters() -> str:
     """The table of docs/parameters.md."""
     rows = ["| flag | Python | of | meaning | default |", "|---|---|---|---|---|"]
-    for flag, row in method_options().items():
+    for word, row in method_options().items():
         kind = "completer, loop" if row.section == COMPLETER else "aggregator"
-        name = flag.replace("-", "_")
+        name = word.replace("-", "_")
         shown = row.metavar.replace("|", "\\|")
         rows.append(
-            f"| `--{flag} {shown}` | `{name}` | {kind} | {row.parameter.help} | {row.default} |"
+            f"| `--{word} {shown}` | `{name}` | {kind} | {row.parameter.help} | {row.default} |"
         )
     return "\n".join(rows)
 
@@ -130,12 +132,29 @@ def rooms() -> str:
     return "\n".join(rows)
 
 
+def capabilities() -> str:
+    """The table of docs/scale.md: what is asked for, and the engines that do it."""
+    rows = [f"| | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 1) + "|"]
+    reading = ", ".join(map(flag, READING_FLAGS))
+    only_local = ", ".join(map(flag, LOCAL_FLAGS))
+    table = {
+        **CAPABILITIES,
+        f"reading: {reading}": frozenset(ENGINES) - {"spark"},
+        f"all other flags of reading, {only_local}": frozenset({"local"}),
+    }
+    for asked, engines in table.items():
+        marks = ("yes" if engine in engines else "" for engine in ENGINES)
+        rows.append(f"| {asked} | {' | '.join(marks)} |")
+    return "\n".join(rows)
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """Every page that holds something made, as it should be."""
     yield DOCS / "commands.md", commands()
     made = {
         "parameters.md": [parameters()],
         "architecture.md": [graph(), rooms()],
+        "scale.md": [capabilities()],
     }
     for name, parts in made.items():
         path = DOCS / name
