@@ -359,7 +359,7 @@ def refuse_alone(answers: Answers, options: ReadOptions) -> None:
     n_answers, is_declared = len(answers), options.worker_col or options.worker_from
     if n_answers < 2 * FEW or is_declared or options.allow_odd:
         return
-    if len(answers.worker.unique()) == 1 and len(answers.item.unique()) == n_answers:
+    if len(answers.worker.dictionary) == 1 and len(answers.item.unique()) == n_answers:
         raise InputError(
             f"{answers.name}: one worker, and one answer to each of {n_answers:,} items: there is "
             "nothing to vote on; give the other workers' answers, or name the worker with "
