@@ -17,13 +17,20 @@ AGAIN = { echo "once more, what failed:"; $(EXTRAS)/bin/python -m pytest tests/e
 
 .PHONY: docs demo test test-extras test-peers test-pythons check sample bench bench-quick bench-peerannot torture clean
 
-demo: $(DEMO)/ready ## one label per item from the sample; then the same crowd pure and completed, side by side
+demo: $(DEMO)/ready ## one label per item from the sample; then a crowd where completion helps, one where it does not, and why
 	$(DEMO)/bin/misc aggregate sample_data/answers.csv --truth sample_data/truth.csv \
 		-o $(DEMO)/labels.csv --workers $(DEMO)/workers.csv --verbose
 	@echo && echo "$(DEMO)/labels.csv:" && head -n 6 $(DEMO)/labels.csv
-	@echo && echo "A crowd of four groups that share their confusions: pure and completed, with their errors"
+	@echo && echo "Many spammers, ten classes: filling in missing answers (tucker +) helps mv and ds-em"
+	$(DEMO)/bin/misc compare sample_data/noisy.csv --truth sample_data/noisy-truth.csv \
+		--completers none,tucker --aggregators mv,ds-em,one-coin
+	@echo && echo "Four groups that share their confusions: it helps mv, and does not help ds-em"
 	$(DEMO)/bin/misc compare sample_data/groups.csv --truth sample_data/groups-truth.csv \
 		--completers none,tucker --aggregators mv,ds-em
+	@echo && echo "Why the automatic choice fills nothing in, in either:"
+	@for crowd in noisy groups; do echo "$$crowd.csv:" && $(DEMO)/bin/misc aggregate sample_data/$$crowd.csv \
+		--truth sample_data/$$crowd-truth.csv -o $(DEMO)/$$crowd.labels.csv --verbose 2>&1 | grep -E '^(because|error)'; done
+	@echo && echo "The command is $(DEMO)/bin/misc. To have it on your path: pipx install . (or, in a venv, pip install .)"
 
 test: $(DEV)/ready ## the core: needs nothing but Python
 	$(DEV)/bin/python -m pytest -n 2 --ignore tests/extras
@@ -61,6 +68,9 @@ sample: $(DEV)/ready ## the same command as in sample_data/README.md; a test com
 	$(DEV)/bin/misc simulate --workers 120 --items 600 --classes 5 --groups 4 --mix experts=1,honest=3 \
 		--answers-per-item 6 --accuracy 0.4 --seed 2019 \
 		-o sample_data/groups.csv --truth sample_data/groups-truth.csv
+	$(DEV)/bin/misc simulate --workers 60 --items 500 --classes 10 --mix experts=1,honest=2,biased=2,spammers=3 \
+		--answers-per-item 8 --accuracy 0.45 --seed 2019 \
+		-o sample_data/noisy.csv --truth sample_data/noisy-truth.csv
 
 bench: $(BENCH)/ready ## beside the peers up to 10 million answers; ONLY="default budget": only these; AGAINST=checkout: before and after
 	$(BENCH)/bin/python benchmarks/run.py $(if $(ONLY),--only $(ONLY)) $(if $(AGAINST),--against $(AGAINST))

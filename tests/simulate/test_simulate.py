@@ -102,7 +102,7 @@ def test_sample_data_is_what_make_sample_writes(tmp_path: Path) -> None:
     commands = [
         line.split() for line in readme.splitlines() if line.startswith("    misc simulate")
     ]
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         for word in command:
             assert word in makefile
