@@ -57,7 +57,7 @@ Completion: TypeAlias = CompleterName | Completer
 
 
 class ReadOptions(readers.ReadOptions):
-    """How to read files: the reading flags of the commands, with underscores (docs/input.md)."""
+    """Options of reading files: the reading flags of the commands, with underscores (docs/input.md)."""
 
     def __post_init__(self) -> None:
         with in_python():
@@ -87,7 +87,7 @@ class Progress:
 
 @dataclass
 class Session:
-    """What a call hears of while it runs: `on_iteration` of progress, `caught` of warnings."""
+    """Observers of a call while it runs: `on_iteration` of progress, `caught` of warnings."""
 
     on_iteration: OnIteration
     caught: list[warnings.WarningMessage]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Confusions:
-    """What workers say to items of each class.
+    """Confusions: shares of what workers say to items of each class.
 
     `values` is (n_workers, n_classes, n_classes): [worker, true, said], rows sum to 1; `workers`
     and `classes` name its axes. `confusions["anna"]` is one worker's matrix, true × said.
@@ -89,7 +89,7 @@ class Result(Generic[F]):
 
     @cached_property
     def confusions(self) -> Confusions:
-        """What each worker says to items of each class."""
+        """Return the shares of what each worker says to items of each class."""
         names = self.outcome.labels
         return Confusions(
             self.outcome.fit.confusions,

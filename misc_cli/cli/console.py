@@ -51,7 +51,7 @@ Row = tuple[str, str]
 
 
 class Progress:
-    """How far a run is: the stage, the steps that are done of how many, the time that is left."""
+    """Progress of a run: the stage, the steps that are done of how many, the time that is left."""
 
     def __init__(self, *, live: bool = False, sources: Sequence[str] = ()) -> None:
         self.live = live

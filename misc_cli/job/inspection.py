@@ -1,4 +1,4 @@
-"""What is in files of answers: how they would be read, and figures of each question."""
+"""Inspect files of answers: how they would be read, and figures of each question."""
 
 from __future__ import annotations
 

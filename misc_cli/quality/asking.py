@@ -1,4 +1,4 @@
-"""What further answers are worth: the expected rise in the share of labels that are right.
+"""Worth of further answers: the expected rise in the share of labels that are right.
 
 All values are expectations by calibrated posteriors p (docs/workers.md: how far to trust them) and
 by a typical worker's confusions C[c, k], the probability that it answers k to an item of class c:

@@ -61,7 +61,7 @@ class Member(TypedDict):
 
 
 class Selection(TypedDict):
-    """How methods were chosen."""
+    """The choice of methods."""
 
     chosen: list[str]
     weights: dict[str, float]
@@ -96,7 +96,7 @@ class State(TypedDict):
 
 
 class Outputs(TypedDict):
-    """Where a run wrote what a report reads."""
+    """Paths of the outputs that a report reads."""
 
     labels: NotRequired[str]
     diagnostics: NotRequired[str]

@@ -36,7 +36,7 @@ JOINT = "*"
 
 
 class Choice(TypedDict):
-    """How methods were chosen, and which."""
+    """The choice of methods, and its reasons."""
 
     settings: dict[str, Any]
     named: bool
@@ -57,7 +57,7 @@ class SharedArray(TypedDict):
 
 
 class EndOfMember(TypedDict):
-    """Where a method ended; its arrays by worker are columns of the table of workers."""
+    """The end of a method's fit; its arrays by worker are columns of the table of workers."""
 
     class_prior: list[float]
     workers: dict[str, list[int]]
@@ -65,7 +65,7 @@ class EndOfMember(TypedDict):
 
 
 class LastRun(TypedDict):
-    """What the last run of the command line read and wrote."""
+    """Inputs and outputs of the last run of the command line."""
 
     misc: str
     options: dict[str, Any]

@@ -76,7 +76,7 @@ def explode(document: Document, label_col: str | None = None) -> Exploded | None
 
 @dataclass(frozen=True)
 class _Found:
-    """Where answers are: the fields that hold them, how one object's are got, and why."""
+    """A place of answers: the fields that hold them, how one object's are got, and why."""
 
     fields: Sequence[str]
     answers: Answers
