@@ -57,7 +57,7 @@ Completion: TypeAlias = CompleterName | Completer
 
 
 class ReadOptions(readers.ReadOptions):
-    """Options of reading files: the reading flags of the commands, with underscores (docs/input.md)."""
+    """Options of reading: the reading flags of the commands, with underscores (docs/input.md)."""
 
     def __post_init__(self) -> None:
         with in_python():
