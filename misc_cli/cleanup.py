@@ -154,12 +154,18 @@ os.register_at_fork(after_in_child=_registered.clear)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder with its content, if it is there and can be removed."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+    """Remove a file or a folder with its content, if it is there and can be removed.
+
+    A second try is for what lasts a moment: no descriptor left, a thread that adds a file.
+    """
+    for _ in range(2):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+        if not os.path.lexists(path):
+            return
 
 
 @contextmanager

@@ -335,7 +335,7 @@ def _try_lock(path: Path, taken: list[int]) -> str | None:
         return holder or "unknown"
     except OSError as error:
         if error.errno not in _NO_LOCKS:
-            os.close(handle)
+            _abandon(path, handle)
             raise
         is_current = True  # without locks runs go on all the same
     if not is_current:  # its last holder removed it in between
@@ -346,6 +346,16 @@ def _try_lock(path: Path, taken: list[int]) -> str | None:
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
     return None
+
+
+def _abandon(path: Path, handle: int) -> None:
+    """Close a lock file that a broken disk kept from us; remove it unless another run has it."""
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
+            path.unlink()
+    with suppress(OSError):
+        os.close(handle)
 
 
 # A forked child has locked nothing: its parent decides how long an output is locked.

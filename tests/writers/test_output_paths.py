@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import sqlite3
 from pathlib import Path
@@ -10,8 +12,8 @@ import pytest
 
 from misc_cli import cleanup
 from misc_cli.__main__ import run
-from misc_cli.errors import ConfigError
-from misc_cli.writers.output_paths import protect
+from misc_cli.errors import ConfigError, InputError
+from misc_cli.writers.output_paths import hold, protect
 from misc_cli.writers.output_set import Output, content, write_all
 from tests.conftest import REPO
 
@@ -110,3 +112,45 @@ def test_an_input_that_takes_an_outputs_name_meanwhile_is_spared() -> None:
 def test_a_missing_folder_is_said_with_its_remedy(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["aggregate", "fold", *MV, "-o", "out/labels.csv"]) == 2
     assert "out/labels.csv: no such folder; make it: mkdir -p out" in capfd.readouterr().err
+
+
+def _failing_once(monkeypatch: pytest.MonkeyPatch, module: object, call: str, code: int) -> None:
+    """Let the next call of a function of the system fail."""
+    genuine, errors = getattr(module, call), [OSError(code, os.strerror(code))]
+
+    def patched(*words: object, **more: object) -> object:
+        if errors:
+            raise errors.pop()
+        return genuine(*words, **more)
+
+    monkeypatch.setattr(module, call, patched)
+
+
+@pytest.mark.parametrize(("module", "call"), [(fcntl, "flock"), (os, "fstat")])
+def test_a_lock_that_a_broken_disk_refuses_leaves_no_file(
+    module: object, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _failing_once(monkeypatch, module, call, errno.EIO)
+    with pytest.raises(InputError, match=r"l\.csv: cannot be written \(Input/output error\)"):
+        hold([Path("l.csv")])
+    assert not list(Path().glob(".*"))
+
+
+def test_a_lock_that_is_refused_leaves_the_file_of_its_holder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Path(".l.csv.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        _failing_once(monkeypatch, fcntl, "flock", errno.EIO)
+        with pytest.raises(InputError, match="Input/output error"):
+            hold([Path("l.csv")])
+        assert Path(".l.csv.lock").exists()
+
+
+def test_a_temporary_folder_goes_though_descriptors_ran_out_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with cleanup.folder("spill-", str(tmp_path)) as folder:
+        (folder / "piece").write_text("1")
+        _failing_once(monkeypatch, os, "open", errno.EMFILE)
+    assert not folder.exists()
