@@ -178,28 +178,45 @@ def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     prefix = f"{prefix}{os.uname().nodename}-"  # locks may not reach from one machine to another
     for path in [path for path in place.iterdir() if path.name.startswith(prefix)]:
         with suppress(OSError):  # its run is at work, or there are no locks here
-            lock = _lock(path)
+            held = _lock(path)
             remove(path)
-            os.close(lock)
-    path = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
-    unlocked = place / f".{path.name}"
+            os.close(held)
+    made: list[Path] = []
 
-    def remove_both() -> None:
-        remove(unlocked)
-        remove(path)
+    def remove_made() -> None:
+        for path in made:
+            remove(path)
 
-    now = at_end(remove_both)
-    lock = -1
+    now = at_end(remove_made)
+    lock: int | None = None
     try:
-        unlocked.mkdir(mode=0o700)
-        with suppress(OSError):
-            lock = _lock(unlocked)
-        unlocked.rename(path)  # a run that looks for leavings sees it locked
-        yield path
+        while lock is None:
+            made.append(place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}")
+            lock = _make_locked(made[-1])
+        yield made[-1]
     finally:
         now()
-        with suppress(OSError):  # whatever a close says, it has closed
-            os.close(lock)
+        if lock is not None:
+            with suppress(OSError):  # whatever a close says, it has closed
+                os.close(lock)
+
+
+def _make_locked(folder: Path) -> int | None:
+    """Make a folder; return its descriptor, locked, or -1 where there are no locks.
+
+    None says that another run took it for the leavings of a killed one: make another.
+    """
+    folder.mkdir(mode=0o700)
+    try:
+        lock = _lock(folder)
+    except (BlockingIOError, FileNotFoundError):
+        return None
+    except OSError:
+        return -1
+    if folder.exists():
+        return lock
+    os.close(lock)
+    return None
 
 
 def _lock(folder: Path) -> int:

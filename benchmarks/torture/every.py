@@ -175,7 +175,10 @@ class Judge:
             yield "wrong exit code"
         if any(word in ended.err for word in ("Traceback", "Exception ignored")):
             yield "traceback"
-        kinds = ("misc: warning", "misc: the labels are those", "misc: labels.run.json: reads")
+        kinds = (
+            *("misc: warning", "misc: the labels are those", "misc: labels.run.json: reads"),
+            "misc: written: ",  # says `misc report`
+        )
         last = [line for line in ended.err.splitlines() if not line.startswith(kinds)]
         expected = 0 if ended.code == 0 or killed or early else 1
         if len(last) != expected:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
 from typing import Any
@@ -168,13 +169,19 @@ def _text_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
         watched.refuse()
 
 
-def _unpacked(path: str) -> Any:
-    """Return a file as a stream of what was packed, if it was."""
+@contextmanager
+def _unpacked(path: str) -> Iterator[Any]:
+    """Yield a file as a stream of what was packed, if it was."""
     filesystem, inner = _open_store(path)
     try:
-        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
+        stream = filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); check the file") from None
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):  # whatever a close says, what was read is read
+            stream.close()
 
 
 class _Watched:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,47 @@ def test_a_temporary_folder_goes_though_descriptors_ran_out_for_a_moment(
         (folder / "piece").write_text("1")
         _failing_once(monkeypatch, os, "open", errno.EMFILE)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("moment", ["_lock", "_make_locked"])
+def test_the_folder_of_a_run_that_was_killed_as_it_made_it_is_removed(
+    moment: str, tmp_path: Path
+) -> None:
+    killed = f"""
+import os, signal
+from misc_cli import cleanup
+genuine = cleanup.{moment}
+def last(folder):
+    genuine(folder)
+    os.kill(os.getpid(), signal.SIGKILL)
+cleanup.{moment} = last
+with cleanup.folder("spill-", {str(tmp_path / "fold")!r}):
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", killed], check=False, cwd=REPO)
+    assert done.returncode == -signal.SIGKILL
+    left = set(os.listdir("fold"))
+    assert len(left) == 3  # and the two inputs
+    with cleanup.folder("spill-", "fold") as folder:
+        assert not {name for name in left if "spill-" in name} & set(os.listdir("fold"))
+    assert not folder.exists()
+
+
+def test_a_new_folder_that_another_run_takes_for_leavings_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    genuine = cleanup._lock
+    removed: list[Path] = []
+
+    def robbed(folder: Path) -> int:
+        handle = genuine(folder)
+        if not removed:
+            removed.append(folder)
+            folder.rmdir()
+        return handle
+
+    monkeypatch.setattr(cleanup, "_lock", robbed)
+    with cleanup.folder("spill-", "fold") as folder:
+        assert folder.is_dir()
+        assert folder not in removed
+    assert sorted(os.listdir("fold")) == ["a.csv", "b.csv"]
