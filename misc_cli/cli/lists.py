@@ -363,7 +363,7 @@ def _why(verdict: str, alike: str) -> str:
     if kind in ("constant", "copy"):
         return verdict
     if kind == "check":
-        return f"errs like {alike}" if alike else "worse than guessing"
+        return f"redundant: {alike}" if alike else "worse than guessing"
     return {"spammer": "no better than guessing", "few": "could be guessing"}.get(kind, "")
 
 

@@ -26,7 +26,8 @@ CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusi
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
-LeaveOneOut = Callable[[sp.csr_array, Indices], Floats]
+# votes, their items, and the share of each vote that is left out: 1, or 0 for none
+LeaveOneOut = Callable[[sp.csr_array, Indices, float], Floats]
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def peer_agreement(engine: Engine) -> PeerAgreement:
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
     counts = crowd.answers + 0.5 / n_classes
     typical = counts / counts.sum(axis=1, keepdims=True)
-    known = {"leave_one_out": _leave_one_out(engine), "typical": typical, "shares": shares}
+    known = {"leave_one_out": leave_one_out(engine), "typical": typical, "shares": shares}
     found = engine.sweep(SumOver(partial(_compare, **known)))
     answers, right, at_best, chance, noise = found.sums.T
     return PeerAgreement(answers, right, at_best, chance, noise, said, found.surprise)
@@ -106,10 +107,10 @@ def _compare(
     """
     n_workers, n_classes = shares.shape
     found = _Compared(np.zeros((n_workers, 5)), np.zeros_like(shares))
-    for part, votes in _parts(block.matrix, n_classes):
+    for part, votes in parts_of(block.matrix, n_classes):
         worker, answer = np.divmod(votes.indices, n_classes)
         item = np.repeat(np.arange(votes.shape[0]), np.diff(votes.indptr))
-        others = leave_one_out(votes, item)
+        others = leave_one_out(votes, item, 1.0)
         if GOLD in rows:
             known = rows[GOLD][part][item]
             others[known >= 0] = np.eye(n_classes)[known[known >= 0]]
@@ -126,7 +127,7 @@ def _compare(
     return found
 
 
-def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
+def parts_of(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
     """Split a block into parts whose number of votes × classes is bounded."""
     targets = np.arange(0, block.nnz, max(1, VOTE_CELLS_AT_ONCE // n_classes))
     cuts = np.unique(np.searchsorted(block.indptr[:-1], targets, side="left"))
@@ -135,7 +136,7 @@ def _parts(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_a
             yield slice(first, last), block[first:last]
 
 
-def _leave_one_out(engine: Engine) -> LeaveOneOut:
+def leave_one_out(engine: Engine) -> LeaveOneOut:
     """Return the function that gives T⁻ of votes, (n_votes, n_classes)."""
     n_classes = engine.n_classes
     if engine.n_workers * n_classes**2 > MOST_CELLS:
@@ -147,22 +148,24 @@ def _leave_one_out(engine: Engine) -> LeaveOneOut:
     return partial(_by_confusions, table=table, log_prior=prior)
 
 
-def _by_confusions(block: sp.csr_array, item: Indices, table: Floats, log_prior: Floats) -> Floats:
+def _by_confusions(
+    block: sp.csr_array, item: Indices, out: float, table: Floats, log_prior: Floats
+) -> Floats:
     """Return T⁻ as the scores of the items minus the part of the vote itself.
 
     table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes
                for each true class c
     log_prior  (n_classes,)
     """
-    scores: Floats = (block @ table)[item] - table[block.indices]
+    scores: Floats = (block @ table)[item] - out * table[block.indices]
     normalise_scores(scores, None, log_prior)
     return scores
 
 
-def _by_shares(block: sp.csr_array, item: Indices, n_classes: int) -> Floats:
+def _by_shares(block: sp.csr_array, item: Indices, out: float, n_classes: int) -> Floats:
     """Return T⁻ as the shares of the other answers to the items."""
     counts = totals_by_class(block, n_classes)[item] + PSEUDO_VOTES
-    counts[np.arange(len(item)), block.indices % n_classes] -= 1.0
+    counts[np.arange(len(item)), block.indices % n_classes] -= out
     shares: Floats = counts / counts.sum(axis=1, keepdims=True)
     return shares
 

@@ -17,6 +17,7 @@ from misc_cli.data.encode import trimmed
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Answers, Codes, Floats, Labels, Names
 from misc_cli.data.votes import votes_by_worker
+from misc_cli.quality import panel
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
 from misc_cli.run.result import RunResult
@@ -160,7 +161,12 @@ def frames(outcome: RunResult) -> Frames:
         "classes": _classes(outcome),
         "crowd": pd.DataFrame(crowd, index=pd.Index(classes, name="true"), columns=classes),
         "confusions": confusion_frame(counts, classes),
-        "workers": worst_first(text_frame(worker_columns(outcome))),
+        "workers": worst_first(
+            text_frame(worker_columns(outcome)).assign(
+                changes=panel.labels_that_change(outcome.engine)
+            )
+        ),
+        "panel": panel_frame(outcome),
         "items": _items(outcome),
         "ask_again": text_frame(queue_columns(outcome, None)),
         "convergence": convergence_frame(outcome.records),
@@ -168,6 +174,21 @@ def frames(outcome: RunResult) -> Frames:
         **completion_frames(outcome),
     }
     return {name: frame for name, frame in found.items() if len(frame)}
+
+
+def panel_frame(outcome: RunResult) -> pd.DataFrame:
+    """Return a row per worker of a small panel: worker, kept, then its likeness with each.
+
+    Those who are kept give the same labels alone, up to one in a hundred. A crowd has no rows.
+    """
+    labels = outcome.labels
+    if not 2 < labels.n_workers <= panel.MOST or labels.votes.n_votes > panel.MOST_VOTES:
+        return pd.DataFrame()
+    kept = panel.smallest_panel(labels, outcome.posteriors)
+    likeness = outcome.pairs.matrix(outcome.pairs.shared > 0).toarray().clip(0.0, 1.0)
+    found = pd.DataFrame({"worker": labels.workers.to_pandas()})
+    found["kept"] = np.isin(np.arange(len(found)), kept)
+    return found.join(pd.DataFrame(likeness))
 
 
 def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
@@ -202,12 +223,13 @@ def tried_frame(selection: Mapping[str, Any] | None) -> pd.DataFrame:
 
 
 def worst_first(workers: pd.DataFrame) -> pd.DataFrame:
-    """Sort workers by verdict, if they have one, then by accuracy."""
+    """Sort workers by verdict, if they have one, the redundant after others, then by accuracy."""
     keys = workers[["accuracy", "worker"]].copy()
     keys["severity"] = 0
+    keys["redundant"] = workers["alike"] != "" if "alike" in workers else False
     if "verdict" in workers:
         keys["severity"] = workers["verdict"].map(lambda text: VERDICTS.index(verdict_kind(text)))
-    order = keys.sort_values(["severity", "accuracy", "worker"], kind="stable").index
+    order = keys.sort_values(["severity", "redundant", "accuracy", "worker"], kind="stable").index
     return workers.loc[order].reset_index(drop=True)
 
 
@@ -427,7 +449,7 @@ def anonymized(report: Report) -> Report:
         # worst first, as the page shows them: by the alphabet a number could be traced to the name
         width = len(str(len(workers)))
         aliases = {name: f"worker {at:0{width}}" for at, name in enumerate(workers["worker"], 1)}
-        for name in ("workers", "worker_map"):
+        for name in ("workers", "worker_map", "panel"):
             if name in frames:
                 frames[name] = frames[name].assign(worker=frames[name]["worker"].map(aliases))
         for name in NAMING_COLUMNS if "alike" in workers else ():

@@ -187,7 +187,10 @@ def _from_answers(
     if not exact:
         frames["items"] = frames["items"].drop(columns="tie")
     if workers is not None:
-        frames["workers"] = statistics.worst_first(workers)
+        own = frames["workers"].set_index("worker")["changes"]
+        frames["workers"] = statistics.worst_first(
+            workers.assign(changes=workers["worker"].map(own).fillna(0).astype(int))
+        )
     else:
         missing.append(
             "Workers are judged here by the labels as they were written, which may differ a little "

@@ -94,6 +94,7 @@ def _content(report: Report) -> dict[str, Any]:
         "suspects": _rows(suspects),
         "others": _rows(others.head(MOST_OTHERS)),
         "n_others": len(others),
+        "panel": frames.get("panel", pd.DataFrame()).to_numpy().tolist(),
         "n_suspects": len(suspects),
         "worker_columns": list(suspects.columns),
         "verdicts": {row["worker"]: row["verdict"] for row in _rows(suspects)},

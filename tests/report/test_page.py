@@ -214,3 +214,18 @@ def test_where_nothing_can_be_compared_nothing_is_praised() -> None:
     assert "good" not in {sentence.kind for sentence in said}
     assert not any("sure" in sentence.text for sentence in answers[0].sentences)
     assert 'id="sure"' not in page.render(record.build(found.outcome, facts))
+
+
+def test_a_small_panel_shows_who_is_like_whom_and_who_could_go() -> None:
+    made = report()
+    panel = made.frames["panel"].set_index("worker")["kept"]
+    size = len(panel)
+    assert 0 < panel.sum() < size
+    shown = page.render(made)
+    assert shown.count("<rect x=") >= size * (size - 1)
+    assert all(f"<li><b>{worker}</b></li>" in shown for worker in panel.index[panel])
+    assert f"{panel.sum()} of the {size} workers alone give the same labels" in shown
+    hidden = page.render(anonymized(made))
+    listed = hidden[hidden.index('id="panel"') :].partition("</ol>")[0]
+    assert listed.count("<li>") == size
+    assert not any(f">{worker}<" in listed for worker in panel.index)
