@@ -47,11 +47,13 @@ class Ended(KeyboardInterrupt):
 
 def install() -> None:
     """Answer the signals of `ENDINGS` in this process; those that its starter ignores stay so."""
-    read_end, write_end = os.pipe()
-    os.set_blocking(write_end, False)
-    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-    threading.Thread(target=_watch, args=(read_end,), name="misc-watchdog", daemon=True).start()
+    with suppress(OSError):  # no descriptor left: there is no watchdog then
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+        watch = threading.Thread(target=_watch, args=(read_end,), name="misc-watchdog", daemon=True)
+        watch.start()
     for number in ENDINGS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)

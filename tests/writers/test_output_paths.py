@@ -201,3 +201,16 @@ def test_a_new_folder_that_another_run_takes_for_leavings_is_made_again(
         assert folder.is_dir()
         assert folder not in removed
     assert sorted(os.listdir("fold")) == ["a.csv", "b.csv"]
+
+
+def test_a_command_starts_though_no_descriptor_is_left_for_the_watchdog() -> None:
+    starved = """
+import errno, signal
+from misc_cli.__main__ import main
+def set_wakeup_fd(*words, **more):
+    raise OSError(errno.EMFILE, "Too many open files")
+signal.set_wakeup_fd = set_wakeup_fd
+main(["--version"])
+"""
+    done = subprocess.run([sys.executable, "-c", starved], capture_output=True, cwd=REPO, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
