@@ -41,6 +41,8 @@ class NumberType(click.ParamType):  # type: ignore[type-arg]
             found = int(value) if self.whole else float(value)
         except ValueError:
             self.fail(f"{value!r} is not {kind}", param, ctx)
+        if not self.whole and not math.isfinite(found):
+            self.fail(f"{value!r} is not {kind}", param, ctx)
         if found < self.least:
             self.fail(f"{value} is too small; give {kind} from {self.least}", param, ctx)
         return found

@@ -106,6 +106,7 @@ HINTS = {
     "aggregate answers.csv --aggregator glad": "'glad'; mmce-c is the nearest here; there are auto",
     "aggregate answers.csv --seed abc": "'--seed': 'abc' is not a whole number",
     "aggregate answers.csv --shrinkage lots": "'--shrinkage': 'lots' is not a number",
+    "queue answers.csv --price nan": "'--price': 'nan' is not a number",
     "aggregate answer.csv": "answer.csv: no such file; did you mean answers.csv?",
     "workers label.run.json": "did you mean labels.run.json?",
     "aggregate answers.csv --worker-col wroker": "among worker, item, label; did you mean worker?",
