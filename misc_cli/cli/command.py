@@ -137,9 +137,9 @@ class Command(click.Command):
                     message = f"{error.message} (from {where})"
                     raise click.BadParameter(message, error.ctx, error.param) from None
             if isinstance(error, click.NoSuchOption):
-                from misc_cli.cli import hints
+                from misc_cli.cli.help import hint_for_flag
 
-                guess = hints.for_flag(ctx, error.option_name)
+                guess = hint_for_flag(ctx, error.option_name)
                 raise click.UsageError(f"No such option {error.option_name}{guess}", ctx) from None
             raise
 
