@@ -6,7 +6,7 @@ every column. A list is a data frame: what it gets as a further column is shown 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -137,19 +137,17 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
     on which no answer will settle anything is not worth asking about.
     """
-    from misc_cli.cli.console import Console
-
     if parameters["price"] is not None:
         if parameters["sort"] is not None:
             raise ConfigError("--price sorts by gain_once, what one answer gains; leave out --sort")
         parameters["sort"] = "-gain_once"
-    for question, report in _of_report("queue", sources, parameters, "confidence").items():
-        for line in _worth(report, parameters):
-            Console.of(parameters).say(line if question is None else f"{question}: {line}")
+    _of_report("queue", sources, parameters, "confidence", sentences=_worth)
 
 
 def _worth(report: Report, parameters: Mapping[str, Any]) -> Iterator[str]:
     """Say what asking again buys and what a person must decide, where that was asked for."""
+    if parameters["price"] is None and parameters["reach"] is None:
+        return
     from misc_cli.quality.asking import PAYS, Asking, decided_by_hand
     from misc_cli.report.narrative import count
 
@@ -195,8 +193,9 @@ def _of_report(
     parameters: dict[str, Any],
     measure: str,
     pick: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
-) -> dict[str | None, Report]:
-    """List the frame `name` of the report on these sources; return the reports, by question."""
+    sentences: Callable[[Report, Mapping[str, Any]], Iterable[str]] = lambda *_: (),
+) -> None:
+    """List the frame `name` of the report on these sources, then say the `sentences` on it."""
     from misc_cli.cli.console import Console
 
     console, place = Console.of(parameters), _place(parameters)
@@ -211,8 +210,15 @@ def _of_report(
         frames[question] = pick(report.frames["items"].head(0) if frame is None else frame)
         for said in report.missing[:1] if name != "workers" else ():
             console.note(said)
+    # all is computed before the file is written: what fails then would leave a new file behind
+    said_after = [
+        line if question is None else f"{question}: {line}"
+        for question, report in reports.items()
+        for line in sentences(report, parameters)
+    ]
     _write(name, frames, parameters, measure, console)
-    return reports
+    for line in said_after:
+        console.say(line)
 
 
 def _write(
