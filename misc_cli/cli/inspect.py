@@ -20,6 +20,7 @@ misc inspect answers.csv --worker-col annotator
 misc inspect exports/ --json
 """
 SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
+MOST_OF_CELL = 80  # letters
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
@@ -86,7 +87,7 @@ def _file_table(file: FileFacts) -> Table:
         rows.append(("refused", file.refused))
     for flags, samples in file.readings:
         rows.append(("or", f"misc aggregate {shlex.quote(file.name)} {flags}"))
-        rows += [("", " | ".join(sample)) for sample in samples]
+        rows += [("", " | ".join(map(_short, sample))) for sample in samples]
     return Table(file.name, rows=rows, left=2)
 
 
@@ -97,7 +98,7 @@ def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str)
     if flag:
         rows.append(("picked by", flag))
     rows += [(role, column) for role, column in question.columns.items()]
-    rows += [("sample", " | ".join(sample)) for sample in question.samples]
+    rows += [("sample", " | ".join(map(_short, sample))) for sample in question.samples]
     if question.options:
         rows.append(("options", _few(question.options)))
     if figures:
@@ -137,3 +138,7 @@ def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
 def _few(names: Sequence[str]) -> str:
     shown = ", ".join(" ".join(str(name).split())[:40] for name in names[:SHOWN])
     return shown + (f", … ({len(names):,} in all)" if len(names) > SHOWN else "")
+
+
+def _short(cell: str) -> str:
+    return cell if len(cell) <= MOST_OF_CELL else f"{cell[:MOST_OF_CELL]}…"

@@ -103,3 +103,17 @@ def test_two_unlike_questions_of_a_survey_are_no_items(tmp_path: Path) -> None:
     rows = [f"2024-01-01,{SAID[n % 5].title()},{care[n % 4]}" for n in range(40)]
     told = refused(tmp_path, table("Timestamp,Has conflict,Do you care?", rows))
     assert "unlike questions" in told or "no worker" in told
+
+
+def test_many_regions_of_a_task_take_no_more_than_their_text(tmp_path: Path) -> None:
+    """Each region once doubled the text of those before it: 1 MB of JSON became gigabytes."""
+    regions = [
+        {"from_name": "label", "value": {"start": n, "end": n + 2, "labels": ["Date"], "text": "x"}}
+        for n in range(60)
+    ]
+    tasks = [
+        {"id": n, "data": {"text": "t"}, "annotations": [{"completed_by": who, "result": regions}]}
+        for n in range(3)
+        for who in (1, 2)
+    ]
+    assert "spans of text" in refused(tmp_path, json.dumps(tasks), "a.json")

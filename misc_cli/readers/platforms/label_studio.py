@@ -71,7 +71,7 @@ def _annotation(export: Export, task: Record, annotation: Record) -> None:
     if annotation.get("was_cancelled") or annotation.get("skipped"):
         export.aside("cancelled")
         return
-    answers: dict[str, tuple[str, Any]] = {}
+    answers: dict[str, list[tuple[str, Any]]] = {}
     for result in export.objects(annotation.get("result"), "result"):
         if "value" not in result:
             continue  # a relation between regions
@@ -81,11 +81,16 @@ def _annotation(export: Export, task: Record, annotation: Record) -> None:
         kind, label = _answer(result["value"])
         if "item_index" in result and kind not in (BOXES, SPANS):
             kind, label = OTHER, text(result["value"])  # about one page of several
-        if question in answers and answers[question] != (kind, label):  # about several regions
+        known = answers.setdefault(question, [])
+        if (kind, label) not in known:
+            known.append((kind, label))
+    fields = []
+    for question, known in answers.items():
+        kind, label = known[-1]
+        if len(known) > 1:  # about several regions
             kind = kind if kind in (BOXES, SPANS) else OTHER
-            label = text([answers[question][1], label])
-        answers[question] = kind, label
-    fields = [(question, *answer) for question, answer in answers.items()]
+            label = text([one for _, one in known])
+        fields.append((question, kind, label))
     gold = "ground truth" if annotation.get("ground_truth") else ""
     item = text(task.get("id")) or _only_text(task.get("data"))
     export.fields(fields, _who(annotation.get("completed_by")), item, gold)
