@@ -86,7 +86,7 @@ class Bench:
 
     def before(self, name: str, answers: Path, *options: str) -> Case:
         """Return the case of `misc aggregate` of the other checkout, in this environment."""
-        command = ["env", f"PYTHONPATH={self.against}", sys.executable, "-m", "misc_cli"]
+        command = ["env", f"PYTHONPATH={self.against}", sys.executable, "-P", "-m", "misc_cli"]
         command += ["aggregate", str(answers), "-o", str(self.out / "before.csv"), "-q", *options]
         return Case(name, command)
 
