@@ -1,4 +1,4 @@
-"""What each worker adds to the labels, and the smallest panel that gives the same ones.
+"""Panels: labels that change without each worker, and the smallest panel that gives the same ones.
 
 Labels are those of one E-step with the confusions that the posteriors show, for a panel and for
 what is left of it alike: nothing is fitted again. A worker without whom hardly a label changes is
