@@ -7,7 +7,8 @@ from dataclasses import replace
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Refusal
 from misc_cli.readers.document import Document
-from misc_cli.readers.layouts import counts, form, long, wide
+from misc_cli.readers.layouts import long
+from misc_cli.readers.layouts.counts import find_counts, find_matrix, read_counts
 from misc_cli.readers.layouts.nested import (
     Exploded,
     explode,
@@ -15,37 +16,45 @@ from misc_cli.readers.layouts.nested import (
     has_lists,
     unwrapped_document,
 )
+from misc_cli.readers.layouts.wide import (
+    Several,
+    declared_pairs,
+    find_form,
+    find_pairs,
+    find_wide,
+    read_several,
+)
 from misc_cli.readers.options import NOBODY, ReadOptions
 from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
 
 Found = tuple[Reader, Match, Reading]
 
-BY_NAME = {
-    "wide": wide.READER,
-    "form": form.READER,
-    "counts": counts.READER,
-    "matrix": wide.MATRIX,
-    "long": long.READER,
+_TITLES = {
+    "long": "a table with one row per answer",
+    "wide": "a table with a row per item and a column per worker",
+    "form": "a table with a row per worker and a column per item",
+    "pairs": "a table with a row per item and pairs of columns, who and what",
+    "counts": "a table with a row per item and how many chose each class",
+    "matrix": "a matrix of labels: a row per item, a column per worker",
+    "lists": "JSON objects with several answers each",
 }
 
 
 def read_layout(document: Document, options: ReadOptions) -> Found:
     """Read a file of no platform: the user's word first, then what is certain, else rows."""
     if options.layout not in (None, "long"):
-        reader = BY_NAME[options.layout or ""]
         plain = unwrapped_document(document)
-        reading = replace(reader.read(plain, options), view=plain)
-        return reader, Match(CERTAIN, f"--layout {options.layout}"), reading
-    if document.records is None and wide.declared_pairs(document, options):
-        return wide.PAIRS, Match(CERTAIN, "the columns named"), wide.read_pairs(document, options)
+        return _read_several(plain, options, None)
+    pairs = declared_pairs(document, options) if document.records is None else None
+    if pairs is not None:
+        return _read_several(document, options, pairs)
     exploded = _exploded(document, options)
     table = document if exploded is None else exploded.document
     others = [role for role, given in options.columns.items() if given is not None]
     if options.layout is None and others in ([], ["item"]) and not (exploded and exploded.nested):
-        for reader in (wide.PAIRS, wide.READER, counts.READER, wide.MATRIX, form.READER):
-            found = reader.detect(table) if reader is not form.READER or not others else None
-            if found is not None:
-                return reader, found, replace(reader.read(table, options), view=table)
+        found = _find_several(table, with_forms=not others)
+        if found is not None:
+            return _read_several(table, options, found)
     if document.format == "npy" and not others:
         if any("." in cell for row in document.table.sample for cell in row):
             raise InputError(
@@ -62,7 +71,8 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
             options = replace(options, label_col=None, worker_col=None)
         reading = long.read(table, options, anonymous=exploded.anonymous)
         layout = None if exploded.nested else reading.layout
-        return LISTS, Match(CERTAIN, exploded.why), replace(reading, view=table, layout=layout)
+        reading = replace(reading, view=table, layout=layout)
+        return _reader("lists"), Match(CERTAIN, exploded.why), reading
     try:
         reading = long.read(document, options)
     except InputError as error:
@@ -72,7 +82,29 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
             ) from None
         raise
     how = "its columns' names" if options.layout is None else "--layout long"
-    return long.READER, Match(LIKELY, how), reading
+    return _reader("long"), Match(LIKELY, how), reading
+
+
+def _find_several(document: Document, *, with_forms: bool) -> Several | None:
+    """Return columns that are surely answers: pairs, workers', counts, a matrix, items."""
+    if document.format == "npy":
+        return find_matrix(document)
+    if document.table.header is False:
+        return None
+    finds = [find_pairs, find_wide, find_counts, *([find_form] if with_forms else [])]
+    return next(filter(None, (find(document) for find in finds)), None)
+
+
+def _read_several(document: Document, options: ReadOptions, found: Several | None) -> Found:
+    name = found.layout if found else options.layout or ""
+    why = found.why if found else f"--layout {name}"
+    read = read_counts if name == "counts" else read_several
+    reading = replace(read(document, options, found), view=document)
+    return _reader(name), Match(CERTAIN, why), reading
+
+
+def _reader(name: str) -> Reader:
+    return Reader(name, _TITLES[name], lambda _: None, lambda d, o: read_layout(d, o)[2])
 
 
 def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
@@ -87,11 +119,3 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     if is_plain and (is_open or (is_list and options.multi is None)):
         exploded = explode_cells(inner, options.label_col) or exploded
     return exploded
-
-
-LISTS = Reader(
-    name="lists",
-    title="JSON objects with several answers each",
-    detect=lambda _: None,
-    read=lambda document, options: read_layout(document, options)[2],
-)

@@ -17,20 +17,10 @@ import pyarrow as pa
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import Layout, listing, select
 from misc_cli.readers.document import Document
-from misc_cli.readers.layouts.melt import LABEL, share_values
-from misc_cli.readers.layouts.wide import item_columns
+from misc_cli.readers.layouts.wide import LABEL, Several, are_answers, item_columns, matched
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import (
-    CERTAIN,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    joined,
-    roles_of,
-    without_workers,
-)
-from misc_cli.readers.values import CHOICE, have_classes
+from misc_cli.readers.reading import Question, Reading, joined, roles_of, without_workers
+from misc_cli.readers.values import CHOICE
 from misc_cli.readers.vocabulary import names_in, normalise, words_of
 
 LEAST_ROWS = 10
@@ -43,36 +33,50 @@ numratings all numlabels nlabels annotatorcount numjudgments numclassifications 
 _NO_COUNTS = names_in("id age year index row time seconds length duration rank")
 
 
-def count_columns(document: Document) -> tuple[tuple[str, ...], str]:
-    """Return the columns that surely hold counts, and why; none if there are none."""
-    if document.table.header is False or len(document.table.sample) < 2:
-        return (), ""
-    numbers = {name: cells for name in document.names if (cells := _counts(document, name))}
-    if not numbers or has_raters(document):
-        return (), ""
+def find_matrix(document: Document) -> Several | None:
+    """Find a NumPy matrix of counts, whose rows have one sum, or of labels: gaps, few classes."""
+    names = document.names
+    cells = {cell for row in document.table.sample for cell in row}
+    sums = sums_of(document, names) if len(names) > 1 else None
+    is_even = sums is not None and len(sums) >= LEAST_ROWS and len(set(sums)) == 1
+    if is_even and sums and "0" in cells and not cells <= {"0", "1"}:
+        called = {LABEL: {name: name for name in names}}
+        return Several("counts", called, f"each row sums to {sums[0]}")
+    if any("." in cell for cell in cells) or cells - {""} == {"-1", "0", "1"}:
+        return None
+    has_gaps = "" in cells or any(cell.startswith("-") for cell in cells)
+    few = len(cells) <= 10 and max(map(len, cells)) == 1 and len(document.table.sample) > 1
+    if not (has_gaps or few):
+        return None
+    called = {LABEL: {str(at): name for at, name in enumerate(names)}}
+    return Several("matrix", called, "a matrix of labels")
+
+
+def find_counts(document: Document) -> Several | None:
+    """Find columns that sum to a column of totals, or are called counts: votes_cat, votes_dog."""
+    numbers = [name for name in document.names if _counts(document, name)]
+    if len(document.table.sample) < 2 or not numbers or has_raters(document):
+        return None
     for name in numbers:
         is_total = normalise(name) in _TOTALS
-        parts = runs_with_sum(document, list(numbers), total=name) if is_total else ()
+        parts = runs_with_sum(document, numbers, total=name) if is_total else ()
         if parts:
-            return parts, f"{listing(parts, 4)} sum to {name!r}"
+            called = {LABEL: {part: part for part in parts}}
+            return Several("counts", called, f"{listing(parts, 4)} sum to {name!r}")
     for stem in dict.fromkeys(map(_stem, numbers)):
-        own = tuple(name for name in numbers if _stem(name) == stem)
+        own = [name for name in numbers if _stem(name) == stem]
         if words_of(stem) & _COUNTS and 2 <= len(own) <= MOST_CLASSES:
-            return own, f"{listing(own, 4)} are called counts"
-    return (), ""
+            called = {LABEL: {name: name for name in own}}
+            return Several("counts", called, f"{listing(own, 4)} are called counts")
+    return None
 
 
 def has_raters(document: Document) -> bool:
     """Return whether answers that were counted stand beside the counts: label_1, label_2, …"""
-    stems: dict[str, list[str]] = {}
-    for name in document.names:
-        if re.search(r"\d$", name) and _counts(document, name) is None:
-            stems.setdefault(re.sub(r"\d+$", "", name), []).append(name)
+    words = [n for n in document.names if re.search(r"\d$", n) and _counts(document, n) is None]
     return any(
-        len(own) > 1
-        and share_values(document, own)
-        and have_classes([cell for name in own for cell in document.sampled(name)])
-        for own in stems.values()
+        len(own) > 1 and are_answers(document, own)
+        for own in matched(words, re.compile(r"(.*?)(\d+)"), lambda m: (m[1], m[2])).values()
     )
 
 
@@ -124,32 +128,22 @@ def runs_with_sum(
 
 def sums_of(document: Document, names: Sequence[str]) -> list[int] | None:
     """Return the rows' sums over columns of whole numbers, in the sample; None otherwise."""
-    columns = [_counts(document, name) for name in names]
-    if any(column is None for column in columns):
-        return None
-    return [sum(cells) for cells in zip(*(c for c in columns if c is not None), strict=True)]
+    columns = [cells for name in names if (cells := _counts(document, name)) is not None]
+    return (
+        [sum(cells) for cells in zip(*columns, strict=True)] if len(columns) == len(names) else None
+    )
 
 
-def detect(document: Document) -> Match | None:
-    if document.format == "npy":
-        sums = sums_of(document, document.names) if len(document.names) > 1 else None
-        cells = {cell for row in document.table.sample for cell in row}
-        is_even = sums is not None and len(sums) >= LEAST_ROWS and len(set(sums)) == 1
-        if is_even and "0" in cells and not cells <= {"0", "1"}:
-            return Match(CERTAIN, f"each row sums to {sums[0] if sums else 0}")
-        return None
-    names, why = count_columns(document)
-    return Match(CERTAIN, why) if names else None
-
-
-def read(document: Document, options: ReadOptions) -> Reading:
+def read_counts(document: Document, options: ReadOptions, found: Several | None) -> Reading:
+    """Read counts as votes of nobody: a count of seven is seven votes."""
     if options.label_col is not None:
         classes = select(document, "label", options.label_col)
     elif document.table.header is False:
-        items = select(document, "item", options.item_col) if options.item_col else ()
-        classes = tuple(name for name in document.names if name not in items)
+        taken = select(document, "item", options.item_col) if options.item_col else ()
+        classes = tuple(name for name in document.names if name not in taken)
     else:
-        classes, _ = count_columns(document)
+        found = found or find_counts(document)
+        classes = tuple(found.taken) if found else ()
     if len(classes) < 2:
         raise InputError(
             f"{document.name}: --layout counts needs the columns of the classes; name them with "
@@ -185,11 +179,3 @@ def _numbers(document: Document, name: str, column: Any) -> Any:
         )
     values = np.array([int(float(cell)) for cell in cells], dtype=np.int64)
     return values[np.asarray(column.indices)]
-
-
-READER = Reader(
-    name="counts",
-    title="a table with a row per item and how many chose each class",
-    detect=detect,
-    read=read,
-)

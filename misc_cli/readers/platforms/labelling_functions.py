@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from misc_cli.readers.document import Document, Record, is_one_of, text, text_array
-from misc_cli.readers.layouts.melt import melt
+from misc_cli.readers.layouts.wide import melt
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import Export
 from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading, take

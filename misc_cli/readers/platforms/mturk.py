@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import listing
 from misc_cli.readers.document import Document, is_one_of
-from misc_cli.readers.layouts.melt import melt, share_values
+from misc_cli.readers.layouts.wide import melt, share_values
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
     Export,

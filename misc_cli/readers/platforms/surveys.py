@@ -1,6 +1,6 @@
 """Surveys: a row per respondent, a column per question; those answered in the same words are items.
 
-A grid's columns, "Question [Row]", are those of any form: layouts/form.py.
+A grid's columns, "Question [Row]", are those of any form: layouts/wide.py.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ import numpy as np
 from misc_cli.errors import InputError
 from misc_cli.readers.columns import is_unique
 from misc_cli.readers.document import Document, compact, is_one_of
-from misc_cli.readers.layouts import form
-from misc_cli.readers.layouts.melt import LABEL
+from misc_cli.readers.layouts.wide import (
+    LABEL,
+    Several,
+    cells_as_answers,
+    form_columns,
+    worker_column,
+)
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
@@ -68,17 +73,18 @@ def _read(
             "so none of them judges several items; name them, --layout form --item-col"
         )
     taken = [name for group in found for name in group]
-    worker = options.worker_col and form.worker_column(document, options, taken)
+    worker = options.worker_col and worker_column(document, options, taken)
     free = [name for name in people if name not in taken]
     worker = worker or next((name for name in free if _names_all(document, name)), None)
     titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
     columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
+    several, named = Several("form", columns), () if worker is None else (worker,)
     if not {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
-        return replace(form.cells_as_answers(document, columns, worker), view=document)
+        return replace(cells_as_answers(document, several, named), view=document, layout=None)
     out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
-    reading = form.cells_as_answers(document, columns, worker, out)
+    reading = cells_as_answers(document, several, named, out)
     aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
-    return replace(reading, aside=aside, view=document)
+    return replace(reading, aside=aside, view=document, layout=None)
 
 
 def _names_all(document: Document, name: str) -> bool:
@@ -202,7 +208,7 @@ def detect_google_forms(document: Document) -> Match | None:
     times = document.sampled(names[0])
     if not times or not all(map(_WHEN.fullmatch, times)):
         return None
-    if not any(map(_QUIZ.fullmatch, names)) and form.item_columns(document):
+    if not any(map(_QUIZ.fullmatch, names)) and form_columns(document):
         return None
     has_item = find_roles(names, {"item": SYNONYMS["item"]})["item"]
     if has_item or not _groups(document, _form_questions(document)):
