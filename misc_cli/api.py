@@ -212,7 +212,7 @@ def compare(
     """
     from misc_cli.job.datasets import find_datasets
     from misc_cli.run.fitting import combinations
-    from misc_cli.selection.compare import Comparison, Dataset, Standing, compare_datasets
+    from misc_cli.selection.compare import Dataset, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
     from misc_cli.selection.roster import applicable
 
@@ -228,21 +228,15 @@ def compare(
         truths = dict(truth) if isinstance(truth, Mapping) else dict.fromkeys(named, truth)
         datasets = []
         for name, given in named.items():
-            if is_frame(given):
-                read, _, kind = answers_of(given, options)
-                order = class_order_of(class_order, kind)
-                engine = pipeline.memory_engine(read, replace(rules, class_order=order))
-                datasets.append(Dataset(name, engine))
+            read, _, kind = answers_of(given, options) if is_frame(given) else (None, (), Kind())
+            ordered = replace(rules, class_order=class_order_of(class_order, kind))
+            if read is not None:
+                datasets.append(Dataset(name, pipeline.memory_engine(read, ordered)))
             else:
-                files = find_datasets(
-                    names_of(given), as_one=not FilePath(names_of(given)[0]).is_dir()
-                )
-                ordered = replace(rules, class_order=class_order_of(class_order, Kind()))
-                read_ones = [one.read(options, ordered) for one in files]
-                datasets += [
-                    replace(one, name=name) if name and len(files) == 1 else one
-                    for one in read_ones
-                ]
+                places = names_of(given)
+                files = find_datasets(places, as_one=not FilePath(places[0]).is_dir())
+                found = [one.read(options, ordered) for one in files]
+                datasets += [replace(found[0], name=name)] if name and len(found) == 1 else found
             known, _ = known_of(truths.get(name))
             if known is not None:
                 last = datasets[-1]
@@ -252,20 +246,14 @@ def compare(
             chosen = aggregators or applicable(dataset.engine)
             return combinations(completers, chosen, preset, seed)
 
-        found: Comparison | list[Standing]
-        asked: dict[str, Any] = {
-            "seed": seed,
-            "time_budget": budget,
-            "on_iteration": running.on_iteration,
-        }
+        asked: dict[str, Any] = {"seed": seed, "time_budget": budget}
+        asked["on_iteration"] = running.on_iteration
         if len(datasets) > 1:
-            found = compare_datasets(datasets, methods, **asked)
-        else:
-            (one,) = datasets
-            found = leaderboard(one.engine, methods(one), truth=one.truth, **asked)
-    if isinstance(found, Comparison):
-        return pd.DataFrame(found.columns()).set_index("method")
-    return pd.DataFrame([asdict(standing) for standing in found])
+            table = compare_datasets(datasets, methods, **asked)
+            return pd.DataFrame(table.columns()).set_index("method")
+        (one,) = datasets
+        standings = leaderboard(one.engine, methods(one), truth=one.truth, **asked)
+        return pd.DataFrame([asdict(standing) for standing in standings])
 
 
 def evaluate(labels: Result[Any] | Known, truth: Known) -> Evaluation:
@@ -291,8 +279,7 @@ def evaluate(labels: Result[Any] | Known, truth: Known) -> Evaluation:
     with session():
         known, _ = known_of(truth)
         assert known is not None
-        found = judged(labels_of(labels), known)
-    return found
+        return judged(labels_of(labels), known)
 
 
 def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
@@ -319,7 +306,7 @@ def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
 
     with session():
         found = text_frame(change_columns(changes(labels_of(old), labels_of(new))))
-    return found.dropna(axis=1, how="all") if len(found) else found
+        return found.dropna(axis=1, how="all") if len(found) else found
 
 
 def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
@@ -328,7 +315,7 @@ def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
     Parameters
     ----------
     run
-        A Result, or answers, which `aggregate` makes one of with its defaults.
+        A Result, or answers (`aggregate` with its defaults).
     budget
         How many items at most; None is every item that an answer could help.
 
@@ -350,8 +337,7 @@ def workers(run: F | Source | Result[F]) -> F:
     Parameters
     ----------
     run
-        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
-        with its defaults.
+        A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
 
     Examples
     --------
@@ -369,8 +355,7 @@ def items(run: F | Source | Result[F]) -> F:
     Parameters
     ----------
     run
-        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
-        with its defaults.
+        A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
 
     Examples
     --------
@@ -393,8 +378,7 @@ def report(
     Parameters
     ----------
     run
-        A Result, the run.json of a finished run, or answers, which `aggregate` makes a Result of
-        with its defaults.
+        A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
     anonymize_workers
         True shows numbers in place of the workers' names.
 
@@ -415,7 +399,7 @@ def report(
         found = _report_of(run)
         page = report_bytes(anonymized(found) if anonymize_workers else found, place)
         write_all([Output(place, content(page))])
-    return place
+        return place
 
 
 def inspect(
@@ -446,10 +430,8 @@ def inspect(
     with session():
         options = reading_of(reading, worker_col, item_col, label_col, None)
         if is_frame(answers):
-            found = {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
-        else:
-            found = inspected(names_of(answers), options).to_json()
-    return found
+            return {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
+        return inspected(names_of(answers), options).to_json()
 
 
 def simulate(
@@ -487,23 +469,12 @@ def simulate(
     >>> answers.columns.tolist(), truth.shape
     (['worker', 'item', 'label'], (2, 2))
     """
+    given = {name: value for name, value in locals().items() if value is not None}
     from misc_cli.simulate import crowd
 
-    given = {"mix": mix} if mix is not None else {}
     with session():
-        asked = crowd.Simulation(
-            workers=workers,
-            items=items,
-            classes=classes,
-            answers_per_item=answers_per_item,
-            accuracy=accuracy,
-            activity_skew=activity_skew,
-            groups=groups,
-            seed=seed,
-            **given,
-        )
-        made = crowd.simulate(asked)
-    return text_frame(crowd.answer_columns(made)), text_frame(crowd.truth_columns(made))
+        made = crowd.simulate(crowd.Simulation(**given))
+        return text_frame(crowd.answer_columns(made)), text_frame(crowd.truth_columns(made))
 
 
 def read_answers(
@@ -535,7 +506,7 @@ def read_answers(
     with session():
         options = reading_of(reading, worker_col, item_col, label_col, None)
         found = read_answer_columns(names_of(sources), options).answers
-    return text_frame({"worker": found.worker, "item": found.item, "label": found.label})
+        return text_frame({"worker": found.worker, "item": found.item, "label": found.label})
 
 
 def _table_of(name: str, run: F | Source | Result[F]) -> F:
@@ -544,19 +515,19 @@ def _table_of(name: str, run: F | Source | Result[F]) -> F:
     kind = done.kind if isinstance(done, Result) else Kind()
     with session():
         found = _report_of(done).frames[name]
-    frame: F = kind.frame({str(column): found[column] for column in found})
-    return frame
+        frame: F = kind.frame({str(column): found[column] for column in found})
+        return frame
 
 
 def _report_of(run: Frame | Source | Result[Any]) -> Report:
-    from misc_cli.report.frames import build as built
+    from misc_cli.report import frames
     from misc_cli.report.load_run import read_runs
 
-    if is_record(run):
-        several = read_runs(name_of(run))
-        if len(several) > 1:
-            raise ConfigError(f"{name_of(run)}: of several questions; aggregate them one by one")
-        (found,) = several.values()
-        return found
-    done = run if isinstance(run, Result) else aggregate(run)
-    return built(done.outcome, done.facts())
+    if not is_record(run):
+        done = run if isinstance(run, Result) else aggregate(run)
+        return frames.build(done.outcome, done.facts())
+    several = read_runs(name_of(run))
+    if len(several) > 1:
+        raise ConfigError(f"{name_of(run)}: of several questions; aggregate them one by one")
+    (found,) = several.values()
+    return found

@@ -152,7 +152,7 @@ def reading_of(
 
 def class_order_of(class_order: Sequence[object] | None, kind: Kind) -> tuple[str, ...] | None:
     if class_order is None:
-        own = (kind.columns or {}).get("label")
+        own = kind.columns.get("label")
         return None if own is None else own.order
     if isinstance(class_order, str) or not isinstance(class_order, Sequence):
         raise ConfigError(f"class_order {class_order!r}: give a list of labels")
@@ -194,9 +194,7 @@ def labels_of(given: Result[Any] | Known) -> LabelTable:
         names, decision = given.outcome.labels, given.outcome.decision
         said = names.classes.take(decision.label)
         return LabelTable(names.items, said, decision.confidence, name="the labels")
-    if isinstance(given, pd.Series):
-        return frame_labels(given)
-    if is_frame(given):
+    if isinstance(given, pd.Series) or is_frame(given):
         return frame_labels(given)
     from misc_cli.writers.read_back import read_labels
 

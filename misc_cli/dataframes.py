@@ -9,7 +9,7 @@ or worker first appears.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.encode import trimmed
+from misc_cli.data.encode import plain, trimmed
 from misc_cli.data.types import Answers, KnownLabels, LabelTable, Names
 from misc_cli.errors import InputError
 from misc_cli.readers.answer_table import FileInfo
@@ -54,8 +54,8 @@ OWNER = {
 class Column:
     """The distinct values of a column, in order of appearance, and the text of each.
 
-    `type` is that of an Arrow column, whose `values` may have a plainer one. `order` are the texts
-    of an ordered category in its order.
+    `values` are a pandas Series, or an Arrow array, plainer than the `type` of its column. `order`
+    are the texts of an ordered category in its order.
     """
 
     values: Any
@@ -66,47 +66,33 @@ class Column:
     @classmethod
     def read(cls, column: Any, name: str) -> tuple[Any, Column]:
         """Return a column as dictionary-encoded text, missing values missing, and its values."""
-        if isinstance(column, pa.ChunkedArray | pa.Array):
-            return cls._read_arrow(column, name)
+        order = own = None
         try:
-            codes, values = pd.factorize(column)
-        except TypeError:
-            raise InputError(f"column {name!r} holds values that cannot be compared") from None
-        series = pd.Series(values)
-        texts, order = _texts(series), None
+            if isinstance(column, pa.ChunkedArray | pa.Array):
+                own, coded = column.type, plain(column).dictionary_encode()
+                codes, values = coded.indices.fill_null(-1).to_numpy(), coded.dictionary
+                series = values.to_pandas()
+            else:
+                codes, distinct = pd.factorize(column)
+                values = series = pd.Series(distinct)
+        except (TypeError, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"column {name!r}: its values cannot be compared; give text, numbers or categories"
+            ) from None
+        texts = _texts(series)
         if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
             order = tuple(texts.take(series.cat.codes.argsort().to_numpy()).to_pylist())
-        return _coded(np.asarray(codes), texts), cls(values, trimmed(texts), order=order)
-
-    @classmethod
-    def _read_arrow(cls, column: Any, name: str) -> tuple[Any, Column]:
-        own = column.type
-        coded = _decoded(column).dictionary_encode()
-        values = coded.dictionary
-        try:
-            if pa.types.is_boolean(values.type):
-                texts = pc.if_else(values, "True", "False")
-            elif pa.types.is_floating(values.type):
-                texts = _texts(values.to_pandas())
-            else:
-                texts = values.cast(pa.string())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise InputError(
-                f"column {name!r} is of type {own}; give text, numbers or categories"
-            ) from None
-        codes = coded.indices.fill_null(-1).to_numpy()
-        return _coded(codes, texts), cls(values, trimmed(texts), own)
+        indices = pa.array(codes, pa.int32(), mask=codes < 0)
+        text = pa.DictionaryArray.from_arrays(indices, texts)
+        return text, cls(values, trimmed(texts), own, order)
 
     def named(self, names: Any) -> Any:
         """Return the values that these texts stand for; the texts, if some stand for none."""
         at = self.positions(names)
-        if (at.is_null().sum().as_py() or 0) > names.null_count:
+        if at.null_count > names.null_count:
             return names
-        if not isinstance(self.values, pa.Array):
-            where = at.fill_null(-1).to_numpy()
-            missing = bool(names.null_count)
-            found = pd.Series(self.values).take(np.maximum(where, 0)).reset_index(drop=True)
-            return found.where(where >= 0) if missing else found
+        if isinstance(self.values, pd.Series):
+            return self.values.reindex(at.to_pandas()).reset_index(drop=True)
         taken = self.values.take(at)
         if pa.types.is_dictionary(self.type):
             taken = taken.dictionary_encode()
@@ -120,19 +106,6 @@ class Column:
         return pc.index_in(names, self.texts)
 
 
-def _decoded(column: Any) -> Any:
-    """Return an Arrow column without dictionary and views, which not every function takes."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if pa.types.is_dictionary(column.type):
-        return _decoded(column.dictionary).take(column.indices)
-    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
-
-
-def _coded(codes: Any, texts: Names) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=codes < 0), texts)
-
-
 def _texts(values: pd.Series[Any]) -> Names:
     """Return the text of each of these distinct values; whole numbers have no decimals.
 
@@ -141,10 +114,8 @@ def _texts(values: pd.Series[Any]) -> Names:
     if pd.api.types.is_float_dtype(values.dtype):
         values = values.convert_dtypes()
     texts = values.astype("string")
-    words = pd.Series([], dtype=object)
-    if values.dtype == object and texts.duplicated().any():
-        words = values[texts.duplicated(keep=False) & values.map(lambda one: isinstance(one, str))]
-    texts[words.index] = words.map(repr)
+    twice = texts.duplicated(keep=False) & values.map(lambda one: isinstance(one, str)).astype(bool)
+    texts[twice] = values[twice].map(repr)
     return pa.array(texts, pa.string(), from_pandas=True)
 
 
@@ -153,60 +124,47 @@ class Kind:
     """The kind of data frame that results come as, and the columns whose values they hold."""
 
     name: str = "pandas"
-    columns: Mapping[str, Column] | None = None
-    schema: Mapping[str, Any] | None = None  # polars' own types, by role
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    schema: Mapping[str, Any] = field(default_factory=dict)  # polars' own types, by role
 
     def frame(self, columns: Mapping[str, Any], by: str | None = None) -> Any:
         """Return named columns as a data frame, rows in the order of appearance of `by`."""
-        own = self.columns or {}
-        arrays = {name: _plain(column) for name, column in columns.items()}
-        order = None
-        if by is not None and by in own:
-            order = np.argsort(own[by].positions(arrays[by]).to_numpy(), kind="stable")
-        found = {}
-        for name, array in arrays.items():
-            if order is not None:
-                array = array.take(pa.array(order)) if isinstance(array, pa.Array) else array[order]
-            if OWNER.get(name) in own and isinstance(array, pa.Array):
-                array = own[OWNER[name]].named(array)
-            if self.name == "pandas" and isinstance(array, pa.Array):
-                array = array.to_pandas()
-            found[name] = array
+        found = {name: _values(column) for name, column in columns.items()}
+        if by is not None and by in self.columns:
+            order = np.argsort(self.columns[by].positions(found[by]).to_numpy(), kind="stable")
+            found = {name: column.take(order) for name, column in found.items()}
+        for name, column in found.items():
+            if OWNER.get(name) in self.columns and isinstance(column, pa.Array):
+                found[name] = self.columns[OWNER[name]].named(column)
         if self.name == "pandas":
-            return pd.DataFrame(found)
+            arrow = {name: column for name, column in found.items() if isinstance(column, pa.Array)}
+            return pd.DataFrame({**found, **{k: column.to_pandas() for k, column in arrow.items()}})
         table = pa.table(found)
-        if self.name == "polars":
-            import polars
+        if self.name == "arrow":
+            return table
+        import polars
 
-            made: Any = polars.from_arrow(table)
-            own_types = {name: (self.schema or {}).get(OWNER.get(name, "")) for name in found}
-            enums = {name: t for name, t in own_types.items() if isinstance(t, polars.Enum)}
-            return made.cast(enums, strict=False)
-        return table
+        made: Any = polars.from_arrow(table)
+        own_types = {name: self.schema.get(OWNER.get(name, "")) for name in found}
+        enums = {name: kind for name, kind in own_types.items() if isinstance(kind, polars.Enum)}
+        return made.cast(enums, strict=False)
 
     def values(self, role: str, names: Names) -> pd.Index[Any]:
         """Return the values of an owner's texts as a pandas index, in the order given."""
-        own = (self.columns or {}).get(role)
-        found = names if own is None else own.named(names)
+        found = self.columns[role].named(names) if role in self.columns else names
         index: pd.Index[Any] = pd.Index(found.to_pandas() if isinstance(found, pa.Array) else found)
         return index
 
 
-def _plain(column: Any) -> Any:
+def _values(column: Any) -> Any:
     """Return a column as numpy numbers or a plain Arrow array."""
-    if isinstance(column, pd.Series):
+    if not isinstance(column, pd.Series):
+        return plain(column) if isinstance(column, pa.ChunkedArray | pa.Array) else column
+    try:
         text = column.dtype == object or pd.api.types.is_string_dtype(column.dtype)
-        if not text:
-            return column.to_numpy()
-        try:
-            return pa.array(column, from_pandas=True)
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            return column.to_numpy()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if isinstance(column, pa.Array) and pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column
+        return pa.array(column, from_pandas=True) if text else column.to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return column.to_numpy()
 
 
 def is_frame(given: object) -> TypeGuard[Frame]:
@@ -231,10 +189,8 @@ def frame_answers(frame: Frame, named: Mapping[str, str | None]) -> tuple[Answer
         raise InputError("the DataFrame has no rows: give at least one answer")
     read = {role: Column.read(columns[at], names[at]) for role, at in chosen.items()}
     answers = Answers(*(read[role][0] for role in ("worker", "item", "label")))
-    schema = None
-    if kind == "polars":
-        types: Any = getattr(frame, "schema")  # noqa: B009
-        schema = {role: types[names[at]] for role, at in chosen.items()}
+    types: Any = getattr(frame, "schema", {}) if kind == "polars" else {}
+    schema = {role: types[names[at]] for role, at in chosen.items() if types}
     return answers, Kind(kind, {role: column for role, (_, column) in read.items()}, schema)
 
 
@@ -269,9 +225,7 @@ def known_of(given: Known | None) -> tuple[KnownLabels | None, FileInfo | None]:
     """Return known labels, if any, and the file that they were read from, if any."""
     if given is None:
         return None, None
-    if isinstance(given, pd.Series):
-        return frame_known(given), None
-    if is_frame(given):
+    if isinstance(given, pd.Series) or is_frame(given):
         return frame_known(given), None
     found = read_known(name_of(given))
     return found.labels, found.file

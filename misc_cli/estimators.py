@@ -7,9 +7,8 @@ back as a Series by task, tasks in the order in which they first appear, of the 
 
 from __future__ import annotations
 
-import inspect
-from dataclasses import replace
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ ClassPrior = Literal["estimated", "uniform"]
 
 
 class Estimator:
-    """Base of the estimators: parameters are what the constructor takes, kept as they were given.
+    """Base of the estimators: dataclasses, whose fields are their parameters.
 
     After a fit
     -----------
@@ -43,51 +42,41 @@ class Estimator:
     skills_: pd.Series[Any]
     result_: Result[Any]
 
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls).parameters if name != "self"]
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
-        return {name: getattr(self, name) for name in self._names()}
+        own: Any = self
+        return {field.name: getattr(self, field.name) for field in fields(own)}
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; one that there is not is an error."""
         for name, value in params.items():
-            if name not in self._names():
-                known = ", ".join(self._names()) or "none"
+            if name not in (own := self.get_params()):
+                known = ", ".join(own) or "none"
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {known}")
             setattr(self, name, value)
         return self
 
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self)).parameters
-        given = self.get_params().items()
-        shown = [f"{name}={value!r}" for name, value in given if value != defaults[name].default]
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _aggregate(self, data: Frame, gold: Known | None) -> Result[Any]:
-        raise NotImplementedError
+    def _arguments(self) -> dict[str, Any]:
+        """Return what `aggregate` is told: the method and how it is used."""
+        return self.get_params()
 
     def fit(self, data: Frame, true_labels: Known | None = None) -> Self:
         """Aggregate the answers (task, worker, label); `true_labels` of some tasks teach."""
-        self.result_ = result = self._aggregate(data, true_labels)
-        own, names = result.kind, result.outcome.labels
-        labels = own.values("label", names.classes).rename("label")
-        table = result.to_frame()
+        self.result_ = result = aggregate(data, gold=true_labels, **self._arguments())
+        own, outcome, confusions = result.kind, result.outcome, result.confusions
+        labels, workers = confusions.classes.rename("label"), confusions.workers.rename("worker")
+        table: Any = result.to_frame()
         if not isinstance(table, pd.DataFrame):
-            table = pd.DataFrame({c: np.asarray(table[c]) for c in ("item", "label")})
+            table = pd.DataFrame({name: np.asarray(table[name]) for name in ("item", "label")})
         tasks = pd.Index(table["item"], name="task")
         self.labels_ = table["label"].set_axis(tasks).rename("agg_label")
-        order = own.values("item", names.items).get_indexer(tasks)
-        self.probas_ = pd.DataFrame(result.outcome.posteriors[order], index=tasks, columns=labels)
-        confusions = result.confusions
-        workers = confusions.workers.rename("worker")
+        order = own.values("item", outcome.labels.items).get_indexer(tasks)
+        self.probas_ = pd.DataFrame(outcome.posteriors[order], index=tasks, columns=labels)
         said = confusions.values.transpose(0, 2, 1).reshape(-1, len(labels))
         rows = pd.MultiIndex.from_product([workers, labels])
         self.errors_ = pd.DataFrame(said, index=rows, columns=labels)
-        self.priors_ = pd.Series(result.outcome.fit.class_prior, index=labels, name="prior")
-        right = np.einsum("c,wcc->w", self.priors_.to_numpy(), confusions.values)
+        self.priors_ = pd.Series(outcome.fit.class_prior, index=labels, name="prior")
+        right = np.einsum("c,wcc->w", outcome.fit.class_prior, confusions.values)
         self.skills_ = pd.Series(right, index=workers, name="skill")
         return self
 
@@ -100,6 +89,7 @@ class Estimator:
         return self.fit(data, true_labels).probas_
 
 
+@dataclass(eq=False)
 class Misc(Estimator):
     """The automatic choice, unless `aggregator` and `completer` say otherwise, as in `aggregate`.
 
@@ -114,30 +104,22 @@ class Misc(Estimator):
     {7: 1, 2: 0}
     """
 
-    def __init__(
-        self,
-        aggregator: Method = "auto",
-        completer: Completion | None = None,
-        *,
-        calibrate: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self.aggregator = aggregator
-        self.completer = completer
-        self.calibrate = calibrate
-        self.seed = seed
-
-    def _aggregate(self, data: Frame, gold: Known | None) -> Result[Any]:
-        return aggregate(data, gold=gold, **self.get_params())
+    aggregator: Method = "auto"
+    completer: Completion | None = None
+    _: KW_ONLY
+    calibrate: bool = True
+    seed: int = 0
 
 
+@dataclass(eq=False)
 class MajorityVote(Estimator):
     """The most frequent label."""
 
-    def _aggregate(self, data: Frame, gold: Known | None) -> Result[Any]:
-        return aggregate(data, gold=gold, aggregator=dawid_skene.MajorityVote())
+    def _arguments(self) -> dict[str, Any]:
+        return {"aggregator": "mv"}
 
 
+@dataclass(eq=False)
 class DawidSkene(Estimator):
     """A confusion matrix per worker, by expectation maximisation.
 
@@ -145,30 +127,23 @@ class DawidSkene(Estimator):
     `class_prior` None is the method's own.
     """
 
-    method: type[dawid_skene.DawidSkene] | type[dawid_skene.OneCoin] = dawid_skene.DawidSkene
+    n_iter: int = 100
+    tol: float = 1e-3
+    _: KW_ONLY
+    class_prior: ClassPrior | None = None
+    shrinkage: float = 2.0
+    calibrate: bool = True
 
-    def __init__(
-        self,
-        n_iter: int = 100,
-        tol: float = 1e-3,
-        *,
-        class_prior: ClassPrior | None = None,
-        shrinkage: float = 2.0,
-        calibrate: bool = True,
-    ) -> None:
-        self.n_iter = n_iter
-        self.tol = tol
-        self.class_prior = class_prior
-        self.shrinkage = shrinkage
-        self.calibrate = calibrate
+    method: ClassVar[type[dawid_skene.DawidSkene | dawid_skene.OneCoin]] = dawid_skene.DawidSkene
 
-    def _aggregate(self, data: Frame, gold: Known | None) -> Result[Any]:
+    def _arguments(self) -> dict[str, Any]:
         method = self.method(shrinkage=self.shrinkage, tol=self.tol, max_iter=self.n_iter)
         if self.class_prior is not None:
             method = replace(method, class_prior=self.class_prior)
-        return aggregate(data, gold=gold, aggregator=method, calibrate=self.calibrate)
+        return {"aggregator": method, "calibrate": self.calibrate}
 
 
+@dataclass(eq=False)
 class OneCoinDawidSkene(DawidSkene):
     """One accuracy per worker, wrong answers spread evenly."""
 

@@ -1,4 +1,4 @@
-"""The result of a run in Python: data frames, pictures, files."""
+"""The result of a run in Python: data frames, files, and pictures by matplotlib (extra `plot`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+import numpy as np
 import pandas as pd
 
+from misc_cli.data.encode import encode_truth
 from misc_cli.data.types import Floats
-from misc_cli.dataframes import F, Kind
+from misc_cli.dataframes import F, Kind, Known, known_of
+from misc_cli.errors import ConfigError, needs_extra
+from misc_cli.quality.evaluation import wilson
 from misc_cli.readers.answer_table import FileInfo
-from misc_cli.report.frames import frames, text_frame
+from misc_cli.report.frames import convergence_frame, frames, text_frame
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import manifest, write_records
@@ -26,7 +30,9 @@ from misc_cli.writers.render import write_table
 from misc_cli.writers.run_outputs import beside, write_set
 
 if TYPE_CHECKING:
-    from misc_cli.plots import Plots
+    from matplotlib.axes import Axes
+
+BINS = 10  # of the confidences in a picture
 
 
 @dataclass(frozen=True)
@@ -105,8 +111,6 @@ class Result(Generic[F]):
     @property
     def plot(self) -> Plots:
         """Pictures of the run, by matplotlib: confusion, calibration, convergence, agreement."""
-        from misc_cli.plots import Plots
-
         return Plots(self)
 
     def report(self) -> dict[str, pd.DataFrame]:
@@ -123,17 +127,18 @@ class Result(Generic[F]):
         started = time.perf_counter()
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        labels = place / "labels.csv"
-        places = {"labels": labels, "workers": place / "workers.csv", **beside(labels)}
+        labels, workers = place / "labels.csv", place / "workers.csv"
+        places = {"labels": labels, "workers": workers, **beside(labels)}
+        outcome = self.outcome
         writers: dict[str, Write] = {
-            "labels": lambda out: write_table(label_columns(self.outcome), out, "labels.csv"),
-            "workers": lambda out: write_table(worker_columns(self.outcome), out, "workers.csv"),
-            "diagnostics": lambda out: write_records(self.outcome.records, out),
+            "labels": lambda out: write_table(label_columns(outcome), out, labels.name),
+            "workers": lambda out: write_table(worker_columns(outcome), out, workers.name),
+            "diagnostics": lambda out: write_records(outcome.records, out),
         }
 
         def record() -> dict[str, Any]:
-            self.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-            asked = replace(self.request, output=str(labels), workers=str(places["workers"]))
+            outcome.timings["write"] = round(time.perf_counter() - started, 6)
+            asked = replace(self.request, output=str(labels), workers=str(workers))
             return self.facts(asked, {name: str(path) for name, path in places.items()})
 
         files = {name: Output(places[name], write) for name, write in writers.items()}
@@ -184,3 +189,78 @@ class Result(Generic[F]):
     def figures(self) -> dict[str, Any]:
         """Return the run in numbers, by the names that --fail-if knows."""
         return dict(self.outcome.figures)
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Pictures of a Result. Each takes the axes to draw on, or makes its own, and returns them."""
+
+    result: Result[Any]
+
+    def confusion(self, worker: object, ax: Axes | None = None) -> Axes:
+        """Draw what a worker says (columns) to items of each class (rows)."""
+        ax = _axes(ax)
+        matrix = self.result.confusions[worker]
+        ax.imshow(matrix.to_numpy(), vmin=0, vmax=1, cmap="Blues")
+        ax.set_xticks(range(len(matrix)), matrix.index.map(str))
+        ax.set_yticks(range(len(matrix)), matrix.index.map(str))
+        ax.set(xlabel="said", ylabel="true", title=f"worker {worker}")
+        for true, row in enumerate(matrix.to_numpy()):
+            for said, share in enumerate(row):
+                colour = "white" if share > 0.5 else "black"
+                ax.text(said, true, f"{share:.2f}", ha="center", va="center", color=colour)
+        return ax
+
+    def calibration(self, truth: Known | None = None, ax: Axes | None = None) -> Axes:
+        """Draw how many labels are right by how sure they are; `truth` is that of the run, if None.
+
+        Bars are 95 % intervals, the size of a dot its share of the items.
+        """
+        outcome = self.result.outcome
+        known, _ = known_of(truth)
+        codes = outcome.truth if known is None else encode_truth(outcome.labels, known)
+        if codes is None:
+            raise ConfigError("calibration needs the truth of some items; give truth=")
+        decision = outcome.decision
+        judged = pd.DataFrame({"sure": decision.confidence, "right": decision.label == codes})
+        judged = judged[codes >= 0]
+        bins = judged.groupby(np.minimum(judged["sure"] * BINS // 1, BINS - 1))
+        n_items = bins["sure"].count().to_numpy().astype(float)
+        stated, true = (bins[name].mean().to_numpy() for name in ("sure", "right"))
+        ax = _axes(ax)
+        ax.plot([0, 1], [0, 1], color="grey", linestyle=":")
+        ax.vlines(stated, *wilson(true, n_items))
+        ax.scatter(stated, true, s=10 + 200 * n_items / n_items.sum())
+        ax.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+        return ax
+
+    def convergence(self, ax: Axes | None = None) -> Axes:
+        """Draw by how much the probabilities moved in each iteration of each method."""
+        lines = convergence_frame(self.result.outcome.records)
+        ax = _axes(ax)
+        names = lines.get("candidate", lines["stage"]).fillna(lines["stage"])
+        for name, own in lines.groupby(names, sort=False):
+            moved = own["change"].to_numpy(dtype=float)
+            ax.plot(np.arange(1, len(moved) + 1), np.maximum(moved, 1e-16), label=str(name))
+        ax.set(xlabel="iteration", ylabel="largest change of a probability", yscale="log")
+        ax.legend()
+        return ax
+
+    def agreement(self, ax: Axes | None = None) -> Axes:
+        """Draw the share of answers of each worker that agree with others' by how many it gave."""
+        frame = self.result.report()["workers"]
+        ax = _axes(ax)
+        ax.scatter(frame["answers"], frame["agreement"])
+        ax.set(xlabel="answers", ylabel="agreement with the others", xscale="log", ylim=(0, 1))
+        return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    """Return the axes that were given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise needs_extra("a picture", "plot") from None
+    return pyplot.subplots()[1]

@@ -149,12 +149,17 @@ def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np
     return found, once["row_min"].to_numpy()
 
 
+def plain(column: Any) -> Any:
+    """Return an Arrow column as one array without dictionary or views of text."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        return plain(array.dictionary).take(array.indices)
+    return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+
+
 def trimmed(column: Any) -> Names:
     """Return a plain string array without spaces around the texts, from any arrow column."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.Array) and pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    return pc.utf8_trim_whitespace(array.cast(pa.string()))
+    return pc.utf8_trim_whitespace(plain(column).cast(pa.string()))
 
 
 def _factorize(column: Any) -> tuple[Codes, Names]:
