@@ -70,25 +70,6 @@ class Calibration:
     evidence: bool = False
     own: float = 1.0
 
-    def written(
-        self,
-        posteriors: Floats,
-        totals: Floats | None,
-        gold: Codes | None,
-        pooled: Floats | None = None,
-        given: Floats | None = None,
-    ) -> Floats:
-        """Return calibrated posteriors of some items.
-
-        totals  (n, n_classes) their votes; None where votes have no weight
-        given   (n, n_classes) what the given answers say of them, where the labels rest on others
-        """
-        if given is not None:
-            pooled = given
-            posteriors = _mixed(posteriors, given, 1.0)
-        shares = None if totals is None else shares_of(totals)
-        return self.soften(posteriors, shares, gold, pooled)
-
     def soften(
         self,
         posteriors: Floats,
@@ -99,9 +80,9 @@ class Calibration:
         """Calibrate the posteriors of some items, given their vote shares (None: no weight)."""
         softened = temper(posteriors if pooled is None else pooled, self.temperature)
         if shares is not None:
-            softened = _mixed(softened, shares, self.votes)
+            softened = mixed(softened, shares, self.votes)
         alone = temper(posteriors, self.own) if self.own > 1.0 else posteriors
-        written = _mixed(alone, softened, self.weight)
+        written = mixed(alone, softened, self.weight)
         if gold is not None:
             clamp(written, gold)
         return written
@@ -148,7 +129,7 @@ def shares_of(totals: Floats) -> Floats:
     return normalised
 
 
-def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
+def mixed(first: Floats, second: Floats, weight: float) -> Floats:
     """Return the mean of two posteriors, (n, n_classes), with `weight` for the second.
 
     The second weighs less where it would change the label of the first: it then only makes that
@@ -167,30 +148,21 @@ def _mixed(first: Floats, second: Floats, weight: float) -> Floats:
     return mixed
 
 
-def surface_of_many(of_items: Floats, said: Floats) -> Floats:
-    """Return the summed log score of held-out answers at each of TEMPERATURES, one column.
+def surface(of_items: Floats, said: Floats, by_votes: Floats | None = None) -> Floats:
+    """Return the summed log score of held-out answers by TEMPERATURES and VOTE_WEIGHTS.
 
-    Arguments are the posteriors of the held-out answers' items and the likelihood of the answers
-    given each class, (n_hidden, n_classes) both. Of many answers the votes have no weight: there
-    they would make up for nothing but noisy confusions.
+    Arguments are the posteriors of the held-out answers' items, the likelihood of the answers
+    given each class, (n_hidden, n_classes) both, and their likelihood by vote shares, (n_hidden,):
+    mixing posteriors mixes their forecasts. None leaves one column, votes without weight: of many
+    answers they would make up for nothing but noisy confusions.
     """
-    column = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
-    alone: Floats = np.log(np.maximum(column, FLOOR)).sum(axis=1)[:, None]
-    return alone
-
-
-def surface_of_few(of_items: Floats, said: Floats, by_votes: Floats) -> Floats:
-    """Return the surface of `surface_of_many` at each of VOTE_WEIGHTS, too, one column each.
-
-    `by_votes` (n_hidden,) is the likelihood of the answers by vote shares. Mixing posteriors mixes
-    their forecasts.
-    """
-    surface = np.empty((len(TEMPERATURES), len(VOTE_WEIGHTS)))
+    found = np.empty((len(TEMPERATURES), 1 if by_votes is None else len(VOTE_WEIGHTS)))
     for at, temperature in enumerate(TEMPERATURES):
         by_model = np.einsum("pc,pc->p", temper(of_items, temperature), said)
-        mixed = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
-        surface[at] = np.log(np.maximum(mixed, FLOOR)).sum(axis=0)
-    return surface
+        if by_votes is not None:
+            by_model = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
+        found[at] = np.log(np.maximum(by_model, FLOOR)).sum(axis=0)
+    return found
 
 
 def said_of_hidden(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:

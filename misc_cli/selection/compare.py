@@ -20,9 +20,8 @@ from misc_cli.errors import ConvergenceWarning, InputError
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.selection.candidates import Method, fits
 from misc_cli.selection.cross_validation import WORTH_A_PROCESS, CrossValidation
-from misc_cli.selection.ensemble import warn_of_time
 from misc_cli.selection.scoring import lead, standard_error
-from misc_cli.selection.worker_pool import Deadline, run_all
+from misc_cli.selection.worker_pool import Deadline, run_all, warn_of_time
 
 NULL = "null"
 

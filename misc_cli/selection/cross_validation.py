@@ -70,8 +70,7 @@ from misc_cli.selection.calibration import (
     pool,
     said_of_hidden,
     shares_of,
-    surface_of_few,
-    surface_of_many,
+    surface,
     temper,
     voted,
 )
@@ -82,8 +81,6 @@ from misc_cli.selection.scoring import (
     SIGNIFICANT,
     Score,
     Trial,
-    crowd_score,
-    joined,
     lead,
     null_score,
     one_label_share,
@@ -180,11 +177,6 @@ def known_items(block: Block, rows: RowArrays) -> list[tuple[Array, Array, Array
     return [(posteriors, block.class_totals()[known], gold)]
 
 
-def vote_totals(block: Block, _: RowArrays) -> list[Floats]:
-    """Count the votes of each class on each item, (n_block_items, n_classes)."""
-    return [block.class_totals()]
-
-
 class CrossValidation:
     """The answers, their folds, the clock and the observer that all stages share.
 
@@ -227,7 +219,9 @@ class CrossValidation:
                 self._marked = fold
                 said = said_by_workers(fold.training)
                 nulls.append(null_score(said, fold.hidden))
-                crowd.append(crowd_score(said, fold.hidden))
+                shares = said.sum(axis=0) / said.sum()
+                everywhere = np.broadcast_to(shares, (len(fold.hidden), len(shares)))
+                crowd.append(log_score(everywhere, fold.hidden))
                 self.late = deadline.passed
                 if self.late:
                     break
@@ -280,20 +274,22 @@ class CrossValidation:
             else:
                 warnings.simplefilter("ignore")  # one that does not converge is scored as it is
             for candidate, fitted in fits(tried, engine, observe, initial, whole):
-                found = Trial(replace(candidate, method=method), replace(fitted, predictor=None))
+                candidate = replace(candidate, method=method)
+                rows, views, counts = {}, {}, None
                 if fold is not None:
-                    posteriors, counts = fold.revealed()
-                    views = fold.views(fitted, posteriors, counts)
-                    found = replace(found, rows={POSTERIORS: posteriors}, counts=counts)
-                    found = replace(found, views=views)
+                    rows[POSTERIORS], counts = fold.revealed()
+                    views = fold.views(fitted, rows[POSTERIORS], counts)
                 elif isinstance(engine, MemoryEngine):
                     names = (POSTERIORS, *fitted.detail_rows)
-                    found = replace(found, rows={name: engine.whole(name) for name in names})
+                    rows = {name: engine.whole(name) for name in names}
                 else:
-                    engine.sweep(CopyRows(POSTERIORS, member_row(found.candidate.name)))
+                    engine.sweep(CopyRows(POSTERIORS, member_row(candidate.name)))
                 said = [(str(warning.message), warning.category) for warning in caught]
                 spent = time.perf_counter() - started
-                trials.append(replace(found, records=list(records), warnings=said, seconds=spent))
+                kept = replace(fitted, predictor=None)
+                trials.append(
+                    Trial(candidate, kept, rows, views, counts, list(records), said, spent)
+                )
         return trials
 
     def score(
@@ -310,20 +306,6 @@ class CrossValidation:
         """
         numbers = range(self.n_folds) if numbers is None else numbers
         tasks = [(method, fold) for method in methods for fold in numbers]
-        done = list(self.trials(tasks, initial, wholes))
-        scores = []
-        for at in range(len(done) // len(numbers)):
-            of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
-            scores += [joined(trials) for trials in zip(*of_method, strict=True)]
-        return scores
-
-    def trials(
-        self,
-        tasks: Sequence[tuple[Method, int]],
-        initial: Sequence[Floats] | None = None,
-        wholes: Mapping[str, Fitted] | None = None,
-    ) -> Iterator[list[Trial]]:
-        """Yield all candidates of each (method, fold), in order, until the deadline."""
 
         def attempt(task: tuple[Method, int]) -> list[Trial]:
             method, at = task
@@ -335,20 +317,27 @@ class CrossValidation:
                 deadline=self.deadline,
             )
 
-        found = run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel)
-        for number, trials in enumerate(found, start=1):
-            self.report(trials[0].candidate.method, number, len(tasks), trials[-1].seconds)
-            yield trials
+        done: list[list[Trial]] = []
+        for trials in run_all(attempt, tasks, deadline=self.deadline, parallel=self.parallel):
+            done.append(trials)
+            self._report("search", trials[-1], len(done), len(tasks))
+        scores = []
+        for at in range(len(done) // max(len(numbers), 1)):
+            of_method = done[at * len(numbers) : (at + 1) * len(numbers)]
+            scores += [Score(same[0].candidate, same) for same in zip(*of_method, strict=True)]
+        return scores
 
     def fit(
         self,
         members: Sequence[Candidate],
         initial: Floats | None = None,
         deadline: Deadline | None = None,
+        made: Sequence[Trial] = (),
     ) -> list[Trial]:
         """Fit the chosen candidates on all answers; what several complain of is said once.
 
-        Those that are not done at the deadline (`last`, if none is given) are left out.
+        Those that are not done at the deadline (`last`, if none is given) are left out; `made` are
+        fits that are done already.
         """
         last = deadline or self.last
 
@@ -356,53 +345,32 @@ class CrossValidation:
             method = replace(member.method, judged_after=(member.passes,))
             return self.trial(method, initial=initial, deadline=last)[-1]
 
-        fitted = []
-        for trial in run_all(attempt, members, deadline=last, parallel=self.parallel):
-            fitted.append(trial)
-            self.report(trial.candidate.method, len(fitted), len(members), trial.seconds, "fitted")
-        self._publish(fitted)
-        return fitted
-
-    def refit(self, scores: Sequence[Score]) -> list[Trial]:
-        """Return the fits on all answers of scored candidates: those there are, others in time."""
-        missing = [score.candidate for score in scores if score.whole is None]
-        made = {trial.candidate.name: trial for trial in self.fit(missing)}
-        there = {score.candidate.name: score.whole for score in scores if score.whole is not None}
-        self._publish(list(there.values()))
-        both = {**made, **there}
-        names = [score.candidate.name for score in scores]
-        return [both[name] for name in names if name in both]
-
-    def _publish(self, fitted: Sequence[Trial]) -> None:
-        for trial in fitted:
+        fitted = {trial.candidate.name: trial for trial in made}
+        missing = [member for member in members if member.name not in fitted]
+        done = run_all(attempt, missing, deadline=last, parallel=self.parallel)
+        for number, trial in enumerate(done, start=1):
+            fitted[trial.candidate.name] = trial
+            self._report("fitted", trial, number, len(missing))
+        for trial in fitted.values():
             for iteration in trial.records:
                 self._note(iteration, trial.candidate.name)
-        for text, category in dict.fromkeys(said for trial in fitted for said in trial.warnings):
-            warnings.warn(text, category, stacklevel=4)
+        told = (said for trial in fitted.values() for said in trial.warnings)
+        for text, category in dict.fromkeys(told):
+            warnings.warn(text, category, stacklevel=3)
+        return [fitted[member.name] for member in members if member.name in fitted]
 
     def _note(self, iteration: Iteration, candidate: str) -> None:
         self.on_iteration(replace(iteration, extra={**iteration.extra, "candidate": candidate}))
 
-    def report(
-        self, method: Method, done: int, of: int, seconds: float, stage: str = "search"
-    ) -> None:
-        extra: dict[str, float | int | str | None] = {"candidate": method.name, "of": of}
-        self.on_iteration(Iteration(stage, done, seconds=seconds, extra=extra))
-
-    def mean_posteriors(self, scores: Sequence[Score], shares: Sequence[float]) -> list[Floats]:
-        """Return the weighted mean of candidates' posteriors for each fold that all of them saw."""
-        return [
-            np.average([score.posteriors[fold] for score in scores], axis=0, weights=shares)
-            for fold in range(min(score.n_folds for score in scores))
-        ]
-
-    def hard_scores(self, posteriors: Sequence[Floats]) -> Floats:
-        """Return hard scores, (n_hidden,), of posteriors per fold."""
-        pairs = zip(self.folds, posteriors, strict=True)
-        return np.concatenate([fold.hard_score(of_fold) for fold, of_fold in pairs])
+    def _report(self, stage: str, trial: Trial, done: int, of: int) -> None:
+        extra: dict[str, float | int | str | None] = {
+            "candidate": trial.candidate.method.name,
+            "of": of,
+        }
+        self.on_iteration(Iteration(stage, done, seconds=trial.seconds, extra=extra))
 
     def calibration(
-        self, scores: Sequence[Score], shares: Sequence[float], first: Score
+        self, scores: Sequence[Score], shares: Sequence[float], first: Score | None = None
     ) -> Calibration:
         """Return the calibration of the weighted mean of these candidates.
 
@@ -411,7 +379,7 @@ class CrossValidation:
         are known, fits that did not know them are judged by them.
         """
         able = (score for score in scores if score.candidate.method.has_worker_model)
-        telling = next(able, first)
+        telling = next(able, first or scores[0])
         surfaces = [self._surface(at, scores, shares) for at in range(self.n_folds)]
         by_hidden = replace(best_calibration(surfaces), weight=self.err_together(telling))
         if len(scores) > 1:
@@ -420,24 +388,25 @@ class CrossValidation:
 
     def _counts(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
         """Return the expected counts of the weighted mean of candidates on a fold."""
+        trials = [score.trials[at] for score in scores]
         if self.in_memory:
-            each = [score.posteriors[at] for score in scores]
+            each = [trial.posteriors for trial in trials]
             return self.folds[at].counts(np.average(each, axis=0, weights=shares))
-        counts: Floats = np.average([score.counts[at] for score in scores], axis=0, weights=shares)
+        counts: Floats = np.average([trial.counts for trial in trials], axis=0, weights=shares)
         return counts
 
     def _surface(self, at: int, scores: Sequence[Score], shares: Sequence[float]) -> Floats:
         """Return the summed log scores of the weighted mean on a fold, by what may soften it."""
         fold, counts = self.folds[at], self._counts(at, scores, shares)
         hidden = fold.hidden
-        of_items = pool([score.posteriors[at][hidden.items] for score in scores], shares)
+        of_items = pool([score.trials[at].posteriors[hidden.items] for score in scores], shares)
         if self.n_votes >= MANY_ANSWERS or not self.in_memory:
-            return surface_of_many(of_items, said_of_hidden(counts, MANY_SHRINKAGE, hidden))
-        totals = np.concatenate(fold.training.sweep(SumOver(vote_totals)))
-        votes = temper(shares_of(totals), VOTE_SHARPNESS)
+            return surface(of_items, said_of_hidden(counts, MANY_SHRINKAGE, hidden))
+        totals = fold.training.sweep(SumOver(lambda block, _: [block.class_totals()]))
+        votes = temper(shares_of(np.concatenate(totals)), VOTE_SHARPNESS)
         said = said_of_hidden(fold.counts(votes), VOTE_SHRINKAGE, hidden)
         by_votes = np.einsum("pc,pc->p", votes[hidden.items], said)
-        return surface_of_few(of_items, said_of_hidden(counts, MODEL_SHRINKAGE, hidden), by_votes)
+        return surface(of_items, said_of_hidden(counts, MODEL_SHRINKAGE, hidden), by_votes)
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
@@ -460,9 +429,6 @@ class CrossValidation:
         if not self.has_gold:
             return by_hidden
 
-        def observe(_: Iteration) -> None:
-            self.last.check()
-
         def attempt(member: Candidate) -> list[Array]:
             engine = self.engine
             unaware: Engine = WithoutGoldView(engine)
@@ -470,10 +436,11 @@ class CrossValidation:
                 unaware = engine.with_labels(replace(engine.labels, gold=None))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                for _ in fits(member.method, unaware, observe):
+                for _ in fits(member.method, unaware, lambda _: self.last.check()):
                     pass
             if isinstance(engine, MemoryEngine):
-                engine = MemoryEngine(engine.labels, {POSTERIORS: _there(unaware)})
+                held = np.asarray(unaware.whole(POSTERIORS))
+                engine = MemoryEngine(engine.labels, {POSTERIORS: held})
             parts = zip(*engine.sweep(SumOver(known_items)), strict=True)
             return [np.concatenate(part) for part in parts]
 
@@ -489,11 +456,6 @@ class CrossValidation:
         return calibration_of_known(
             mean, shares_of(totals), classes, by_hidden, pool(known, shares)
         )
-
-
-def _there(engine: Engine) -> Array:
-    """Return the posteriors of an engine in memory."""
-    return np.asarray(engine.whole(POSTERIORS))
 
 
 def calibration_of(
@@ -527,11 +489,11 @@ def calibration_of(
         if whole is not None and engine.n_votes >= MANY_ANSWERS:
             wholes[method.name] = whole
         scores = work.score([method], wholes=wholes)
-        return work.calibration(scores[-1:], [1.0], scores[-1])
+        return work.calibration(scores[-1:], [1.0])
     alone = work.score([Method("alone", method.aggregator)])[0]
     if judge_completion and not (slow or slow_completer):
-        completed = work.score([method], alone.posteriors)[-1].views["hard"]
-        if lead(completed, work.hard_scores(alone.posteriors), work.workers) >= SIGNIFICANT:
+        completed = work.score([method], alone.posteriors)[-1]
+        if lead(completed.hard, alone.hard, work.workers) >= SIGNIFICANT:
             return None
     return by_answers(work, alone)
 
@@ -544,4 +506,4 @@ def by_answers(work: CrossValidation, alone: Score) -> Calibration:
     """
     if not alone.candidate.method.calibratable:
         alone = (work.score([Method("ds-em", DawidSkene())]) or [alone])[0]  # if there is time
-    return replace(work.calibration([alone], [1.0], alone), evidence=True)
+    return replace(work.calibration([alone], [1.0]), evidence=True)

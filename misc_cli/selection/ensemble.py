@@ -1,8 +1,7 @@
-"""From the pure methods' scores to weights, and what is said of it in run.json and in warnings."""
+"""The result of a fit, and the calibrated mean of several."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,24 +23,13 @@ from misc_cli.engines.protocol import (
     RowArrays,
 )
 from misc_cli.engines.views import behind
-from misc_cli.errors import MiscWarning
-from misc_cli.selection.calibration import Calibration, pool, voted
-from misc_cli.selection.candidates import Candidate, Method
+from misc_cli.selection.calibration import Calibration, mixed, pool, shares_of, voted
+from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.dependence_check import SHRINKAGE, evidence_of_votes
-from misc_cli.selection.scoring import (
-    SIGNIFICANT,
-    Score,
-    Trial,
-    holdout_uninformative,
-    lead,
-    pure_table,
-    weights,
-    why_votes,
-)
+from misc_cli.selection.scoring import Trial
 
 if TYPE_CHECKING:
     from misc_cli.completers.completion_loop import LoopResult
-    from misc_cli.selection.cross_validation import CrossValidation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +99,12 @@ class Combine:
             if gold is not None:
                 clamp(posteriors, gold)
         if softer is not None:
-            totals = block.class_totals() if softer.votes > 0.0 else None
+            votes = shares_of(block.class_totals()) if softer.votes > 0.0 else None
             pooled = pool(each, self.shares) if len(each) > 1 else None
-            given = None if self.model is None else evidence_of_votes(block.matrix, *self.model)
-            posteriors = softer.written(posteriors, totals, gold, pooled, given)
+            if self.model is not None:
+                pooled = evidence_of_votes(block.matrix, *self.model)
+                posteriors = mixed(posteriors, pooled, 1.0)
+            posteriors = softer.soften(posteriors, votes, gold, pooled)
         return {POSTERIORS: posteriors}, 0
 
 
@@ -134,17 +124,6 @@ def combine(
         sums = engine.sweep(ExpectedCounts())
         model = (shrunk_rows(sums.by_worker, SHRINKAGE), sums.class_sizes)
     engine.sweep(Combine(names, weights, by_votes, calibration, model))
-
-
-def ensemble_fit(engine: Engine, found: Sequence[Fitted]) -> Fitted:
-    """Return what several members together say of workers, given the engine's posteriors."""
-    sums = engine.sweep(ExpectedCounts())
-    return Fitted(
-        confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
-        class_prior=sums.class_sizes / engine.n_items,
-        iterations=sum(one.iterations for one in found),
-        stopped=joined_stops(*(one.stopped for one in found)),
-    )
 
 
 def mean_of(
@@ -167,7 +146,15 @@ def mean_of(
         here = MemoryEngine(whole.labels, held)
     combine(here, names, shares, by_votes=by_votes, calibration=calibration)
     fitted = [trial.fitted for trial in trials]
-    joint = fitted[0] if len(fitted) == 1 else ensemble_fit(here, fitted)
+    joint = fitted[0]
+    if len(fitted) > 1:  # what they say of workers together
+        sums = here.sweep(ExpectedCounts())
+        joint = Fitted(
+            confusions=shrunk_rows(sums.by_worker, SHRINKAGE),
+            class_prior=sums.class_sizes / here.n_items,
+            iterations=sum(one.iterations for one in fitted),
+            stopped=joined_stops(*(one.stopped for one in fitted)),
+        )
     if isinstance(whole, MemoryEngine):
         whole.put(POSTERIORS, np.asarray(here.whole(POSTERIORS)))
         for name in joint.detail_rows:
@@ -179,63 +166,3 @@ def mean_of(
 def member_row(name: str) -> str:
     """Return the name of the rows that hold a member's posteriors."""
     return f"posteriors of {name}"
-
-
-def weighed(
-    work: CrossValidation, scores: Sequence[Score]
-) -> tuple[list[Score], list[float], dict[str, Any]]:
-    """Return the pure methods that count, their weights, and the reasons so far.
-
-    If the null is unbeaten, the best has all the weight.
-    """
-    null, workers, one_label = work.null, work.workers, work.one_label
-    whole = [score for score in scores if score.n_folds == work.n_folds]
-    leads = [float((score.best - null).mean()) for score in whole]
-    best = whole[int(np.argmax(leads))]
-    ahead = lead(best.best, null, workers)
-    beaten = not holdout_uninformative(float(best.best.mean()) - work.blind, ahead, one_label)
-    if beaten and ahead < SIGNIFICANT:
-        warn_of_luck(ahead)
-    found = zip(whole, weights(leads), strict=True) if beaten else [(best, 1.0)]
-    chosen = {score.candidate.name: weight for score, weight in found}
-    kept = [score for score in scores if chosen.get(score.candidate.name, 0.0) > 0.0]
-    reasons: dict[str, Any] = {
-        "null": {
-            "score": round(float(null.mean()), 6),
-            "beaten": beaten,
-            "one_label_share": round(one_label, 6),
-        },
-        "pure": pure_table(scores, null, workers, chosen),
-        "completed": [],
-        "fallback": None,
-        "ahead_of_earlier": None,
-        "cut_short": False,
-    }
-    return kept, [chosen[score.candidate.name] for score in kept], reasons
-
-
-def warn_of_time(left_out: Sequence[str]) -> None:
-    """Say what a time budget left out, if anything."""
-    if left_out:
-        said = ", ".join(left_out)
-        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
-
-
-def warn_of_luck(ahead: float) -> None:
-    warnings.warn(
-        "what methods know of items beyond each worker's own label shares may be luck "
-        f"({ahead:.2f} standard errors; {SIGNIFICANT:.0f} would not be): few workers give most of "
-        "the answers, or they hardly look at the items",
-        MiscWarning,
-        stacklevel=4,
-    )
-
-
-def warn_of_the_null(fallback: Method, one_label: float) -> None:
-    """Say why the votes decide; `one_label` is the share of workers who only ever say one label."""
-    warnings.warn(
-        f"{why_votes(one_label)}: the votes decide, and {fallback.name} where they are tied; "
-        "if workers abstain on purpose, as labelling functions do, try --missing informative",
-        MiscWarning,
-        stacklevel=4,
-    )

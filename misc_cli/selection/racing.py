@@ -10,13 +10,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, cast
 
-import numpy as np
-
 from misc_cli.data.types import Floats
 from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.selection.cross_validation import MANY_ANSWERS, CrossValidation
-from misc_cli.selection.scoring import NO_SHARE, Score, Trial, joined, lead, standard_error, weights
-from misc_cli.selection.worker_pool import run_all
+from misc_cli.selection.scoring import NO_SHARE, Score, Trial, lead, weights
+from misc_cli.selection.worker_pool import OutOfTime, run_all
 
 # A slow method that is this many standard errors short of the share it needs is given up.
 HOPELESS = 2.0
@@ -29,21 +27,24 @@ ANY_LEAD, PROMISING = 0.0, 1.0
 FINALISTS = 2
 
 
-def pure(work: CrossValidation, methods: Sequence[Method]) -> tuple[list[Score], list[str]]:
-    """Return the scores of pure methods in their order, and the names of those skipped for time."""
-    quick = [method for method in methods if not _slow(method)]
-    slow = [method for method in methods if _slow(method)]
+def pure(work: CrossValidation, methods: Sequence[Method]) -> list[Score]:
+    """Return the scores of pure methods in their order; `work.left_out` gets those out of time."""
+    slow = [method for method in methods if getattr(method.aggregator, "slow", False)]
+    quick = [method for method in methods if method not in slow]
     if not quick:
-        quick, slow = [slow[0]], slow[1:]
+        quick, slow = slow[:1], slow[1:]
     scores = work.score(quick)
     if scores and slow and independent(work, scores):
-        slow = _of_independent_workers(slow)
-    left = [method.name for method in (*quick, *slow)]
+        # all that slow methods add is how workers err together
+        slow = [
+            replace(method, aggregator=cast(Any, method.aggregator).of_independent_workers)
+            for method in slow
+            if hasattr(method.aggregator, "of_independent_workers")
+        ]
     scores += race(work, slow, scores) if scores else []
-    judged = {score.candidate.name for score in scores}
-    order = {method.name: at for at, method in enumerate(methods)}
-    scores.sort(key=lambda score: order[score.candidate.name])
-    return scores, [name for name in left if name not in judged]
+    by_name = {score.name: score for score in scores}
+    work.left_out += [one.name for one in (*quick, *slow) if one.name not in by_name]
+    return [by_name[method.name] for method in methods if method.name in by_name]
 
 
 def independent(work: CrossValidation, scores: Sequence[Score]) -> bool:
@@ -58,24 +59,11 @@ def independent(work: CrossValidation, scores: Sequence[Score]) -> bool:
     return bool(telling) and work.err_together(telling[0]) == 0.0
 
 
-def _of_independent_workers(methods: Sequence[Method]) -> list[Method]:
-    """Return the variants for workers who err independently; methods without one are left out.
-
-    All that these add is how workers err together.
-    """
-    return [
-        replace(method, aggregator=cast(Any, method.aggregator).of_independent_workers)
-        for method in methods
-        if hasattr(method.aggregator, "of_independent_workers")
-    ]
-
-
 def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Score]) -> list[Score]:
     """Judge slow methods, each until it cannot reach the required share of the best lead.
 
-    Some folds of all of them at a time, so that all cores have work: a method stops at the first
-    fold that makes it hopeless; later folds of the same batch do not count. Those whose folds start
-    from their fit on all answers, or depend on it (`cv_variant_of`), make that first.
+    Some folds of all of them at a time, so that all cores have work. Those whose folds start from
+    their fit on all answers, or depend on it (`cv_variant_of`), make that first.
     """
     best = max(rivals, key=lambda score: float(score.best.mean())).best
     needing = "refit_subset" if work.n_votes >= MANY_ANSWERS else "cv_variant_of"
@@ -88,53 +76,39 @@ def race(work: CrossValidation, methods: Sequence[Method], rivals: Sequence[Scor
     # until the deadline
     wholes = {one.name: whole for one, whole in zip(first_fitted, made, strict=False)}
     methods = [one for one in methods if one not in first_fitted or one.name in wholes]
-    in_folds, starts = {one.name: one for one in methods}, {}
-    for name, whole in wholes.items():
-        if needing == "refit_subset":
-            starts[name] = whole.fitted
-        else:
-            aggregator = cast(Any, in_folds[name].aggregator)
-            shaped = aggregator.cv_variant_of(whole.fitted)
-            in_folds[name] = replace(in_folds[name], aggregator=shaped)
-    trials: dict[str, list[Trial]] = {method.name: [] for method in methods}
-    running = list(methods)
+    running, starts = list(methods), {}
+    if needing == "refit_subset":
+        starts = {name: whole.fitted for name, whole in wholes.items()}
+    else:
+        running = [
+            replace(
+                one, aggregator=cast(Any, one.aggregator).cv_variant_of(wholes[one.name].fitted)
+            )
+            if one.name in wholes
+            else one
+            for one in methods
+        ]
+    scores = {one.name: Score(Candidate(one), (), wholes.get(one.name)) for one in methods}
     edges = [0, *(edge for edge in ROUNDS if edge < work.n_folds), work.n_folds]
-    for first, last in pairwise(edges):
-        tasks = [(in_folds[one.name], fold) for one in running for fold in range(first, last)]
-        done = 0
-        for found in work.trials(tasks, wholes=starts):
-            trials[tasks[done][0].name] += found
-            done += 1
-        in_time = {method.name for method, _ in tasks[:done]} - {
-            method.name for method, _ in tasks[done:]
-        }
-        ended = {name for name in in_time if _ends(work, trials[name], first, best)}
-        for method in running:
-            if method.name not in in_time:
-                del trials[method.name]
-        running = [method for method in running if method.name in in_time - ended]
-    by_name = {method.name: method for method in methods}
-    return [
-        replace(joined(found, wholes.get(name)), candidate=Candidate(by_name[name]))
-        for name, found in trials.items()
-    ]
+    for numbers in (range(first, last) for first, last in pairwise(edges)):
+        found = {score.name: score.trials for score in work.score(running, None, numbers, starts)}
+        for late in [one.name for one in running if one.name not in found]:
+            del scores[late]
+        for name, trials in found.items():
+            scores[name] = replace(scores[name], trials=(*scores[name].trials, *trials))
+        running = [
+            one
+            for one in running
+            if one.name in found and not hopeless(work, scores[one.name].best, best)
+        ]
+    return list(scores.values())
 
 
-def _ends(work: CrossValidation, trials: list[Trial], first: int, best: Floats) -> bool:
-    """Return True, and stop the method, if a fold from `first` on makes it hopeless."""
-    for count in range(first + 1, len(trials) + 1):
-        if _hopeless(work, joined(trials[:count]), best):
-            del trials[count:]
-            return True
-    return False
-
-
-def _hopeless(work: CrossValidation, score: Score, best: Floats) -> bool:
-    values = score.best
-    count = len(values)
-    null, workers = work.null[:count], work.workers[:count]
-    short = NO_SHARE * (best[:count] - null) - (values - null)
-    return float(short.mean()) > HOPELESS * standard_error(short, workers)
+def hopeless(work: CrossValidation, values: Floats, best: Floats) -> bool:
+    """Tell if a method with these scores is clearly short of the share of the best that counts."""
+    null = work.null[: len(values)]
+    needed = null + NO_SHARE * (best[: len(values)] - null)
+    return lead(needed, values, work.workers) > HOPELESS
 
 
 def completed(
@@ -149,70 +123,37 @@ def completed(
     each, that they have to beat. Every other method is tried first; where one of them promises a
     lead, the rest of them, and the best of all on all folds.
     """
+    found: dict[str, Score] = {}
+
+    def tried(some: Sequence[Method], numbers: range) -> float:
+        """Try these methods on further folds; return the best lead so far."""
+        more = work.score(some, initial, numbers) if numbers else []
+        if numbers and {one.name for one in some} - {score.candidate.method.name for score in more}:
+            raise OutOfTime
+        for score in more:
+            before = found[score.name].trials if score.name in found else ()
+            found[score.name] = replace(score, trials=(*before, *score.trials))
+        return max(ahead(work, score, rivals) for score in found.values())
+
     n_first = min(FIRST_FOLDS, work.n_folds)
-    scouts, others = list(methods[::2]), list(methods[1::2])
-    scores = work.score(scouts, initial, range(1))
-    if not _all_there(scores, scouts):
+    try:
+        if tried(methods[::2], range(1)) < ANY_LEAD:
+            return list(found.values())
+        if tried(methods[::2], range(1, n_first)) < PROMISING:
+            return list(found.values())
+        tried(methods[1::2], range(n_first))
+        order = [method.name for method in methods]
+        scores = sorted(found.values(), key=lambda one: order.index(one.candidate.method.name))
+        found = {score.name: score for score in scores}
+        ranking = sorted(scores, key=lambda score: ahead(work, score, rivals), reverse=True)
+        names = list(dict.fromkeys(score.candidate.method.name for score in ranking))[:FINALISTS]
+        finalists = [method for method in methods if method.name in names]
+        tried(finalists, range(n_first, work.n_folds))
+    except OutOfTime:
         return []
-    if best_lead(work, scores, rivals) < ANY_LEAD:
-        return scores
-    scores = _longer(work, scores, scouts, initial, range(1, n_first))
-    if not scores or best_lead(work, scores, rivals) < PROMISING:
-        return scores
-    scores += work.score(others, initial, range(n_first))
-    if not _all_there(scores, methods):
-        return []
-    order = [method.name for method in methods]
-    scores.sort(key=lambda score: order.index(score.candidate.method.name))
-    ranking = sorted(scores, key=lambda score: ahead(work, score, rivals), reverse=True)
-    names = list(dict.fromkeys(score.candidate.method.name for score in ranking))[:FINALISTS]
-    finalists = [method for method in methods if method.name in names]
-    return _longer(work, scores, finalists, initial, range(n_first, work.n_folds))
+    return list(found.values())
 
 
 def ahead(work: CrossValidation, score: Score, rivals: Sequence[Floats]) -> float:
     """Return by how many standard errors a candidate is ahead of the best of its rivals."""
-    values = score.views["hard"]
-    count = len(values)
-    return min(lead(values, rival[:count], work.workers[:count]) for rival in rivals)
-
-
-def best_lead(work: CrossValidation, scores: Sequence[Score], rivals: Sequence[Floats]) -> float:
-    return max(ahead(work, score, rivals) for score in scores)
-
-
-def _longer(
-    work: CrossValidation,
-    scores: Sequence[Score],
-    methods: Sequence[Method],
-    initial: Sequence[Floats],
-    numbers: range,
-) -> list[Score]:
-    """Return the scores with these methods on further folds; none if there was no time."""
-    if not numbers:
-        return list(scores)
-    more = {score.candidate.name: score for score in work.score(methods, initial, numbers)}
-    if not _all_there(list(more.values()), methods):
-        return []
-    return [_both(score, more.get(score.candidate.name)) for score in scores]
-
-
-def _slow(method: Method) -> bool:
-    return bool(getattr(method.aggregator, "slow", False))
-
-
-def _all_there(scores: Sequence[Score], methods: Sequence[Method]) -> bool:
-    judged = {score.candidate.method.name for score in scores}
-    return all(method.name in judged for method in methods)
-
-
-def _both(before: Score, after: Score | None) -> Score:
-    """Join the scores of a candidate on the first folds and on the others."""
-    if after is None:
-        return before
-    views = {
-        view: np.concatenate([scores, after.views[view]], axis=-1)
-        for view, scores in before.views.items()
-    }
-    posteriors = [*before.posteriors, *after.posteriors]
-    return Score(before.candidate, views, before.seconds + after.seconds, posteriors)
+    return min(lead(score.hard, rival, work.workers) for rival in rivals)

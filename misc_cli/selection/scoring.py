@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,13 @@ def standard_error(values: Floats, workers: Codes) -> float:
 
 
 def lead(ahead: Floats, behind: Floats, workers: Codes) -> float:
-    """By how many standard errors of the paired difference the first is ahead."""
-    difference = ahead - behind
-    error = standard_error(difference, workers)
+    """By how many standard errors of the paired difference the first is ahead.
+
+    The first may have seen the first folds only; the others are cut to what it saw.
+    """
+    count = len(ahead)
+    difference = ahead - behind[:count]
+    error = standard_error(difference, workers[:count])
     if error == 0.0:
         return float(np.sign(difference.mean()) * np.inf) if difference.any() else 0.0
     return float(difference.mean() / error)
@@ -57,15 +62,6 @@ def one_label_share(counts: npt.NDArray[Any]) -> float:
     """
     alone = one_label_workers(counts)
     return float(counts[alone].sum() / max(counts.sum(), 1))
-
-
-def crowd_score(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
-    """Return the log score of each hidden answer by the label shares of all workers together.
-
-    `counts` (n_workers, n_classes) is how often each worker said each class among kept answers.
-    """
-    shares: Floats = counts.sum(axis=0) / counts.sum()
-    return log_score(np.broadcast_to(shares, (len(hidden), len(shares))), hidden)
 
 
 def null_score(counts: npt.NDArray[Any], hidden: Triplets) -> Floats:
@@ -121,24 +117,37 @@ class Trial:
         return self.rows[POSTERIORS]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Score:
-    """A candidate on the folds that it saw, in order: what a leaderboard shows.
-
-    `posteriors` and `counts` are what each fold revealed; `whole` is the fit on all answers, if
-    that came first.
-    """
+    """A candidate on the folds that it saw, in order; `whole` is its fit on all answers, if any."""
 
     candidate: Candidate
-    views: Mapping[str, Floats]
-    seconds: float
-    posteriors: Sequence[Floats] = ()
+    trials: Sequence[Trial]
     whole: Trial | None = None
-    counts: Sequence[Floats | None] = ()
+
+    @cached_property
+    def views(self) -> Mapping[str, Floats]:
+        """The log scores of all hidden answers that it saw, by view."""
+        each = [trial.views for trial in self.trials]
+        return {view: np.concatenate([one[view] for one in each], axis=-1) for view in each[0]}
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name
+
+    @property
+    def hard(self) -> Floats:
+        """The scores of the labels that it would write, (n_hidden,)."""
+        return self.views["hard"]
+
+    @property
+    def posteriors(self) -> list[Floats]:
+        """What each fold revealed."""
+        return [trial.posteriors for trial in self.trials]
 
     @property
     def n_folds(self) -> int:
-        return len(self.posteriors)
+        return len(self.trials)
 
     @property
     def temperature(self) -> float | None:
@@ -154,20 +163,21 @@ class Score:
         tempered: Floats = soft[int(soft.mean(axis=1).argmax())]
         return max(self.views["own"], tempered, key=lambda scores: float(scores.mean()))
 
+    @property
+    def seconds(self) -> float:
+        fits = [*self.trials, *([] if self.whole is None else [self.whole])]
+        return sum(fit.seconds for fit in fits)
 
-def joined(trials: Sequence[Trial], whole: Trial | None = None) -> Score:
-    """One candidate's trials on several folds, as one."""
-    return Score(
-        candidate=trials[0].candidate,
-        views={
-            view: np.concatenate([trial.views[view] for trial in trials], axis=-1)
-            for view in trials[0].views
-        },
-        seconds=sum(trial.seconds for trial in trials) + (0.0 if whole is None else whole.seconds),
-        posteriors=[trial.posteriors for trial in trials],
-        whole=whole,
-        counts=[trial.counts for trial in trials],
-    )
+    def row(self, values: Floats, workers: Codes, **more: Any) -> dict[str, Any]:
+        """Return the score as a row of run.json, by these values of the hidden answers."""
+        return {
+            "candidate": self.name,
+            "score": round(float(values.mean()), 6),
+            "standard_error": round(standard_error(values, workers[: len(values)]), 6),
+            "folds": self.n_folds,
+            "seconds": round(self.seconds, 3),
+            **more,
+        }
 
 
 def pure_table(
@@ -176,21 +186,15 @@ def pure_table(
     """Every pure method's score, its lead over the null and its weight, best first."""
     rows = []
     for score in scores:
-        values, count = score.best, len(score.best)
-        rows.append(
-            {
-                "candidate": score.candidate.name,
-                "score": round(float(values.mean()), 6),
-                "standard_error": round(standard_error(values, workers[:count]), 6),
-                "lead": round(float((values - null[:count]).mean()), 6),
-                "errors_ahead_of_null": round(lead(values, null[:count], workers[:count]), 3),
-                "folds": score.n_folds,
-                "temperature": score.temperature,
-                "seconds": round(score.seconds, 3),
-                "weight": round(weights.get(score.candidate.name, 0.0), 6),
-                "chosen": weights.get(score.candidate.name, 0.0) > 0.0,
-            }
-        )
+        values, weight = score.best, weights.get(score.name, 0.0)
+        more = {
+            "lead": round(float((values - null[: len(values)]).mean()), 6),
+            "errors_ahead_of_null": round(lead(values, null, workers), 3),
+            "temperature": score.temperature,
+            "weight": round(weight, 6),
+            "chosen": weight > 0.0,
+        }
+        rows.append(score.row(values, workers, **more))
     return sorted(rows, key=lambda row: -row["lead"])
 
 
@@ -203,19 +207,9 @@ def completed_table(
     """
     rows = []
     for score in scores:
-        values = score.views["hard"]
-        count = len(values)
-        rows.append(
-            {
-                "candidate": score.candidate.name,
-                "score": round(float(values.mean()), 6),
-                "standard_error": round(standard_error(values, workers[:count]), 6),
-                "lead": round(min(lead(values, r[:count], workers[:count]) for r in rivals), 3),
-                "folds": score.n_folds,
-                "seconds": round(score.seconds, 3),
-                "chosen": score in chosen,
-            }
-        )
+        ahead = min(lead(score.hard, rival, workers) for rival in rivals)
+        more = {"lead": round(ahead, 3), "chosen": score in chosen}
+        rows.append(score.row(score.hard, workers, **more))
     return sorted(rows, key=lambda row: (-row["folds"], -row["score"]))
 
 
@@ -231,21 +225,22 @@ def parameters(methods: Sequence[Method]) -> dict[str, dict[str, Any]]:
     return resolved
 
 
-def why_votes(one_label: float) -> str:
-    """Why hidden answers say nothing of items, given the share of one-label workers' answers."""
-    if one_label > ONE_LABEL_SHARE / 2.0:
-        return (
-            f"{100 * one_label:.0f} % of the answers are by workers who only ever say one label, "
-            "so what they say does not tell items apart"
-        )
-    return (
+def why_votes(one_label: float, fallback: str) -> str:
+    """Say why the votes decide, given the share of one-label workers' answers."""
+    cause = (
         "no method forecasts hidden answers better than each worker's own label shares, so that "
         "answers say little of items"
     )
+    if one_label > ONE_LABEL_SHARE / 2.0:
+        cause = (
+            f"{100 * one_label:.0f} % of the answers are by workers who only ever say one label, "
+            "so what they say does not tell items apart"
+        )
+    return f"{cause}: the votes decide, and {fallback} where they are tied"
 
 
-def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) -> str:
-    """The choice in words; `left_out` there was no time for, `completed` says if there were any."""
+def why(reasons: Mapping[str, Any], left_out: Sequence[str]) -> str:
+    """The choice in words; for `left_out` there was no time."""
     if reasons.get("ahead_of_earlier") is not None:
         return (
             f"{', '.join(reasons['chosen'])} as before: what forecasts hidden answers best is not "
@@ -264,15 +259,14 @@ def why(reasons: Mapping[str, Any], left_out: Sequence[str], completed: bool) ->
         )
     kept = [row["candidate"] for row in reasons["pure"] if row["chosen"]]
     if reasons["fallback"]:
-        cause = why_votes(reasons["null"]["one_label_share"])
-        pure = f"{cause}: the votes decide, and {reasons['fallback']} where they are tied"
+        pure = why_votes(reasons["null"]["one_label_share"], reasons["fallback"])
     elif len(kept) == 1:
         pure = f"{kept[0]} forecasts hidden answers best"
     else:
         pure = f"{', '.join(kept)} forecast hidden answers about equally well"
     if left_out:
         pure += f"; there was no time for {', '.join(left_out)}"
-    if not completed or not rows:
+    if not rows:
         return pure
     best = max(row["lead"] for row in rows)
     if best < 0.0:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from misc_cli import cleanup
 from misc_cli.data.resources import may_start_processes, thread_limit, threads
-from misc_cli.errors import MiscError
+from misc_cli.errors import MiscError, MiscWarning
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -59,6 +59,13 @@ class Deadline:
 
 
 NO_DEADLINE = Deadline(None)
+
+
+def warn_of_time(left_out: Sequence[str]) -> None:
+    """Say what a time budget left out, if anything."""
+    if left_out:
+        said = ", ".join(left_out)
+        warnings.warn(f"the time budget left no time for {said}", MiscWarning, stacklevel=4)
 
 
 def run_all(

@@ -23,7 +23,7 @@ from misc_cli.selection.calibration import (
     best_calibration,
     said_of_hidden,
     shares_of,
-    surface_of_few,
+    surface,
     temper,
 )
 from misc_cli.selection.cross_validation import calibration_of
@@ -75,13 +75,13 @@ def test_the_surface_is_the_log_score_of_mixed_forecasts() -> None:
     posteriors = method("ds-em").aggregator(kept).posteriors
     counts = expected_counts(kept, posteriors)
     said = said_of_hidden(counts, MODEL_SHRINKAGE, hidden)
-    surface = surface_of_few(posteriors[hidden.items], said, np.ones(len(hidden)))
+    found = surface(posteriors[hidden.items], said, np.ones(len(hidden)))
     confusions = confusions_of(kept, posteriors, MODEL_SHRINKAGE)
     for at, temperature in enumerate(TEMPERATURES[:3]):
         soft = temper(posteriors, temperature)
         forecast = np.einsum("pc,pck->pk", soft[hidden.items], confusions[hidden.workers])
-        assert surface[at, 0] == pytest.approx(log_score(forecast, hidden).sum())
-    assert surface.shape == (len(TEMPERATURES), len(VOTE_WEIGHTS))
+        assert found[at, 0] == pytest.approx(log_score(forecast, hidden).sum())
+    assert found.shape == (len(TEMPERATURES), len(VOTE_WEIGHTS))
 
 
 def test_the_best_calibration_is_the_peak_of_the_surface_between_its_temperatures() -> None:

@@ -15,8 +15,7 @@ from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.cross_validation import CrossValidation
-from misc_cli.selection.ensemble import weighed
-from misc_cli.selection.racing import _hopeless
+from misc_cli.selection.racing import hopeless
 from misc_cli.selection.scoring import (
     Score,
     holdout_uninformative,
@@ -26,8 +25,9 @@ from misc_cli.selection.scoring import (
     standard_error,
     weights,
 )
+from misc_cli.selection.search import weighed
 from tests.crowds import labels_from
-from tests.selection.crowds import method, simulated
+from tests.selection.crowds import method, scored, simulated
 
 
 def test_hidden_answers_are_disjoint_and_leave_every_item_an_answer() -> None:
@@ -108,11 +108,9 @@ def test_votes_decide_where_hidden_answers_say_nothing_of_items(
     assert holdout_uninformative(mean_lead, errors, one_label) == votes_decide
 
 
-def scored(values: Floats, n_folds: int = 1) -> Score:
-    """A method with these scores by hidden answer on so many folds."""
-    views = {"own": values, "soft": values[None] - 1.0}
-    revealed = [np.empty((0, 3))] * n_folds
-    return Score(Candidate(method("mv")), views, seconds=0.0, posteriors=revealed)
+def forecasting(values: Floats, n_folds: int = 1) -> Score:
+    """A method with these scores by hidden answer."""
+    return scored(Candidate(method("mv")), {"own": values, "soft": values[None] - 1.0}, n_folds)
 
 
 def drawn(work: CrossValidation, errors: float) -> Floats:
@@ -129,7 +127,7 @@ def test_a_slow_method_is_given_up_from_two_standard_errors_short(
     """Short of 0.93 of the best lead, the least share that counts."""
     work = CrossValidation(MemoryEngine(simulated()[0]))
     values = work.null + 0.93 - drawn(work, errors)
-    assert _hopeless(work, scored(values), work.null + 1.0) is given_up
+    assert hopeless(work, values, work.null + 1.0) is given_up
 
 
 @pytest.mark.parametrize(("errors", "is_luck"), [(2.9, True), (3.1, False)])
@@ -138,7 +136,7 @@ def test_a_lead_below_three_standard_errors_may_be_luck(errors: float, is_luck: 
     values = work.null + drawn(work, errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _, _, reasons = weighed(work, [scored(values, work.n_folds)])
+        _, reasons = weighed(work, [forecasting(values, work.n_folds)], {})
     assert reasons["null"]["beaten"]
     said = [str(one.message) for one in caught if issubclass(one.category, MiscWarning)]
     assert ["may be luck" in text for text in said] == [True] * is_luck

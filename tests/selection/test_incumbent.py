@@ -10,9 +10,9 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import FitResult
-from misc_cli.selection.scoring import SIGNIFICANT, Score
-from misc_cli.selection.search import RetainedChoice, search, staying
-from tests.selection.crowds import method, simulated
+from misc_cli.selection.scoring import SIGNIFICANT
+from misc_cli.selection.search import Choice, search, staying
+from tests.selection.crowds import method, scored, simulated
 
 NEAR = [method("one-coin"), method("ds-em"), method("mv")]
 
@@ -57,9 +57,9 @@ def test_what_has_nearly_all_of_the_lead_stays_however_surely_it_is_behind(
     n_hidden = 400
     workers = np.arange(n_hidden, dtype=np.int32) % 40
     rival = 1.0 + 0.001 * np.random.default_rng(0).normal(size=n_hidden)
-    score = Score(Candidate(method("mv")), {}, seconds=0.0)
+    score = scored(Candidate(method("mv")), {})
 
-    def kept(null: Floats | None) -> RetainedChoice | None:
+    def kept(null: Floats | None) -> Choice | None:
         behind = np.full(n_hidden, share)
         return staying([score], {"mv": 1.0}, lambda _: behind, rival, workers, null)
 

@@ -22,12 +22,12 @@ from misc_cli.selection import roster
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.compare import compare
 from misc_cli.selection.cross_validation import calibration_of
-from misc_cli.selection.scoring import SIGNIFICANT, Score, lead
-from misc_cli.selection.search import _voters, search, strength_of
+from misc_cli.selection.scoring import SIGNIFICANT, lead
+from misc_cli.selection.search import search, strength_of, voters
 from misc_cli.simulate import Simulation, answer_columns, simulate
 from tests.conftest import PAPER_SIX, Load
 from tests.crowds import labels_from
-from tests.selection.crowds import method, simulated, vote_totals
+from tests.selection.crowds import method, scored, simulated, vote_totals
 
 
 @pytest.mark.parametrize("errors", [0.9, 1.1])
@@ -38,12 +38,12 @@ def test_completion_is_declined_unless_it_is_clearly_ahead(errors: float) -> Non
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     ahead = pure + noise + errors * SIGNIFICANT / np.sqrt(40)
     tucker = Candidate(method("ds-em"), passes=1)
-    score = Score(tucker, {"hard": ahead}, seconds=0.0, posteriors=[np.empty((0, 3))])
+    score = scored(tucker, {"hard": ahead})
     work: Any = SimpleNamespace(n_folds=1, workers=np.arange(40, dtype=np.int32))
     assert lead(ahead, pure, work.workers) == pytest.approx(errors * SIGNIFICANT)
-    assert _voters(work, [score], [pure]) == ([score] if errors > 1 else [])
+    assert voters(work, [score], [pure]) == ([score] if errors > 1 else [])
     # what it builds on is as good without it: no gain of completion's
-    assert _voters(work, [score], [pure, ahead]) == []
+    assert voters(work, [score], [pure, ahead]) == []
 
 
 def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -> None:
