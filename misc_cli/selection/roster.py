@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from misc_cli import registry
@@ -17,33 +17,24 @@ from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError
 from misc_cli.selection.candidates import Method
 
-
-@dataclass(frozen=True)
-class RosterEntry:
-    """A method of the roster: its registered name, a preset, and what differs from that."""
-
-    aggregator: str
-    preset: str = "robust"
-    differs: Mapping[str, Any] = field(default_factory=dict)
-
-
 # Methods that fail on different data: ds-em estimates the class prior; its first two steps stay
 # near the votes, which serves where workers err together; one-coin has one number per worker; mmce
 # holds the class prior uniform and lets items differ; ebcc lets workers err together. The first is
-# what completion builds on.
-ROSTER: dict[str, RosterEntry] = {
-    "ds-em": RosterEntry("ds-em"),
-    "ds-em(2)": RosterEntry("ds-em", differs={"max_iter": 2, "tol": 0.0}),
-    "one-coin": RosterEntry("one-coin"),
-    "mv": RosterEntry("mv"),
-    "ebcc": RosterEntry("ebcc", "paper"),
-    "mmce-c": RosterEntry("mmce-c", "paper"),
+# what completion builds on. Each has its registered name, a preset, and what differs from that.
+Entry = tuple[str, str, Mapping[str, Any]]
+ROSTER: dict[str, Entry] = {
+    "ds-em": ("ds-em", "robust", {}),
+    "ds-em(2)": ("ds-em", "robust", {"max_iter": 2, "tol": 0.0}),
+    "one-coin": ("one-coin", "robust", {}),
+    "mv": ("mv", "robust", {}),
+    "ebcc": ("ebcc", "paper", {}),
+    "mmce-c": ("mmce-c", "paper", {}),
 }
 # Where there are too few answers to choose, these are averaged: they have little to get wrong.
 FEW = ("mv", "one-coin", "ds-em(2)")
 # Keeps classes and labels together where answers say nothing of items: uniform class prior, weight
 # on the diagonal.
-FALLBACK = RosterEntry("ds-mf", "paper")
+FALLBACK: Entry = ("ds-mf", "paper", {})
 # Enough for a vote among others; the method by itself makes more.
 RESTARTS = 8
 # What a method that judges slowly may cost: numbers that one sweep over the answers touches.
@@ -65,36 +56,29 @@ OTHER_FINAL = "completed"
 
 def roster(engine: Engine, preset: str, options: Mapping[str, Any], seed: int) -> list[Method]:
     """The pure methods worth trying on these answers; options go to those that have them."""
-    names = [name for name, entry in ROSTER.items() if _worth_trying(entry.aggregator, engine)]
-    methods = []
-    used: set[str] = set()
-    for name in names:
-        method, taken = _made(name, ROSTER[name], preset, options, seed)
-        methods.append(method)
-        used |= taken
-    unknown = options.keys() - used
+    entries = {name: entry for name, entry in ROSTER.items() if _worth_trying(entry[0], engine)}
+    taken = {key for entry in entries.values() for key in registry.settings("aggregator", entry[0])}
+    unknown = options.keys() - taken
     if unknown:
         first = flag(min(unknown))
-        raise ConfigError(f"{first} applies to none of {', '.join(names)}; name an --aggregator")
-    return methods
+        raise ConfigError(f"{first} applies to none of {', '.join(entries)}; name an --aggregator")
+    return [_made(name, entry, preset, options, seed) for name, entry in entries.items()]
 
 
 def fallback(preset: str, seed: int) -> Method:
     """Return the method that joins the votes where no method forecasts better than the null."""
-    return _made(FALLBACK.aggregator, FALLBACK, preset, {}, seed)[0]
+    return _made(FALLBACK[0], FALLBACK, preset, {}, seed)
 
 
-def _made(
-    name: str, entry: RosterEntry, preset: str, options: Mapping[str, Any], seed: int
-) -> tuple[Method, set[str]]:
-    """A method of the roster, and which of the options it took."""
-    under = entry.preset if preset == "robust" else preset
-    fields = registry.settings("aggregator", entry.aggregator, under)
-    given = {key: value for key, value in options.items() if key in fields}
-    own = {"seed": seed, "restarts": RESTARTS}
-    resolved = {key: value for key, value in own.items() if key in fields} | given
-    made = registry.create("aggregator", entry.aggregator, under, **{**resolved, **entry.differs})
-    return Method(name, made, preset=under, early_stopped=bool(entry.differs)), set(given)
+def _made(name: str, entry: Entry, preset: str, options: Mapping[str, Any], seed: int) -> Method:
+    """Return a method of the roster with those of the options that it has."""
+    aggregator, own_preset, differs = entry
+    under = own_preset if preset == "robust" else preset
+    fields = registry.settings("aggregator", aggregator, under)
+    given = {"seed": seed, "restarts": RESTARTS, **options}
+    taken = {key: value for key, value in given.items() if key in fields}
+    made = registry.create("aggregator", aggregator, under, **{**taken, **differs})
+    return Method(name, made, preset=under, early_stopped=bool(differs))
 
 
 def _worth_trying(name: str, engine: Engine) -> bool:
@@ -138,15 +122,20 @@ def completions(
     asked = [tries[field] for field in rank_fields if field in tries]
     sizes: dict[str, Sequence[Any]] = {"ranks": tucker_ranks(shape), "cp_rank": CP_RANKS}
     tried = [rank for field in rank_fields for rank in sizes[field]]
-    ranks = asked[0] if asked else [rank for rank in tried if _numbers(shape, rank) <= max_cells]
+
+    def numbers(rank: Any) -> int:
+        """Count those of a pass's factors: items, and workers by class, times the items' rank."""
+        of_items: int = rank[1] if isinstance(rank, tuple) else rank
+        return (shape[1] + shape[0] * shape[2]) * of_items
+
+    ranks = asked[0] if asked else [rank for rank in tried if numbers(rank) <= max_cells]
     if tried and not ranks:
         return []
-    last = loop.get("final", FINAL)
     also = () if "final" in loop else (OTHER_FINAL,)
     judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
+    looped = Loop(**{"final": FINAL, **loop})
     methods = []
     for rank in ranks or [None]:
-        looped = Loop(**{**loop, "final": last})
         sized = replace(completer, **dict.fromkeys(rank_fields, rank))
         try:
             check_memory(engine, sized, looped)
@@ -154,8 +143,10 @@ def completions(
             if asked:
                 raise
             continue  # nobody asked for this rank: the others may fit
-        method = Method(_name(name, rank), aggregator, sized, looped, judged_after, preset)
-        methods.append(replace(method, also=also))
+        each = rank if isinstance(rank, Sequence) else [rank]
+        called = name if rank is None else f"{name}({','.join(map(str, each))})"
+        method = Method(called, aggregator, sized, looped, judged_after, preset, also=also)
+        methods.append(method)
     return methods
 
 
@@ -171,20 +162,6 @@ def tucker_ranks(shape: tuple[int, int, int]) -> list[tuple[int, int, int]]:
             continue
         found.append(ranks)
     return found
-
-
-def _numbers(shape: tuple[int, int, int], rank: int | Sequence[int]) -> int:
-    """Of the factors that a pass finds: items, and workers by class, times the items' rank."""
-    n_workers, n_items, n_classes = shape
-    of_items = rank[1] if isinstance(rank, Sequence) else rank
-    return (n_items + n_workers * n_classes) * of_items
-
-
-def _name(completer: str, rank: int | Sequence[int] | None) -> str:
-    if rank is None:
-        return completer
-    numbers = rank if isinstance(rank, Sequence) else [rank]
-    return f"{completer}({','.join(map(str, numbers))})"
 
 
 def applicable(engine: Engine) -> list[str]:

@@ -147,20 +147,19 @@ def test_the_table_as_csv_markdown_and_latex_that_compiles(datasets: Path) -> No
     assert done.returncode == 0, done.stdout
 
 
-def test_nemenyis_test_is_that_of_the_studentized_range() -> None:
-    from scipy.stats import studentized_range
+def test_methods_are_told_apart_by_their_average_ranks() -> None:
+    from misc_cli.selection.compare import Comparison
 
-    from misc_cli.selection.compare import Comparison, chance_of_range, midranks
-
-    ranges = np.array([0.0, 1.0, 2.5, 4.0])
-    for count in (2, 7):
-        expected = studentized_range.sf(ranges, count, np.inf)
-        np.testing.assert_allclose(chance_of_range(ranges, count), expected, atol=1e-6)
-    assert midranks(np.array([3.0, 1.0, 3.0])).tolist() == [2.5, 1.0, 2.5]
     # Demšar's example: of 4 methods on 14 datasets, ranks that differ by 1.25 differ (5 %)
-    spread = np.sqrt(4 * 5 / (12.0 * 14))
-    near, far = chance_of_range(np.array([1.24, 1.26]) / spread, 4)
-    assert far < 0.05 < near
+    shifts = [np.roll(np.arange(4.0), -at) for at in range(4)]
+    near = np.stack([*shifts, *shifts, *[np.arange(4.0)] * 6], axis=1)
+    found = Comparison(("a", "b", "c", "d"), tuple(map(str, range(14))), near, "error")
+    gaps = found.ranks - found.ranks.min()
+    assert ((gaps > 1.25) == (found.p_values < 0.05)).all()
+    assert found.among_best().any()
+    assert not found.among_best().all()
+    tied = Comparison(("a", "b", "c"), ("x",), np.array([[3.0], [1.0], [3.0]]), "error")
+    assert tied.ranks.tolist() == [2.5, 1.0, 2.5]
     values = np.array([[1.0, 2.0], [2.0, 3.0], [np.nan, 1.0]])
     found = Comparison(("a", "b", "c"), ("x", "y"), values, "error")
     assert found.ranks[:2].tolist() == [1.0, 2.0]
