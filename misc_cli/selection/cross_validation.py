@@ -351,13 +351,13 @@ class CrossValidation:
         for number, trial in enumerate(done, start=1):
             fitted[trial.candidate.name] = trial
             self._report("fitted", trial, number, len(missing))
-        for trial in fitted.values():
+        found = [fitted[member.name] for member in members if member.name in fitted]
+        for trial in found:
             for iteration in trial.records:
                 self._note(iteration, trial.candidate.name)
-        told = (said for trial in fitted.values() for said in trial.warnings)
-        for text, category in dict.fromkeys(told):
+        for text, category in dict.fromkeys(said for trial in found for said in trial.warnings):
             warnings.warn(text, category, stacklevel=3)
-        return [fitted[member.name] for member in members if member.name in fitted]
+        return found
 
     def _note(self, iteration: Iteration, candidate: str) -> None:
         self.on_iteration(replace(iteration, extra={**iteration.extra, "candidate": candidate}))
