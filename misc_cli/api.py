@@ -301,11 +301,10 @@ def diff(old: Result[Any] | Known, new: Result[Any] | Known) -> pd.DataFrame:
     1      new    3       NaN         y
     2     gone    2         y       NaN
     """
-    from misc_cli.quality.changes import change_columns
     from misc_cli.quality.changes import compare as changes
 
     with session():
-        found = text_frame(change_columns(changes(labels_of(old), labels_of(new))))
+        found = text_frame(changes(labels_of(old), labels_of(new)).columns)
         return found.dropna(axis=1, how="all") if len(found) else found
 
 

@@ -65,7 +65,7 @@ def command(
     its accuracy (95 %) now lies below the old one, and rose if it lies above.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.quality.changes import change_columns, compare
+    from misc_cli.quality.changes import compare
     from misc_cli.readers.source import check_stdin_once
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.read_back import read_labels, read_workers
@@ -87,56 +87,55 @@ def command(
         tables = None if workers is None else (read_workers(workers[0]), read_workers(workers[1]))
         found = compare(read_labels(old), read_labels(new), tables)
     if as_json:
-        outputs.write_bytes(outputs.json_bytes(**found.to_json()))
+        outputs.write_bytes(outputs.json_bytes(**found.counts))
     else:
         outputs.show(summary(found))
-        n_flipped = len(found.items.flipped.items)
+        n_flipped = found.counts["items"]["flipped"]
         if n_flipped > SHOWN:
             console.say(f"{SHOWN} of {n_flipped:,} flipped items; --changes FILE has them all")
     if place is not None:
-        outputs.write_columns(change_columns(found), place)
+        outputs.write_columns(found.columns, place)
     refuse(holding(gates, found.figures), found.figures, "compared")
 
 
 def summary(found: Changes) -> list[Table]:
     """Return counts, the first items that flipped and the first workers that fell."""
+    import pyarrow.compute as pc
+
     from misc_cli.cli.tables import Table
 
-    items, workers = found.items, found.workers
-    n_flipped = len(items.flipped.items)
+    items, workers = found.counts["items"], found.counts["workers"]
+    share = f"{items['flips_percent']:.2f} % of the {items['both']:,} in both"
     rows = [
-        ("items before", f"{items.n_old:,}"),
-        ("items now", f"{items.n_new:,}"),
-        ("new", f"{len(items.new.items):,}"),
-        ("gone", f"{len(items.gone.items):,}"),
-        ("flipped", f"{n_flipped:,}, {items.flips:.2f} % of the {items.n_both:,} in both"),
+        ("items before", f"{items['old']:,}"),
+        ("items now", f"{items['new']:,}"),
+        ("new", f"{items['appeared']:,}"),
+        ("gone", f"{items['gone']:,}"),
+        ("flipped", f"{items['flipped']:,}, {share}"),
     ]
     if workers is not None:
-        n_fell = int(workers.fell.sum())
-        rows += [
-            (
-                "workers fell",
-                f"{n_fell:,}, {workers.drops:.2f} % of the {workers.n_both:,} in both",
-            ),
-            ("workers rose", f"{len(workers.workers) - n_fell:,}"),
-        ]
+        share = f"{workers['drop_percent']:.2f} % of the {workers['both']:,} in both"
+        rows.append(("workers fell", f"{workers['fell']:,}, {share}"))
+        rows.append(("workers rose", f"{workers['rose']:,}"))
     tables = [Table("Changes", rows=rows)]
-    if n_flipped:
-        columns = [items.flipped.items[:SHOWN].to_pylist()]
-        sides = (items.flipped, items.flipped_to)
-        columns += [side.labels[:SHOWN].to_pylist() for side in sides]
-        for side in sides:
-            sure = [None] * n_flipped if side.confidence is None else side.confidence
-            columns.append(["–" if value is None else f"{value:.3f}" for value in sure[:SHOWN]])
-        flips = list(zip(*columns, strict=True))
+
+    def first(change: str, *names: str) -> list[tuple[str, ...]]:
+        """Return the first rows of this change: texts, and numbers with three decimals."""
+        own = found.rows.filter(pc.equal(found.rows["change"], change)).slice(0, SHOWN)
+        columns = [own[name].to_pylist() for name in names]
+        return [tuple(map(_cell, row)) for row in zip(*columns, strict=True)]
+
+    names = ("item", "old_label", "new_label", "old_confidence", "new_confidence")
+    if flips := first("flipped", *names):
         header = ("item", "was", "is", "confidence before", "after")
         tables.append(Table("Flipped", header, flips, left=3, spare=header[4:2:-1]))
-    if workers is not None and workers.fell.any():
-        chosen = workers.fell.nonzero()[0]
-        fallen = [
-            (workers.workers[int(at)].as_py(), f"{workers.old[at]:.3f}", f"{workers.new[at]:.3f}")
-            for at in chosen[:SHOWN]
-        ]
+    if fallen := first("fell", "worker", "old_accuracy", "new_accuracy"):
         titles = ("worker", "accuracy before", "after")
         tables.append(Table("Workers that fell", titles, fallen))
     return tables
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3f}" if value == value else "–"

@@ -339,11 +339,6 @@ class Writing:
             made = run.report(self._facts(run, {}), anonymize=self.request.anonymize_workers)
             stream.write(report_bytes(made, run.places["report"]))
 
-        def changes() -> Mapping[str, Any]:
-            from misc_cli.quality.changes import change_columns
-
-            return {} if run.changes is None else change_columns(run.changes)
-
         def metrics(stream: BinaryIO) -> None:
             from misc_cli.run.run_record import gauges, method_of
 
@@ -357,7 +352,7 @@ class Writing:
             "labels": partial(self._write_labels, run),
             "workers": table("workers", lambda: worker_columns(run.outcome)),
             "diagnostics": lambda stream: write_records(run.outcome.records, stream),
-            "changes": table("changes", changes),
+            "changes": table("changes", lambda: run.changes.columns if run.changes else {}),
             "metrics": metrics,
             "rejects": table("rejects", lambda: reject_columns(rejects)),
             "report": report,

@@ -20,19 +20,17 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
 from misc_cli.data.holdout import Positions, without
-from misc_cli.data.types import Floats
+from misc_cli.data.types import Floats, Names
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import (
     AnswerEngine,
-    Array,
     Block,
     Engine,
     Kernel,
     RowArrays,
     SumOver,
     Sums,
-    Vocabulary,
 )
 from misc_cli.engines.views import KeptBlock, MaskedKernel, View
 from misc_cli.errors import DuplicateWorkersWarning
@@ -43,13 +41,10 @@ NAMES_SHOWN = 3
 # (zencrowd_us, where one pair gave the same 95 answers of 11,000).
 LEAST_SHARE = 0.05
 
+Groups = npt.NDArray[np.int64]
 
-def superfluous(
-    matrix: sp.csr_array,
-    n_classes: int,
-    group: npt.NDArray[np.int64],
-    answers: npt.NDArray[np.int64],
-) -> Positions:
+
+def superfluous(matrix: sp.csr_array, n_classes: int, group: Groups, answers: Groups) -> Positions:
     """Return the positions of a group's votes on some items, but for one per item.
 
     The one that stays is of the member with the most `answers` (n_workers,) in all.
@@ -58,16 +53,15 @@ def superfluous(
     item = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
     among = np.flatnonzero(group[worker] >= 0)
     place = item[among] * (int(group.max()) + 1) + group[worker[among]]
-    order = among[np.lexsort((worker[among], -answers[worker[among]], place))]
-    sorted_place = np.sort(place, kind="stable")
-    return np.sort(order[np.flatnonzero(np.diff(sorted_place, prepend=-1) == 0)])
+    order = np.lexsort((worker[among], -answers[worker[among]], place))
+    return np.sort(among[order][np.diff(place[order], prepend=-1) == 0])
 
 
 def _count_superfluous(block: Block, _: RowArrays, **known: Any) -> int:
     return len(superfluous(block.matrix, **known))
 
 
-def groups(pairs: WorkerPairs) -> npt.NDArray[np.int64]:
+def groups(pairs: WorkerPairs) -> Groups:
     """Return the group of each worker that is a copy of another, -1 of others, (n_workers,)."""
     copies = pairs.copies
     group = np.full(pairs.n_workers, -1, dtype=np.int64)
@@ -82,14 +76,10 @@ def groups(pairs: WorkerPairs) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Once(MaskedKernel):
-    """Shows a kernel one answer per item of every group.
+    """Shows a kernel one answer per item of every group."""
 
-    group   (n_workers,) of copies, -1 of all others
-    answers (n_workers,) how many each gave in all
-    """
-
-    group: Array
-    answers: Array
+    group: Groups
+    answers: Groups
     n_classes: int
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
@@ -99,10 +89,14 @@ class _Once(MaskedKernel):
 
 @dataclass(frozen=True)
 class OncePerCopy(View):
-    """Shows an engine with one answer per item of every group of copies."""
+    """Shows an engine with one answer per item of every group of copies.
 
-    group: Array
-    answers: Array
+    group    (n_workers,) of copies, -1 of all others
+    answers  (n_workers,) how many each gave in all
+    """
+
+    group: Groups
+    answers: Groups
     n_gone: int
 
     @property
@@ -126,13 +120,12 @@ def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
     gone = engine.sweep(SumOver(count))
     if gone < LEAST_SHARE * engine.n_votes:
         return engine
-    warn(engine.vocabulary, group, answers)
+    _warn(engine.vocabulary.workers, group, answers)
     if isinstance(engine, MemoryEngine):  # cut once, not in every sweep
         votes = engine.labels.votes
         assert isinstance(votes, SparseVotes)
-        matrix = votes.matrix
-        fewer = without(matrix, superfluous(matrix, votes.n_classes, group, answers))
-        once = SparseVotes(fewer, votes.n_workers, votes.n_classes)
+        gone_now = superfluous(votes.matrix, votes.n_classes, group, answers)
+        once = replace(votes, matrix=without(votes.matrix, gone_now))
         return engine.with_labels(replace(engine.labels, votes=once))
     return OncePerCopy(engine, group, answers, gone)
 
@@ -149,21 +142,19 @@ def judged_by_all_answers(confusions: Floats, engine: Engine, pairs: WorkerPairs
     return judged
 
 
-def warn(names: Vocabulary, group: npt.NDArray[np.int64], answers: npt.NDArray[np.int64]) -> None:
+def _warn(workers: Names, group: Groups, answers: Groups) -> None:
     """Warn of who copies whom."""
     members = np.flatnonzero(group >= 0)
     order = members[np.lexsort((members, -answers[members], group[members]))]
     first = np.diff(group[order], prepend=-1) != 0
-    originals = order[np.flatnonzero(first)][group[order[~first]]]
-    shown = [
-        f"{names.workers[int(copy)].as_py()!r} those of {names.workers[int(original)].as_py()!r}"
-        for copy, original in list(zip(order[~first], originals, strict=True))[:NAMES_SHOWN]
-    ]
-    more = f" and {len(originals) - NAMES_SHOWN:,} more" if len(originals) > NAMES_SHOWN else ""
-    count = "1 worker gives" if len(originals) == 1 else f"{len(originals):,} workers give"
+    copies = workers.take(order[~first]).to_pylist()
+    originals = workers.take(order[first][group[order[~first]]]).to_pylist()
+    pairs = [f"{copy!r} those of {of!r}" for copy, of in zip(copies, originals, strict=True)]
+    shown = ", ".join(pairs[:NAMES_SHOWN])
+    more = f" and {len(pairs) - NAMES_SHOWN:,} more" if len(pairs) > NAMES_SHOWN else ""
+    count = "1 worker gives" if len(pairs) == 1 else f"{len(pairs):,} workers give"
     text = (
-        f"{count} the answers of another once more ({', '.join(shown)}{more}): on an item they "
+        f"{count} the answers of another once more ({shown}{more}): on an item they "
         "count once; if they did not copy, name the method with --aggregator"
     )
-    copies = names.workers.take(order[~first]).to_pylist()
     warnings.warn(DuplicateWorkersWarning(text, copies), stacklevel=3)

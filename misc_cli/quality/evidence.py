@@ -99,11 +99,13 @@ def evidence_of(engine: Engine) -> Evidence:
     """Return the evidence in an engine's votes: two sweeps, two more where there is doubt."""
     said = said_by_workers(engine)
     kernel = AgreementBeyondChance.of(said)
-    found = weighed(engine.sweep(kernel), said)
+    found = _weighed(engine.sweep(kernel), said)
     if found.one_label or found.probability is None or found.weight == 1.0:
         return found
-    agreement = engine.sweep(replace(kernel, of_workers=True)).worker_agreement
-    closer = weighed(engine.sweep(replace(kernel, weights=agreement)), said)
+    agreed, most = engine.sweep(replace(kernel, of_workers=True)).by_worker.swapaxes(0, 1)
+    # drawn towards 0 for who has few pairs
+    weights = np.asarray(agreed / (most + FEW_PAIRS))
+    closer = _weighed(engine.sweep(replace(kernel, weights=weights)), said)
     return max(found, closer, key=lambda one: one.weight)
 
 
@@ -127,19 +129,22 @@ def warn_of(evidence: Evidence) -> None:
     warnings.warn(text, MiscWarning, stacklevel=3)
 
 
-def weighed(sums: AgreementSums, said: Counts) -> Evidence:
+def _weighed(sums: AgreementSums, said: Counts) -> Evidence:
     """Return the evidence in sums over all items; `said` is (n_workers, n_classes)."""
-    shares: Floats = said.sum(axis=0) / max(said.sum(), 1)
     alone = one_label_workers(said)
-    mostly = said[alone].sum() > ONE_LABEL_SHARE * said.sum()
+    mostly = bool(said[alone].sum() > ONE_LABEL_SHARE * said.sum())
+    total, variance, most = sums.agreed, sums.variance, sums.most
     if mostly:
-        of, q = sums.one_label, same_label_chance(said[alone])
-        agreement, error = _ratio(of[0], of[1], (1.0 - q) * of[2] if q > 0.0 else 0.0)
-    else:
-        agreement, error = _ratio(sums.agreed, sums.variance, sums.most)
-    undecided = math.isnan(agreement) or said.sum() < FEWEST_ANSWERS
-    probability = None if undecided else dependence_probability(agreement, error)
-    return Evidence(probability, agreement, error, shares, bool(mostly))
+        total, variance, pairs = sums.one_label
+        q = same_label_chance(said[alone])
+        most = (1.0 - q) * pairs if q > 0.0 else 0.0
+    shares: Floats = said.sum(axis=0) / max(said.sum(), 1)
+    if not (variance > 0.0 and most > 1e-9):  # nothing to compare
+        return Evidence(None, math.nan, math.nan, shares, mostly)
+    agreement, error = float(total / most), math.sqrt(variance) / most
+    enough = said.sum() >= FEWEST_ANSWERS
+    probability = dependence_probability(agreement, error) if enough else None
+    return Evidence(probability, agreement, error, shares, mostly)
 
 
 def dependence_probability(agreement: float, error: float) -> float:
@@ -161,13 +166,6 @@ def dependence_probability(agreement: float, error: float) -> float:
     by_chance = normal / error
     probability = 1.0 - power * by_chance / (by_chance + depends)
     return 1.0 if probability >= CERTAIN else probability
-
-
-def _ratio(total: float, variance: float, most: float) -> tuple[float, float]:
-    """Return an estimate and its standard error; NaN where there is nothing to compare."""
-    if not (variance > 0.0 and most > 1e-9):
-        return math.nan, math.nan
-    return total / most, math.sqrt(variance) / most
 
 
 def one_label_workers(said: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -214,15 +212,6 @@ class AgreementSums(Summed):
     one_label: Floats
     by_worker: Floats
 
-    @property
-    def worker_agreement(self) -> Floats:
-        """Return each worker's agreement with others, (2, n_workers), on two halves of the items.
-
-        Drawn towards 0 for who has few pairs.
-        """
-        agreed, most = self.by_worker[:, 0], self.by_worker[:, 1]
-        return np.asarray(agreed / (most + FEW_PAIRS))
-
 
 @dataclass(frozen=True)
 class AgreementBeyondChance:
@@ -266,13 +255,16 @@ class AgreementBeyondChance:
         return cls(n_classes, shares, scales, alone, same_label_chance(said[alone]))
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, AgreementSums]:
-        matrix, n_groups = block.matrix, self.shares.shape[1]
+        matrix, n_groups, n_workers = block.matrix, self.shares.shape[1], len(self.scales)
         workers, classes = np.divmod(matrix.indices, self.n_classes)
         groups = classes % n_groups
         items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        u = np.ones(len(items))
+        u, halves = np.ones(len(items)), items
+        if self.weights is not None or self.of_workers:  # by the items' names
+            by_name = (item_keys(block.items) >> np.uint64(32)) & np.uint64(1)
+            halves = by_name.astype(np.int64)[items]
         if self.weights is not None:
-            u = self.weights[1 - _halves(block)[items], workers]
+            u = self.weights[1 - halves, workers]
         # who contradicts itself on an item (--duplicates all) neither agrees nor disagrees there
         twice = (workers[1:] == workers[:-1]) & (items[1:] == items[:-1])
         u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
@@ -281,19 +273,22 @@ class AgreementBeyondChance:
             shape = (matrix.shape[0], n_columns)
             return sp.csr_array((matrix.data * values, columns, matrix.indptr), shape)
 
-        n_workers = len(self.scales)
         squares = (self.shares**2).sum(axis=1)
         scaled = self.shares / self.scales[:, None]
-        spread = 1.0 - squares
-        covariances = _covariances(self.shares)
+        spread = np.sqrt(1.0 - squares)
+        # Σ_w as a row, the upper triangle, so that the products of rows are tr(Σ_w Σ_v)
+        one, other = np.triu_indices(n_groups)
+        covariances = -self.shares[:, one] * self.shares[:, other]
+        covariances *= np.where(one == other, 1.0, math.sqrt(2.0))
+        covariances[:, one == other] += self.shares
         said = by_item(u / self.scales[workers], groups, n_groups).toarray()
         beyond = said - by_item(u, workers, n_workers) @ scaled
         own = 1.0 - 2.0 * self.shares[workers, groups] + squares[workers]
         own *= matrix.data * (u / self.scales[workers]) ** 2
         together = by_item(u**2, workers, n_workers) @ covariances
         alone = (covariances**2).sum(axis=1)[workers]
-        most = by_item(np.abs(u), workers, n_workers) @ np.sqrt(spread)
-        root = np.abs(u) * np.sqrt(spread)[workers]
+        most = by_item(np.abs(u), workers, n_workers) @ spread
+        root = np.abs(u) * spread[workers]
         by_worker = np.zeros((2, 2, n_workers))
         if self.of_workers:
             # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
@@ -301,42 +296,26 @@ class AgreementBeyondChance:
                 beyond[items, groups] / self.scales[workers]
                 - np.einsum("pk,pk->p", beyond[items], scaled[workers])
             )
-            places = _halves(block)[items] * n_workers + workers
+            places = halves * n_workers + workers
             for at, values in enumerate((with_others - own, root * (most[items] - root))):
                 of_halves = np.bincount(places, values, minlength=2 * n_workers)
                 by_worker[:, at] = of_halves.reshape(2, n_workers)
+        of_one_label = np.zeros(3)
+        if self.one_label.any():
+            totals = by_item(
+                self.one_label[workers].astype(np.float64), classes, self.n_classes
+            ).toarray()
+            answers = totals.sum(axis=1)
+            pairs = answers * (answers - 1.0)
+            same = (totals**2).sum(axis=1) - answers - self.same_label * pairs
+            of_one_label[:] = same.sum(), (same**2).sum(), pairs.sum()
         return {}, AgreementSums(
             agreed=float((beyond**2).sum() - own.sum()),
             variance=2.0 * float((together**2).sum() - (matrix.data * u**4 * alone).sum()),
             most=float((most**2).sum() - (matrix.data * root**2).sum()),
-            one_label=self._one_label(matrix, workers, classes),
+            one_label=of_one_label,
             by_worker=by_worker,
         )
-
-    def _one_label(self, matrix: sp.csr_array, workers: Counts, classes: Counts) -> Floats:
-        if not self.one_label.any():
-            return np.zeros(3)
-        counted = matrix.data * self.one_label[workers]
-        by_class = (counted, classes, matrix.indptr)
-        totals = sp.csr_array(by_class, (matrix.shape[0], self.n_classes)).toarray()
-        answers = totals.sum(axis=1)
-        pairs = answers * (answers - 1.0)
-        beyond = (totals**2).sum(axis=1) - answers - self.same_label * pairs
-        return np.array([beyond.sum(), (beyond**2).sum(), pairs.sum()])
-
-
-def _halves(block: Block) -> Counts:
-    """Return the half, 0 or 1, that each item belongs to by its name, (n_block_items,)."""
-    half: Counts = ((item_keys(block.items) >> np.uint64(32)) & np.uint64(1)).astype(np.int64)
-    return half
-
-
-def _covariances(shares: Floats) -> Floats:
-    """Return each Σ_w as a row, the upper triangle, so that rows' products are tr(Σ_w Σ_v)."""
-    rows, columns = np.triu_indices(shares.shape[1])
-    flat = -shares[:, rows] * shares[:, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
-    flat[:, rows == columns] += shares
-    return flat
 
 
 @dataclass(frozen=True)

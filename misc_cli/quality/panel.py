@@ -15,7 +15,7 @@ import numpy.typing as npt
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.types import Floats, Labels
 from misc_cli.engines.protocol import GOLD, Block, Engine, RowArrays, SumOver
-from misc_cli.quality.worker_scores import LeaveOneOut, leave_one_out, parts_of
+from misc_cli.quality.worker_scores import LeaveOneOut, parts_of
 
 Counts = npt.NDArray[np.int64]
 MOST = 30  # workers of a panel that a person can look at as a whole
@@ -25,7 +25,7 @@ SAME = 0.01  # share of the labels that may differ from those of the whole panel
 
 def labels_that_change(engine: Engine) -> Counts:
     """Return how many labels would be others without each worker's answers, (n_workers,)."""
-    count = partial(_changed, n_classes=engine.n_classes, posteriors=leave_one_out(engine))
+    count = partial(_changed, n_classes=engine.n_classes, posteriors=LeaveOneOut.of(engine))
     found: Counts = engine.sweep(SumOver(count))
     return found
 
@@ -33,10 +33,8 @@ def labels_that_change(engine: Engine) -> Counts:
 def _changed(block: Block, rows: RowArrays, n_classes: int, posteriors: LeaveOneOut) -> Counts:
     n_workers = block.matrix.shape[1] // n_classes
     found = np.zeros(n_workers, dtype=np.int64)
-    for part, votes in parts_of(block.matrix, n_classes):
-        item = np.repeat(np.arange(votes.shape[0]), np.diff(votes.indptr))
-        with_it = posteriors(votes, item, 0.0).argmax(axis=1)
-        without = posteriors(votes, item, 1.0).argmax(axis=1)
+    for part, votes, item in parts_of(block.matrix, n_classes):
+        with_it, without = (posteriors(votes, item, out).argmax(axis=1) for out in (0.0, 1.0))
         changed = with_it != without
         if GOLD in rows:
             changed &= rows[GOLD][part][item] < 0

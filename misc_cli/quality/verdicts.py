@@ -116,19 +116,14 @@ def _company(pairs: WorkerPairs, answers: Floats) -> tuple[Codes, Floats, Codes]
 
     Of two copies the one with fewer answers copies the other; of equals the later by name.
     """
-    n_workers = pairs.n_workers
-    partner, copied = np.full((2, n_workers), -1, dtype=np.int32)
-    likeness = np.zeros(n_workers)
-    rho = pairs.likeness
-    alike = np.flatnonzero(pairs.alike)
-    order = alike[np.argsort(rho[alike], kind="stable")]  # the most alike come last and stay
+    partner, copied = np.full((2, pairs.n_workers), -1, dtype=np.int32)
+    likeness, rho = np.zeros(pairs.n_workers), pairs.likeness
+    order = np.argsort(rho, kind="stable")  # the most alike come last and stay
+    alike, copies = order[pairs.alike[order]], order[pairs.copies[order]]
     for ends, others in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
-        better = rho[order] > likeness[ends[order]]
-        chosen = order[better]
+        chosen = alike[rho[alike] > likeness[ends[alike]]]
         partner[ends[chosen]], likeness[ends[chosen]] = others[chosen], rho[chosen]
-    chosen = np.flatnonzero(pairs.copies)
-    chosen = chosen[np.argsort(rho[chosen], kind="stable")]
-    first, second = pairs.first[chosen], pairs.second[chosen]
+    first, second = pairs.first[copies], pairs.second[copies]
     second_copies = answers[second] <= answers[first]
     copied[np.where(second_copies, second, first)] = np.where(second_copies, first, second)
     return partner, likeness, copied
@@ -144,36 +139,33 @@ def worst(verdicts: Verdicts) -> Codes:
 
 def words(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
     """Return the verdict of one worker in words."""
-    kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
-    said = {
-        ALWAYS: lambda: names.classes[int(verdicts.label[at])].as_py(),
-        COPIES: lambda: names.workers[partner].as_py(),
-    }
-    return f"{WORDS[kind]} {said[kind]()}" if kind in said else WORDS[kind]
+    kind = int(verdicts.kind[at])
+    if kind == ALWAYS:
+        return f"{WORDS[kind]} {names.classes[int(verdicts.label[at])].as_py()}"
+    if kind == COPIES:
+        return f"{WORDS[kind]} {names.workers[int(verdicts.partner[at])].as_py()}"
+    return WORDS[kind]
 
 
 def verdict_texts(verdicts: Verdicts, names: Vocabulary) -> tuple[list[str], list[str]]:
     """Return the verdict and the reason of each worker, in words."""
-    everybody = range(len(verdicts.kind))
-    said = [words(verdicts, at, names) for at in everybody]
-    return said, [_reason(verdicts, at, names) for at in everybody]
-
-
-def _reason(verdicts: Verdicts, at: int, names: Vocabulary) -> str:
-    kind, partner = int(verdicts.kind[at]), int(verdicts.partner[at])
-    below_chance = verdicts.right[at] <= verdicts.chance[at]
-    text = _REASONS[kind]
-    if kind == CHECK and (partner < 0 or below_chance):
-        text = _BELOW_CHANCE
-    return text.format(
-        answers=f"{verdicts.answers[at]:,.0f}",
-        right=f"{100 * verdicts.right[at]:.0f} %",
-        chance=f"{100 * verdicts.chance[at]:.0f} %",
-        typical=f"{100 * verdicts.typical:.0f} %",
-        label=names.classes[int(verdicts.label[at])].as_py(),
-        partner=names.workers[partner].as_py() if partner >= 0 else "",
-        likeness=f"{verdicts.likeness[at]:.2f}",
-    )
+    said, reasons = [], []
+    for at, kind in enumerate(verdicts.kind.tolist()):
+        partner = int(verdicts.partner[at])
+        below_chance = partner < 0 or verdicts.right[at] <= verdicts.chance[at]
+        text = _BELOW_CHANCE if kind == CHECK and below_chance else _REASONS[kind]
+        reason = text.format(
+            answers=f"{verdicts.answers[at]:,.0f}",
+            right=f"{100 * verdicts.right[at]:.0f} %",
+            chance=f"{100 * verdicts.chance[at]:.0f} %",
+            typical=f"{100 * verdicts.typical:.0f} %",
+            label=names.classes[int(verdicts.label[at])].as_py(),
+            partner=names.workers[partner].as_py() if partner >= 0 else "",
+            likeness=f"{verdicts.likeness[at]:.2f}",
+        )
+        said.append(words(verdicts, at, names))
+        reasons.append(reason)
+    return said, reasons
 
 
 _BORNE_OUT = "the others bear out {right} of its {answers} answers"

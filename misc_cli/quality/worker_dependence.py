@@ -24,200 +24,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from misc_cli.data.types import Codes, Floats
-from misc_cli.engines.protocol import Block, Engine, RowArrays, Summed, SumOver
+from misc_cli.engines.protocol import Block, Engine, RowArrays, SumOver
+from misc_cli.quality.evidence import said_by_workers
 
 MIN_SHARED = 10  # fewer shared items say nothing about a pair
 # Pairs of answers that are compared; beyond, the workers with the fewest answers are skipped.
 MOST_PAIRS_OF_ANSWERS = 1_000_000
 PAIRS_AT_ONCE = 200_000
-
-Keys = npt.NDArray[np.int64]
-Chosen = npt.NDArray[np.bool_]
-
-
-def compare_workers(engine: Engine) -> WorkerPairs:
-    """Compare all workers two by two; of a crowd too large, the most active ones."""
-    n_classes = engine.n_classes
-    activity: Keys = engine.sweep(SumOver(partial(_activity, n_classes=n_classes)))
-    # pairs that share enough items to be judged are among the active workers
-    kept: Chosen = activity >= MIN_SHARED
-    while True:
-        n_pairs = engine.sweep(SumOver(partial(_count_pairs, kept=kept, n_classes=n_classes)))
-        if n_pairs <= MOST_PAIRS_OF_ANSWERS:
-            break
-        # half the answers give about a quarter of the pairs; ties in activity are dropped together
-        order = np.sort(activity[kept])
-        share = np.cumsum(order) / order.sum()
-        wanted = 1.0 - 0.95 / np.sqrt(n_pairs / MOST_PAIRS_OF_ANSWERS)
-        kept = activity > order[np.searchsorted(share, wanted)]
-    return _judge(engine.sweep(SumOver(partial(_keys, kept=kept, n_classes=n_classes))), activity)
-
-
-def _activity(block: Block, _: RowArrays, n_classes: int) -> Keys:
-    """Count the answers of each worker, (n_workers,)."""
-    n_workers = block.matrix.shape[1] // n_classes
-    return np.bincount(block.matrix.indices // n_classes, minlength=n_workers).astype(np.int64)
-
-
-def _count_pairs(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> float:
-    """Count the pairs of answers to one item that these workers gave."""
-    before = np.append(0, np.cumsum(kept[block.matrix.indices // n_classes]))
-    sizes = np.diff(before[block.matrix.indptr]).astype(np.float64)
-    return float((sizes * (sizes - 1.0)).sum()) / 2.0
-
-
-@dataclass
-class _Keys(Summed):
-    """Pairs of answers as keys (`_pairs_of_answers`), a part per block, and class counts.
-
-    The counts, (n_workers, n_classes), say how often each worker gave each class.
-    """
-
-    parts: list[Keys]
-    counts: Keys
-
-
-def _keys(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> _Keys:
-    worker, answer = np.divmod(block.matrix.indices.astype(np.int64), n_classes)
-    sizes = np.diff(block.matrix.indptr)
-    item = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
-    chosen = kept[worker]
-    worker, item, answer = worker[chosen], item[chosen], answer[chosen]
-    said = np.bincount(worker * n_classes + answer, minlength=len(kept) * n_classes)
-    keys = _pairs_of_answers(worker, item, answer, len(kept))
-    return _Keys([keys], said.reshape(len(kept), n_classes).astype(np.int64))
-
-
-def _pairs_of_answers(worker: Keys, item: Keys, answer: Keys, n_workers: int) -> Keys:
-    """Return a key for each pair of answers to one item: (first · n_workers + second) · 2 + same.
-
-    Answers are sorted by item and worker. Items with the same number of answers are done at once.
-    """
-    starts = np.flatnonzero(np.diff(item, prepend=-1))
-    sizes = np.diff(starts, append=len(item))
-    keys = np.empty(int((sizes * (sizes - 1) // 2).sum()), dtype=np.int64)
-    done = 0
-    for size in np.unique(sizes[sizes > 1]):
-        left, right = np.triu_indices(int(size), 1)
-        heads = starts[sizes == size]
-        step = max(1, PAIRS_AT_ONCE // len(left))
-        for begin in range(0, len(heads), step):
-            at = heads[begin : begin + step, None]
-            one, other = (at + left).ravel(), (at + right).ravel()
-            part = keys[done : done + len(one)]
-            np.multiply(worker[one], n_workers, out=part)
-            part += worker[other]
-            part *= 2
-            part += answer[one] == answer[other]
-            done += len(one)
-    return keys
-
-
 MARGIN_PRIOR = 2.0  # answers in the crowd's shares that are added to those of a worker
 SKILL_PRIOR = 5.0  # items shared with a typical worker that are added to each worker's skill
 MOST_WEIGHT = 30  # shared items beyond which a partner's weight does not grow
 GROUPS = 15  # of partners
 ROUNDS = 6  # of half a step towards the medians
-
-
-@dataclass(frozen=True)
-class Margins:
-    """Shares of labels of the workers, smoothed by the crowd's, for agreement by chance.
-
-    counts  (n_workers, n_classes), sparse: how often a worker gave each class
-    usual   (n_workers,) Σ_k counts · the crowd's share of k
-    totals  (n_workers,) number of answers, with those of the prior
-    crowd   Σ_k of the crowd's share squared
-    """
-
-    counts: Any
-    usual: Floats
-    totals: Floats
-    crowd: float
-
-    def of_workers(self) -> Floats:
-        """Return the probability that a worker agrees with the crowd by chance, (n_workers,)."""
-        chance: Floats = (self.usual + MARGIN_PRIOR * self.crowd) / self.totals
-        return np.minimum(chance, 1.0 - 1e-6)
-
-    def of_pairs(self, first: Keys, second: Keys) -> Floats:
-        """Return e_wv of each pair, (n_pairs,)."""
-        common = np.empty(len(first))
-        for start in range(0, len(first), PAIRS_AT_ONCE):
-            rows = slice(start, start + PAIRS_AT_ONCE)
-            one, other = self.counts[first[rows]], self.counts[second[rows]]
-            common[rows] = one.multiply(other).sum(axis=1)
-        common += MARGIN_PRIOR * (self.usual[first] + self.usual[second])
-        common += MARGIN_PRIOR**2 * self.crowd
-        chance: Floats = common / (self.totals[first] * self.totals[second])
-        return np.minimum(chance, 1.0 - 1e-6)
-
-
-def margins_of(said: Keys) -> Margins:
-    """Compute the margins from class counts of workers, (n_workers, n_classes)."""
-    counts = sp.csr_array(said.astype(np.float64))
-    crowd = said.sum(axis=0) / max(int(said.sum()), 1)
-    totals = said.sum(axis=1) + MARGIN_PRIOR
-    return Margins(counts, np.asarray(counts @ crowd), totals, float(crowd @ crowd))
-
-
-def skills_of(margins: Margins, first: Keys, second: Keys, shared: Keys, agreed: Keys) -> Floats:
-    """Estimate the skills s_w, (n_workers,), from groups of partners, iteratively.
-
-    A group estimates Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, and the denominator is its
-    weight; a partner's n counts up to a limit. Every worker has one typical partner more (prior).
-    """
-    n_workers = len(margins.totals)
-    by_chance = margins.of_workers()
-    counted = np.minimum(shared, MOST_WEIGHT).astype(np.float64)
-    same = agreed * (counted / np.maximum(shared, 1))
-    shape = (n_workers, GROUPS)
-    # each pair counts for both of its workers, in the group of the other
-    sides = [
-        (of, partner, (of * GROUPS + partner % GROUPS).astype(np.int32))
-        for of, partner in ((first, second), (second, first))
-    ]
-
-    def summed(values: Callable[[Keys, Keys], Floats]) -> Floats:
-        parts = [np.bincount(at, values(w, v), shape[0] * shape[1]) for w, v, at in sides]
-        return (parts[0] + parts[1]).astype(np.float64).reshape(shape)
-
-    beyond = summed(lambda of, _: same - counted * by_chance[of])
-    room = summed(lambda of, _: counted * (1.0 - by_chance[of]))
-    typical = float(np.sqrt(max(beyond.sum() / max(room.sum(), 1e-9), 0.01)))
-    usual = np.full((n_workers, 1), typical)
-    skill = usual[:, 0]
-    for _ in range(ROUNDS):
-        theirs = np.maximum(skill, 0.05)
-        # 1 − e_w is the same for all partners of a worker
-        say = summed(lambda _, partner: counted * theirs[partner])  # noqa: B023 – called at once
-        say *= 1.0 - by_chance[:, None]
-        ratio = np.hstack([beyond / np.maximum(say, 1e-9), usual])
-        weight = np.hstack([say, SKILL_PRIOR * usual])
-        skill = np.clip((skill + _medians(ratio, weight)) / 2.0, -1.0, 1.0)
-    return skill
-
-
-def _medians(values: Floats, weights: Floats) -> Floats:
-    """Return the weighted median of each row, (n_rows,)."""
-    order = np.argsort(values, axis=1, kind="stable")
-    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    middle = (reached >= reached[:, -1:] / 2.0).argmax(axis=1)[:, None]
-    found = np.take_along_axis(order, middle, axis=1)
-    medians: Floats = np.take_along_axis(values, found, axis=1)[:, 0]
-    return medians
-
-
 LEVEL = 0.01  # expected share of false pairs among those called alike
 ALIKE = 0.2  # a likeness below this is real on large data, but changes little
 COPIES = 0.9  # from here on two workers are as good as one
+
+Keys = npt.NDArray[np.int64]
+Chosen = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -253,7 +83,11 @@ class WorkerPairs:
     @property
     def alike(self) -> Chosen:
         """Return the mask of pairs that agree significantly and by enough to matter."""
-        return _significant(self.chance) & (self.likeness >= ALIKE)
+        # Benjamini & Hochberg's step-up rule
+        order = np.sort(self.chance)
+        passing = np.flatnonzero(order <= LEVEL * np.arange(1, len(order) + 1) / len(order))
+        limit = order[passing[-1]] if len(passing) else -1.0
+        return (self.chance <= limit) & (self.likeness >= ALIKE)
 
     @property
     def copies(self) -> Chosen:
@@ -267,43 +101,133 @@ class WorkerPairs:
         return sp.csr_array(half + half.T)
 
 
-def _judge(found: _Keys, answers: Keys) -> WorkerPairs:
-    """Judge each pair that shares enough items."""
-    keys = np.concatenate(found.parts)
-    found.parts.clear()
+def compare_workers(engine: Engine) -> WorkerPairs:
+    """Compare all workers two by two; of a crowd too large, the most active ones."""
+    said = said_by_workers(engine)
+    activity: Keys = said.sum(axis=1)
+    # pairs that share enough items to be judged are among the active workers
+    kept: Chosen = activity >= MIN_SHARED
+    while True:
+        count = partial(_count_pairs, kept=kept, n_classes=engine.n_classes)
+        n_pairs = engine.sweep(SumOver(count))
+        if n_pairs <= MOST_PAIRS_OF_ANSWERS:
+            break
+        # half the answers give about a quarter of the pairs; ties in activity are dropped together
+        order = np.sort(activity[kept])
+        share = np.cumsum(order) / order.sum()
+        wanted = 1.0 - 0.95 / np.sqrt(n_pairs / MOST_PAIRS_OF_ANSWERS)
+        kept = activity > order[np.searchsorted(share, wanted)]
+    pairs = partial(_pairs_of_answers, kept=kept, n_classes=engine.n_classes)
+    keys = np.concatenate(engine.sweep(SumOver(pairs)))
     keys.sort()
-    pair = keys >> 1
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    sizes = np.diff(starts, append=len(pair))
-    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else sizes
-    first, second = np.divmod(pair[starts], len(answers))
-    del keys, pair  # the largest arrays of all
-    margins = margins_of(found.counts)
-    skill = skills_of(margins, first, second, sizes, agreed)
+    starts = np.flatnonzero(np.diff(keys >> 1, prepend=-1))
+    shared = np.diff(starts, append=len(keys))
+    agreed = np.add.reduceat(keys & 1, starts) if len(starts) else shared
+    first, second = np.divmod(keys[starts] >> 1, engine.n_workers)
+    del keys  # the largest array of all
+    return _judge(np.where(kept[:, None], said, 0), activity, first, second, shared, agreed)
+
+
+def _count_pairs(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> float:
+    """Count the pairs of answers to one item that these workers gave."""
+    before = np.append(0, np.cumsum(kept[block.matrix.indices // n_classes]))
+    sizes = np.diff(before[block.matrix.indptr]).astype(np.float64)
+    return float((sizes * (sizes - 1.0)).sum()) / 2.0
+
+
+def _pairs_of_answers(block: Block, _: RowArrays, kept: Chosen, n_classes: int) -> list[Keys]:
+    """Return a key for each pair of these workers' answers to an item.
+
+    The key is (first · n_workers + second) · 2 + same; a block's answers are sorted by worker.
+    """
+    chosen = kept[block.matrix.indices // n_classes]
+    worker, answer = np.divmod(block.matrix.indices[chosen].astype(np.int64), n_classes)
+    ends = np.append(0, np.cumsum(chosen))[block.matrix.indptr]
+    sizes = np.diff(ends)
+    # each answer is paired with those after it to the same item
+    later = np.repeat(ends[1:], sizes) - np.arange(1, len(worker) + 1)
+    one = np.repeat(np.arange(len(worker)), later)
+    other = np.arange(1, len(one) + 1) + one - np.repeat(np.cumsum(later) - later, later)
+    keys = worker[one] * len(kept)
+    keys += worker[other]
+    keys *= 2
+    keys += answer[one] == answer[other]
+    return [keys]
+
+
+def _judge(
+    said: Keys, answers: Keys, first: Keys, second: Keys, sizes: Keys, agreed: Keys
+) -> WorkerPairs:
+    """Judge each pair that shares enough items; `said`, (n_workers, n_classes), counts answers."""
+    # shares of labels, smoothed by the crowd's
+    crowd = said.sum(axis=0) / max(int(said.sum()), 1)
+    totals = said.sum(axis=1) + MARGIN_PRIOR
+    counts = sp.csr_array(said.astype(np.float64))
+    usual, same_by_crowd = np.asarray(counts @ crowd), float(crowd @ crowd)
+    with_crowd = np.minimum((usual + MARGIN_PRIOR * same_by_crowd) / totals, 1.0 - 1e-6)
+    skill = _skills(with_crowd, first, second, sizes, agreed)
     enough = sizes >= MIN_SHARED
     first, second = first[enough], second[enough]
     shared, same = sizes[enough].astype(np.float64), agreed[enough].astype(np.float64)
-    by_chance = margins.of_pairs(first, second)
-    common = np.clip(skill[first] * skill[second], 0.0, 1.0)
-    expected = shared * (by_chance + (1.0 - by_chance) * common)
-    return WorkerPairs(
-        answers=answers,
-        first=first.astype(np.int32),
-        second=second.astype(np.int32),
-        shared=shared,
-        agreed=same,
-        expected=expected,
-        chance=_luck(same, expected, shared),
-    )
-
-
-def _luck(agreed: Floats, expected: Floats, shared: Floats) -> Floats:
-    """Return exp(−n · KL(A/n ‖ E/n)) where A is above E, else 1."""
-    seen, mean = agreed / shared, np.clip(expected / shared, 1e-12, 1.0 - 1e-12)
+    common = np.empty(len(first))
+    for start in range(0, len(first), PAIRS_AT_ONCE):
+        rows = slice(start, start + PAIRS_AT_ONCE)
+        common[rows] = counts[first[rows]].multiply(counts[second[rows]]).sum(axis=1)
+    common += MARGIN_PRIOR * (usual[first] + usual[second])
+    common += MARGIN_PRIOR**2 * same_by_crowd
+    by_chance = np.minimum(common / (totals[first] * totals[second]), 1.0 - 1e-6)
+    by_truth = np.clip(skill[first] * skill[second], 0.0, 1.0)
+    expected = shared * (by_chance + (1.0 - by_chance) * by_truth)
+    # exp(−n · KL(A/n ‖ E/n)) where A is above E, else 1
+    seen, mean = same / shared, np.clip(expected / shared, 1e-12, 1.0 - 1e-12)
     differ = np.maximum(1.0 - seen, 0.0)
     divergence = seen * np.log(np.maximum(seen, 1e-300) / mean)
     divergence += differ * np.log(np.maximum(differ, 1e-300) / (1.0 - mean))
-    return np.where(seen > mean, np.exp(-shared * divergence), 1.0)
+    luck = np.where(seen > mean, np.exp(-shared * divergence), 1.0)
+    ends = first.astype(np.int32), second.astype(np.int32)
+    return WorkerPairs(answers, *ends, shared, same, expected, luck)
+
+
+def _skills(by_chance: Floats, first: Keys, second: Keys, shared: Keys, agreed: Keys) -> Floats:
+    """Estimate the skills s_w, (n_workers,), from groups of partners, iteratively.
+
+    A group estimates Σ_v (A_wv − n_wv e_w) / Σ_v n_wv (1 − e_w) s_v, and the denominator is its
+    weight; a partner's n counts up to a limit. Every worker has one typical partner more (prior).
+    `by_chance`, (n_workers,), is e_w, the chance of agreeing with the crowd.
+    """
+    counted = np.minimum(shared, MOST_WEIGHT).astype(np.float64)
+    same = agreed * (counted / np.maximum(shared, 1))
+    shape = (len(by_chance), GROUPS)
+    # each pair counts for both of its workers, in the group of the other
+    sides = [
+        (of, partner, (of * GROUPS + partner % GROUPS).astype(np.int32))
+        for of, partner in ((first, second), (second, first))
+    ]
+
+    def summed(values: Callable[[Keys, Keys], Floats]) -> Floats:
+        parts = [np.bincount(at, values(w, v), shape[0] * shape[1]) for w, v, at in sides]
+        return (parts[0] + parts[1]).astype(np.float64).reshape(shape)
+
+    beyond = summed(lambda of, _: same - counted * by_chance[of])
+    room = summed(lambda of, _: counted * (1.0 - by_chance[of]))
+    typical = float(np.sqrt(max(beyond.sum() / max(room.sum(), 1e-9), 0.01)))
+    usual = np.full((len(by_chance), 1), typical)
+    skill = usual[:, 0]
+    for _ in range(ROUNDS):
+        theirs = np.maximum(skill, 0.05)
+        # 1 − e_w is the same for all partners of a worker
+        say = summed(lambda _, partner: counted * theirs[partner])  # noqa: B023 – called at once
+        say *= 1.0 - by_chance[:, None]
+        ratio = np.hstack([beyond / np.maximum(say, 1e-9), usual])
+        weight = np.hstack([say, SKILL_PRIOR * usual])
+        # the weighted median of each row
+        order = np.argsort(ratio, axis=1, kind="stable")
+        reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
+        middle = (reached >= reached[:, -1:] / 2.0).argmax(axis=1)[:, None]
+        at = np.take_along_axis(order, middle, axis=1)
+        medians = np.take_along_axis(ratio, at, axis=1)[:, 0]
+        skill = np.clip((skill + medians) / 2.0, -1.0, 1.0)
+    return skill
 
 
 def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) -> Floats:
@@ -318,14 +242,3 @@ def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) 
     row = np.repeat(np.arange(shape[0]), np.diff(block.indptr))
     weights: Floats = 1.0 / (1.0 + np.asarray((who @ likeness)[row, worker]))
     return weights
-
-
-def _significant(chance: Floats) -> npt.NDArray[np.bool_]:
-    """Return the mask of significant pairs by Benjamini & Hochberg's step-up rule at LEVEL."""
-    if len(chance) == 0:
-        return np.zeros(0, dtype=bool)
-    order = np.sort(chance)
-    passing = np.flatnonzero(order <= LEVEL * np.arange(1, len(order) + 1) / len(order))
-    limit = order[passing[-1]] if len(passing) else -1.0
-    found: npt.NDArray[np.bool_] = chance <= limit
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,7 @@ from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCount
 from misc_cli.data.posteriors import decide, normalise_scores
 from misc_cli.data.types import Floats, Labels, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
-from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, Summed, SumOver
+from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
 from misc_cli.errors import InputError
 from misc_cli.quality.evaluation import wilson
 
@@ -26,8 +26,6 @@ CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusi
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
-# votes, their items, and the share of each vote that is left out: 1, or 0 for none
-LeaveOneOut = Callable[[sp.csr_array, Indices, float], Floats]
 
 
 @dataclass(frozen=True)
@@ -59,151 +57,129 @@ class PeerAgreement:
 
 def peer_agreement(engine: Engine) -> PeerAgreement:
     """Compare each worker with the others, from the posteriors on the engine, in three sweeps."""
-    n_workers, n_classes = engine.n_workers, engine.n_classes
-    crowd = engine.sweep(SumOver(_count_crowd))
-    said = crowd.said.reshape(n_workers, n_classes)
+    counted = engine.sweep(SumOver(_count_said))
+    said, crowd = np.split(counted, [engine.n_workers])
     shares = said / np.maximum(said.sum(axis=1, keepdims=True), 1.0)
-    counts = crowd.answers + 0.5 / n_classes
-    typical = counts / counts.sum(axis=1, keepdims=True)
-    known = {"leave_one_out": leave_one_out(engine), "typical": typical, "shares": shares}
-    found = engine.sweep(SumOver(partial(_compare, **known)))
-    answers, right, at_best, chance, noise = found.sums.T
-    return PeerAgreement(answers, right, at_best, chance, noise, said, found.surprise)
+    crowd = crowd + 0.5 / engine.n_classes
+    typical = crowd / crowd.sum(axis=1, keepdims=True)
+    others = LeaveOneOut.of(engine)
+    found = engine.sweep(SumOver(partial(_compare, others=others, typical=typical, shares=shares)))
+    answers, right, at_best, chance, noise = found[:, :5].T
+    return PeerAgreement(answers, right, at_best, chance, noise, said, found[:, 5:])
 
 
-@dataclass
-class _Crowd(Summed):
-    """Counts of answers.
+def _count_said(block: Block, rows: RowArrays) -> Floats:
+    """Count answers of each class, (n_workers + n_classes, n_classes).
 
-    said     (n_workers * n_classes,) how often each worker gave each class
-    answers  (n_classes, n_classes) of the whole crowd, given the label: [true, observed]
+    First those of each worker; then those of the whole crowd given the label, [true, observed].
     """
-
-    said: Floats
-    answers: Floats
-
-
-def _count_crowd(block: Block, rows: RowArrays) -> _Crowd:
-    matrix = block.matrix
-    said = np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.float64)
-    return _Crowd(said, np.asarray(rows[POSTERIORS]).T @ block.class_totals())
-
-
-@dataclass
-class _Compared(Summed):
-    """Columns answers, right, at_best, chance, noise of `PeerAgreement`, (n_workers, 5)."""
-
-    sums: Floats
-    surprise: Floats
+    crowd = np.asarray(rows[POSTERIORS]).T @ block.class_totals()
+    said = np.bincount(block.matrix.indices, minlength=block.matrix.shape[1])
+    return np.vstack([said.reshape(-1, crowd.shape[1]), crowd])
 
 
 def _compare(
-    block: Block, rows: RowArrays, leave_one_out: LeaveOneOut, typical: Floats, shares: Floats
-) -> _Compared:
+    block: Block, rows: RowArrays, others: LeaveOneOut, typical: Floats, shares: Floats
+) -> Floats:
     """Compare each answer with the posteriors that the other answers give.
 
     typical  C[c, k], (n_classes, n_classes): the confusions of the whole crowd
     shares   m, (n_workers, n_classes)
+    Returns answers, right, at_best, chance, noise and surprise of `PeerAgreement` as columns.
     """
     n_workers, n_classes = shares.shape
-    found = _Compared(np.zeros((n_workers, 5)), np.zeros_like(shares))
-    for part, votes in parts_of(block.matrix, n_classes):
+    sums, surprise = np.zeros((n_workers, 5)), np.zeros_like(shares)
+    for part, votes, item in parts_of(block.matrix, n_classes):
         worker, answer = np.divmod(votes.indices, n_classes)
-        item = np.repeat(np.arange(votes.shape[0]), np.diff(votes.indptr))
-        others = leave_one_out(votes, item, 1.0)
+        without = others(votes, item, 1.0)
         if GOLD in rows:
             known = rows[GOLD][part][item]
-            others[known >= 0] = np.eye(n_classes)[known[known >= 0]]
+            without[known >= 0] = np.eye(n_classes)[known[known >= 0]]
         each = np.arange(len(answer))
-        own = others[each, answer]
-        by_chance = np.einsum("vc,vc->v", shares[worker], others)
-        squares = others**2
+        own = without[each, answer]
+        by_chance = np.einsum("vc,vc->v", shares[worker], without)
+        squares = without**2
         noise = np.einsum("vc,vc->v", shares[worker], squares) - by_chance**2
         columns = [np.ones(len(own)), own, squares.sum(axis=1), by_chance, noise]
         at = sp.csr_array((np.ones(len(worker)), (worker, each)), (n_workers, len(worker)))
-        odd = -np.log(np.einsum("vc,vc->v", others, typical.T[answer]))
-        odds = np.bincount(votes.indices, odd, shares.size).astype(np.float64)
-        found += _Compared(at @ np.column_stack(columns), odds.reshape(shares.shape))
-    return found
+        sums += at @ np.column_stack(columns)
+        odd = -np.log(np.einsum("vc,vc->v", without, typical.T[answer]))
+        surprise += np.bincount(votes.indices, odd, shares.size).reshape(shares.shape)
+    return np.hstack([sums, surprise])
 
 
-def parts_of(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array]]:
-    """Split a block into parts whose number of votes × classes is bounded."""
+def parts_of(block: sp.csr_array, n_classes: int) -> Iterator[tuple[Rows, sp.csr_array, Indices]]:
+    """Yield rows, votes and the votes' items of parts whose votes × classes are bounded."""
     targets = np.arange(0, block.nnz, max(1, VOTE_CELLS_AT_ONCE // n_classes))
     cuts = np.unique(np.searchsorted(block.indptr[:-1], targets, side="left"))
     for first, last in pairwise([*cuts.tolist(), block.shape[0]]):
         if first < last:
-            yield slice(first, last), block[first:last]
-
-
-def leave_one_out(engine: Engine) -> LeaveOneOut:
-    """Return the function that gives T⁻ of votes, (n_votes, n_classes)."""
-    n_classes = engine.n_classes
-    if engine.n_workers * n_classes**2 > MOST_CELLS:
-        return partial(_by_shares, n_classes=n_classes)
-    counted = engine.sweep(ExpectedCounts())
-    confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
-    table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
-    prior = np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes))
-    return partial(_by_confusions, table=table, log_prior=prior)
-
-
-def _by_confusions(
-    block: sp.csr_array, item: Indices, out: float, table: Floats, log_prior: Floats
-) -> Floats:
-    """Return T⁻ as the scores of the items minus the part of the vote itself.
-
-    table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes
-               for each true class c
-    log_prior  (n_classes,)
-    """
-    scores: Floats = (block @ table)[item] - out * table[block.indices]
-    normalise_scores(scores, None, log_prior)
-    return scores
-
-
-def _by_shares(block: sp.csr_array, item: Indices, out: float, n_classes: int) -> Floats:
-    """Return T⁻ as the shares of the other answers to the items."""
-    counts = totals_by_class(block, n_classes)[item] + PSEUDO_VOTES
-    counts[np.arange(len(item)), block.indices % n_classes] -= out
-    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
-    return shares
+            votes = block[first:last]
+            yield (
+                slice(first, last),
+                votes,
+                np.repeat(np.arange(last - first), np.diff(votes.indptr)),
+            )
 
 
 @dataclass(frozen=True)
-class WorkerReport:
-    """Scores of each worker, (n_workers,) each.
+class LeaveOneOut:
+    """Gives T⁻ of votes, (n_votes, n_classes): the posteriors of their items without them.
 
+    table      (n_workers * n_classes, n_classes): log π_w[c, k] of column (w, k) of the votes for
+               each true class c; None where it would be too large
+    log_prior  (n_classes,)
+    """
+
+    table: Floats | None
+    log_prior: Floats
+
+    @classmethod
+    def of(cls, engine: Engine) -> LeaveOneOut:
+        n_classes = engine.n_classes
+        if engine.n_workers * n_classes**2 > MOST_CELLS:
+            return cls(None, np.zeros(n_classes))
+        counted = engine.sweep(ExpectedCounts())
+        confusions = shrunk_rows(counted.by_worker, PSEUDO_ANSWERS)
+        table = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1).reshape(-1, n_classes)
+        return cls(table, np.log((counted.class_sizes + 1.0) / (engine.n_items + n_classes)))
+
+    def __call__(self, votes: sp.csr_array, item: Indices, out: float) -> Floats:
+        """Leave out this share of each vote: 1, or 0 for none; `item` is (n_votes,)."""
+        if self.table is not None:  # the scores of the items minus the part of the vote itself
+            scores: Floats = (votes @ self.table)[item] - out * self.table[votes.indices]
+            normalise_scores(scores, None, self.log_prior)
+            return scores
+        n_classes = len(self.log_prior)
+        counts = totals_by_class(votes, n_classes)[item] + PSEUDO_VOTES
+        counts[np.arange(len(item)), votes.indices % n_classes] -= out
+        shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+        return shares
+
+
+def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> dict[str, Floats]:
+    """Score the workers by the posteriors on the engine and the labels that they decide.
+
+    Returns columns, (n_workers,) each:
     answers      number of answers
-    accuracy     Σ_c p_c · π[c, c]: the probability of a right answer to an item of a random class
-    low, high    the 95 % interval of the accuracy (see `_accuracy_interval`)
+    accuracy     Σ_c p_c · π[c, c]: the probability of a right answer to an item of a random class;
+                 accuracy_low, accuracy_high are its 95 % interval (`_accuracy_interval`)
     agreement    share of the answers that equal the items' final labels
     information  mutual information of true class and answer, in bits: 0 for a spammer, even one who
                  is often right by chance; high for a worker who is reliably wrong
     """
-
-    answers: Floats
-    accuracy: Floats
-    low: Floats
-    high: Floats
-    agreement: Floats
-    information: Floats
-
-
-def report_workers(engine: Engine, confusions: Floats, class_prior: Floats) -> WorkerReport:
-    """Score the workers by the posteriors on the engine and the labels that they decide."""
     counted = engine.sweep(SumOver(partial(_count, n_classes=engine.n_classes)))
     answers, agreed = counted[:, 0], counted[:, 1]
     accuracy = np.einsum("c,wcc->w", class_prior, confusions)
     low, high = _accuracy_interval(counted[:, 2:], confusions, class_prior, accuracy)
-    return WorkerReport(
-        answers=answers,
-        accuracy=accuracy,
-        low=low,
-        high=high,
-        agreement=agreed / np.maximum(answers, 1.0),
-        information=_information(class_prior, confusions),
-    )
+    return {
+        "answers": answers,
+        "accuracy": accuracy,
+        "accuracy_low": low,
+        "accuracy_high": high,
+        "agreement": agreed / np.maximum(answers, 1.0),
+        "information": _information(class_prior, confusions),
+    }
 
 
 def _count(block: Block, rows: RowArrays, n_classes: int) -> Floats:

@@ -181,23 +181,18 @@ def worker_columns(result: RunResult) -> dict[str, Any]:
     from misc_cli.quality.worker_scores import report_workers
 
     labels, fit = result.engine.vocabulary, result.fit
-    report = report_workers(result.engine, fit.confusions, fit.class_prior)
     verdicts = result.verdicts
     words, reasons = verdict_texts(verdicts, labels)
     partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)
     columns: dict[str, Any] = {
         "worker": labels.workers,
-        "answers": report.answers.astype(np.int64),
-        "accuracy": report.accuracy,
-        "accuracy_low": report.low,
-        "accuracy_high": report.high,
-        "agreement": report.agreement,
-        "information": report.information,
+        **report_workers(result.engine, fit.confusions, fit.class_prior),
         "verdict": pa.array(words, pa.string()),
         "reason": pa.array(reasons, pa.string()),
         "alike": pc.fill_null(labels.workers.take(partners), ""),
         "likeness": verdicts.likeness,
     }
+    columns["answers"] = columns["answers"].astype(np.int64)
     if len(labels.classes) <= MOST_CONFUSED:
         names = labels.classes.to_pylist()
         for true, true_name in enumerate(names):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.data.types import LabelTable, WorkerTable
-from misc_cli.quality.changes import change_columns, compare, compare_workers
+from misc_cli.quality.changes import compare
 
 
 def labels(rows: dict[str, tuple[str, float]]) -> LabelTable:
@@ -32,7 +32,7 @@ NEW = labels({"new": ("x", 0.5), "b": ("y", 0.9), "a": ("y", 0.7), "c": ("x", 0.
 def test_items_new_gone_and_flipped_with_both_confidences() -> None:
     found = compare(OLD, NEW)
     assert found.figures == {"flips": round(100 / 3, 6), "new-items": 1, "gone-items": 1}
-    columns = change_columns(found)
+    columns = found.columns
     assert columns["change"].to_pylist() == ["flipped", "new", "gone"]
     assert columns["item"].to_pylist() == ["a", "new", "gone"]
     assert columns["old_label"].to_pylist() == ["x", None, "y"]
@@ -44,11 +44,11 @@ def test_items_new_gone_and_flipped_with_both_confidences() -> None:
 def test_a_worker_fell_only_where_the_intervals_do_not_meet() -> None:
     old = workers({"sure": (1000, 0.9), "few": (5, 0.9), "same": (100, 0.8), "left": (10, 0.5)})
     new = workers({"sure": (1000, 0.8), "few": (5, 0.6), "same": (110, 0.8), "better": (9, 0.9)})
-    found = compare_workers(old, new)
-    assert found.workers.to_pylist() == ["sure"]
-    assert (found.n_both, found.n_new, found.n_gone) == (3, 1, 1)
-    assert found.drops == 100 / 3
-    assert compare_workers(new, old).drops == 0  # it rose
+    found = compare(OLD, NEW, (old, new))
+    assert [name for name in found.columns["worker"].to_pylist() if name] == ["sure"]
+    counts = {"both": 3, "appeared": 1, "gone": 1, "fell": 1, "rose": 0}
+    assert found.counts["workers"] == {**counts, "drop_percent": round(100 / 3, 6)}
+    assert compare(OLD, NEW, (new, old)).figures["worker-drop"] == 0  # it rose
 
 
 def test_nothing_in_common_is_no_flip() -> None:

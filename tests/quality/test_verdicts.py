@@ -185,13 +185,14 @@ def test_the_interval_holds_the_accuracy() -> None:
         engine = engine_of(labels, fitted.posteriors)
         report = report_workers(engine, fitted.confusions, fitted.class_prior)
         true = np.einsum("wcc->w", crowd.confusions) / 4
-        known = report.answers > 0
-        inside += int(((report.low <= true) & (true <= report.high))[known].sum())
+        answers, low, high = (report[n] for n in ("answers", "accuracy_low", "accuracy_high"))
+        known = answers > 0
+        inside += int(((low <= true) & (true <= high))[known].sum())
         total += int(known.sum())
-        assert (report.low <= report.accuracy).all()
-        assert (report.accuracy <= report.high).all()
-        few, many = report.answers <= 20, report.answers >= 100
-        width = report.high - report.low
+        assert (low <= report["accuracy"]).all()
+        assert (report["accuracy"] <= high).all()
+        few, many = answers <= 20, answers >= 100
+        width = high - low
         assert width[few & known].min() > width[many].max()
     assert 0.9 <= inside / total <= 0.99
 
@@ -206,9 +207,12 @@ def test_a_rare_class_counts_rarely_in_the_accuracy() -> None:
     for share in (0.5, 0.99):
         prior = np.array([share, 1.0 - share])
         found[share] = report_workers(engine_of(labels, posteriors), confusions, prior)
-        assert found[share].accuracy == pytest.approx([0.9 * share + 0.2 * (1.0 - share)])
+        assert found[share]["accuracy"] == pytest.approx([0.9 * share + 0.2 * (1.0 - share)])
     # it answered nothing of the other class: that matters where half of all items are of it
-    width = {share: float((report.high - report.low)[0]) for share, report in found.items()}
+    width = {
+        share: float(report["accuracy_high"][0] - report["accuracy_low"][0])
+        for share, report in found.items()
+    }
     assert width[0.99] < 0.2 < 0.4 < width[0.5]
 
 
