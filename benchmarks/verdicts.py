@@ -20,7 +20,7 @@ from misc_cli.data.types import Codes, Labels
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
-from misc_cli.quality.agreement import agreement_intervals, krippendorff_alpha, pairwise_agreement
+from misc_cli.quality.agreement import agreement_intervals, agreement_of
 from misc_cli.quality.verdicts import ALWAYS, CHECK, COPIES, FINE, SPAMMER, TOO_FEW, Verdicts, judge
 from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.quality.worker_scores import peer_agreement
@@ -170,14 +170,14 @@ def intervals(crowds: int = 500) -> Iterator[str]:
     ):
         crowd = simulate(Simulation(workers=60, items=n_items * crowds, classes=n_classes, seed=1))
         whole = votes_of(crowd.worker, crowd.item, crowd.label, 60, n_classes)
-        true = krippendorff_alpha(whole, ordered=ordered), pairwise_agreement(whole)
+        true = agreement_of(whole, ordered=ordered)
         hits = np.zeros(2)
         for number in range(crowds):
             edges = np.searchsorted(crowd.item, [number * n_items, (number + 1) * n_items])
             rows = slice(*edges)
             part = votes_of(crowd.worker[rows], crowd.item[rows], crowd.label[rows], 60, n_classes)
             found = agreement_intervals(part, ordered=ordered, resamples=1_000, seed=number)
-            for at, interval in enumerate((found.alpha, found.agreement)):
+            for at, interval in enumerate(found):
                 hits[at] += interval.low <= true[at] <= interval.high
         shares = " | ".join(f"{100 * share:.1f} %" for share in hits / crowds)
         kind = "ordered" if ordered else "nominal"

@@ -16,9 +16,7 @@ distance is the one of the mid-ranks v_c = n_1 + … + n_(c−1) + n_c / 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -77,32 +75,6 @@ class Interval:
     high: float
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Krippendorff's alpha and the mean pairwise agreement, each with its interval."""
-
-    alpha: Interval
-    agreement: Interval
-
-
-def krippendorff_alpha(votes: Votes, *, ordered: bool = False) -> float:
-    """Return Krippendorff's alpha: 1 always agree, 0 as by chance, below 0 worse than chance.
-
-    `ordered` uses the order of the classes (ordinal distance). NaN without two answers to an item
-    or with one class.
-    """
-    table, values = _sum_items(votes, np.zeros(votes.n_items, dtype=np.int64), ordered)
-    return float(_alphas(table, values)[0])
-
-
-def pairwise_agreement(votes: Votes) -> float:
-    """Return the probability that two answers to the same item agree, the item drawn first.
-
-    It is the mean over items with at least two answers (Fleiss's P̄); NaN without any.
-    """
-    return float(_agreements(_sum_items(votes, np.zeros(votes.n_items, dtype=np.int64))[0])[0])
-
-
 def agreement_sums(totals: Floats) -> Floats:
     """Return the sums that nominal alpha and pairwise agreement need, (4 + n_classes,).
 
@@ -113,14 +85,37 @@ def agreement_sums(totals: Floats) -> Floats:
     return sums
 
 
-def of_sums(sums: Floats) -> tuple[float, float]:
-    """Return alpha and pairwise agreement from the `agreement_sums` of all items."""
-    return float(_alphas(sums[None, :], None)[0]), float(_agreements(sums[None, :])[0])
+def of_sums(table: Floats, values: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return alpha and pairwise agreement of each row of sums (`_by_item`), (n_rows,) each."""
+    total, seen, items, agreeing, classes = *table[:, :4].T, table[:, 4:]
+    if values is None:
+        by_chance = total**2 - (classes**2).sum(axis=1)
+    else:
+        by_chance = 2.0 * (total * (classes @ values**2) - (classes @ values) ** 2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alphas: Floats = 1.0 - seen * (total - 1.0) / by_chance
+        agreements: Floats = agreeing / items
+    # by_chance is 0 with one class, or without an item with two answers; rounding may leave a rest
+    alphas[~(by_chance > 1e-12 * total**2)] = np.nan
+    return alphas, agreements
+
+
+def agreement_of(votes: Votes, *, ordered: bool = False) -> tuple[float, float]:
+    """Return Krippendorff's alpha and the pairwise agreement.
+
+    Alpha is 1 where workers always agree, 0 as by chance, below 0 worse than chance; `ordered` uses
+    the order of the classes (ordinal distance). The agreement is the probability that two answers
+    to the same item agree, the item drawn first (Fleiss's P̄). Both are NaN without two answers to
+    an item, alpha also with one class.
+    """
+    sums, values = _sum_items(votes, np.zeros(votes.n_items, dtype=np.int64), ordered)
+    alpha, agreement = of_sums(sums, values)
+    return float(alpha[0]), float(agreement[0])
 
 
 def agreement_intervals(
     votes: Votes, *, ordered: bool = False, resamples: int = RESAMPLES, seed: int = 0
-) -> Agreement:
+) -> tuple[Interval, Interval]:
     """Return alpha and pairwise agreement with 95 % bootstrap intervals (BCa, Efron 1987).
 
     Items are resampled: the bounds tell what other items would have given with the same workers.
@@ -134,33 +129,8 @@ def agreement_intervals(
     ]
     whole = np.ones((1, n_groups), dtype=np.int64) @ table
     samples = whole, np.concatenate(draws), table.sum(axis=0) - table
-
-    def interval(statistic: Callable[[Floats], Floats]) -> Interval:
-        value, drawn, without_one = map(statistic, samples)
-        return _interval(float(value[0]), drawn, without_one)
-
-    return Agreement(interval(partial(_alphas, values=values)), interval(_agreements))
-
-
-def _alphas(table: Floats, values: Floats | None) -> Floats:
-    """Return alpha of each row of sums (`_by_item`), (n_rows,)."""
-    total, seen, classes = table[:, 0], table[:, 1], table[:, 4:]
-    if values is None:
-        by_chance = total**2 - (classes**2).sum(axis=1)
-    else:
-        by_chance = 2.0 * (total * (classes @ values**2) - (classes @ values) ** 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alphas: Floats = 1.0 - seen * (total - 1.0) / by_chance
-    # by_chance is 0 with one class, or without an item with two answers; rounding may leave a rest
-    alphas[~(by_chance > 1e-12 * total**2)] = np.nan
-    return alphas
-
-
-def _agreements(table: Floats) -> Floats:
-    """Return the pairwise agreement of each row of sums (`_by_item`), (n_rows,)."""
-    with np.errstate(invalid="ignore"):
-        shares: Floats = table[:, 3] / table[:, 2]
-    return shares
+    alpha, agreement = zip(*(of_sums(sample, values) for sample in samples), strict=True)
+    return _interval(*alpha), _interval(*agreement)
 
 
 def _sum_items(
@@ -208,12 +178,13 @@ def _by_item(totals: Floats, values: Floats | None) -> tuple[Floats, npt.NDArray
     return np.column_stack(columns), paired
 
 
-def _interval(value: float, draws: Floats, without_one: Floats, level: float = 0.95) -> Interval:
+def _interval(whole: Floats, draws: Floats, without_one: Floats, level: float = 0.95) -> Interval:
     """Return the bias-corrected and accelerated (BCa) percentiles of the draws.
 
     z0 = Φ⁻¹(share of draws below the value); a = Σ d³ / 6 (Σ d²)^(3/2), where d is the mean of the
     values without one group minus each of them; bounds at Φ(z0 + (z0 ± z)/(1 − a(z0 ± z))).
     """
+    value = float(whole[0])
     draws = draws[np.isfinite(draws)]
     if not np.isfinite(value) or len(draws) == 0:
         return Interval(value, float("nan"), float("nan"))
@@ -234,30 +205,32 @@ def _interval(value: float, draws: Floats, without_one: Floats, level: float = 0
 def summarize(answers: Answers, duplicates: str | None = None) -> dict[str, Any]:
     """Return counts, classes, answers per item and worker, agreement, one-label workers."""
     encoding = encode(answers, duplicates=duplicates or "last")
-    labels = encoding.labels
+    labels, counts = encoding.labels, encoding.counts
     votes = labels.votes
     by_worker = votes_by_worker(votes)
     per_worker = by_worker.sum(axis=1)
     monotone = (per_worker >= 5) & (by_worker.max(axis=1) == per_worker)
     per_class = map(int, by_worker.sum(axis=0))
-    alpha, agreement = krippendorff_alpha(votes), pairwise_agreement(votes)
+    alpha, agreement = (
+        round(one, 4) if math.isfinite(one) else None for one in agreement_of(votes)
+    )
+
+    def spread(counts: Any) -> dict[str, float]:
+        mean = round(float(counts.mean()), 2)
+        return {"least": int(counts.min()), "mean": mean, "most": int(counts.max())}
+
     return {
         "answers": votes.n_votes,
         "workers": labels.n_workers,
         "items": labels.n_items,
         "classes": dict(zip(labels.classes.to_pylist(), per_class, strict=True)),
         "ordered": labels.ordered,
-        "empty": encoding.counts.n_empty,
-        "repeats": encoding.counts.n_repeats,
-        "conflicts": encoding.counts.n_conflicts,
-        "answers_per_item": _spread(votes_per_item(votes)),
-        "answers_per_worker": _spread(per_worker),
-        "alpha": round(alpha, 4) if math.isfinite(alpha) else None,
-        "agreement": round(agreement, 4) if math.isfinite(agreement) else None,
+        "empty": counts.n_empty,
+        "repeats": counts.n_repeats,
+        "conflicts": counts.n_conflicts,
+        "answers_per_item": spread(votes_per_item(votes)),
+        "answers_per_worker": spread(per_worker),
+        "alpha": alpha,
+        "agreement": agreement,
         "one_label_workers": labels.workers.filter(pa.array(monotone)).to_pylist(),
     }
-
-
-def _spread(counts: Any) -> dict[str, float]:
-    mean = round(float(counts.mean()), 2)
-    return {"least": int(counts.min()), "mean": mean, "most": int(counts.max())}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from misc_cli.data.encode import distinct, order_names, trimmed
 from misc_cli.data.posteriors import tied_classes
-from misc_cli.data.types import Codes, Floats, KnownLabels, LabelTable, Names
+from misc_cli.data.types import Codes, Floats, KnownLabels, LabelTable
 from misc_cli.errors import InputError
 
 Z = 1.96  # of a 95 % interval
@@ -87,8 +87,9 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """Return plain numbers and names; an undefined number (0/0) is None."""
         items, labels = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
-        columns = {"items": items, "labels": labels, **self.scores}
-        numbers = zip(*(column.tolist() for column in columns.values()), strict=True)
+        columns = {"class": self.classes, "items": items.tolist(), "labels": labels.tolist()}
+        for name, score in self.scores.items():
+            columns[name] = [value if value == value else None for value in score.tolist()]
         return {
             "items": self.n_items,
             "error": self.error,
@@ -97,8 +98,7 @@ class Evaluation:
             "ties": self.n_ties,
             "calibration_error": self.calibration_error,
             "classes": [
-                {"class": name, **dict(zip(columns, map(_finite, row), strict=True))}
-                for name, row in zip(self.classes, numbers, strict=True)
+                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
             ],
             "confusion": self.confusion.tolist(),
             "items_without_label": len(self.unlabelled),
@@ -128,8 +128,10 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
     truths = trimmed(known.labels).take(pa.array(true_rows))
     named = {*pc.unique(labels).to_pylist(), *pc.unique(truths).to_pylist()}
     classes = (*table.classes, *order_names(named.difference(table.classes))[0])
-    predicted = _codes(labels.take(position.filter(shared)), classes)
-    truth = _codes(truths.filter(shared), classes)
+    predicted, truth = (
+        pc.index_in(own, pa.array(classes, pa.string())).to_numpy().astype(np.int32)
+        for own in (labels.take(position.filter(shared)), truths.filter(shared))
+    )
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (truth, predicted), 1)
     wrong = float((predicted != truth).mean())
@@ -153,12 +155,3 @@ def evaluate(table: LabelTable, known: KnownLabels) -> Evaluation:
         unlabelled=tuple(true_items.filter(pc.invert(shared)).to_pylist()),
         unjudged=tuple(items.filter(pc.invert(pc.is_in(items, true_items))).to_pylist()),
     )
-
-
-def _codes(names: Names, classes: tuple[str, ...]) -> Codes:
-    codes: Codes = pc.index_in(names, pa.array(classes, pa.string())).to_numpy().astype(np.int32)
-    return codes
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -12,14 +12,12 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import scipy.sparse as sp
 
 from misc_cli.data.encode import distinct, trimmed, warn_of_outside
 from misc_cli.data.holdout import Hashes, name_hashes
@@ -33,7 +31,6 @@ from misc_cli.engines.protocol import (
     AnswerEngine,
     Array,
     Block,
-    Engine,
     RowArrays,
     Summed,
     SumOver,
@@ -41,7 +38,7 @@ from misc_cli.engines.protocol import (
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.agreement import agreement_sums, ballots_of, of_sums
 from misc_cli.quality.evaluation import expected_error
-from misc_cli.quality.worker_dependence import WorkerPairs, answer_weights
+from misc_cli.quality.worker_dependence import WorkerPairs, effective_votes
 
 Figure = float | int | bool | None
 
@@ -69,16 +66,51 @@ def figures(
     depend on items (`quality.evidence`).
     """
     counts, n_items = engine.counts, engine.n_items
-    n_votes, n_pairs = engine.n_votes, n_items * engine.n_workers
+    per_item = engine.n_votes / n_items
     seen = engine.sweep(SumOver(_judge))
-    alpha, agreement = of_sums(seen.agreement)
+    agreed = [
+        round(float(one[0]), 6) if math.isfinite(one[0]) else None
+        for one in of_sums(seen.agreement[None, :])
+    ]
+    overruled = 100.0 * seen.overruled / max(seen.unanimous, 1)
+    if overruled > MOST_OVERRULED and seen.overruled >= FEWEST_OVERRULED:
+        _warn(
+            f"{seen.overruled:,} of {seen.unanimous:,} items on which all answers agree got "
+            f"another label ({seen.several:,} of them have two answers or more; the first is "
+            f"{min(seen.examples)!r}): the classes of the model may no longer mean the labels; "
+            "compare with --aggregator mv and look at these items"
+        )
+    lost = np.flatnonzero((seen.led > 0) & (seen.given == 0))
+    if len(lost):
+        classes = engine.vocabulary.classes
+        names = classes.take(lost[np.argsort(-seen.led[lost])]).to_pylist()
+        shown = ", ".join(map(repr, names[:NAMES_SHOWN]))
+        more = f" and {len(lost) - NAMES_SHOWN:,} more" if len(lost) > NAMES_SHOWN else ""
+        _warn(
+            f"no item got the label {shown}{more}, though it leads the vote on "
+            f"{int(seen.led[lost].sum()):,} items; if these classes are real, take --aggregator mv "
+            "or give some of their items as --gold"
+        )
+    n_pairs, effective = int(pairs.alike.sum()), per_item
+    if n_pairs:
+        effective = float(effective_votes(engine, pairs).sum()) / n_items
+    if effective < LEAST_EFFECTIVE * per_item:
+        _warn(
+            f"workers err together ({n_pairs:,} {'pair' if n_pairs == 1 else 'pairs'}): "
+            f"{per_item:.1f} answers per item count as {effective:.1f} independent ones, so "
+            "confidences are likely too high; --workers FILE says who is alike with whom"
+        )
+    judged: dict[str, Figure] = {}
+    if seen.n_known:
+        judged = {"error": round(100.0 * seen.wrong / seen.n_known, 6)}
+        judged["items-with-truth"] = seen.n_known
     return {
-        "answers": n_votes,
+        "answers": engine.n_votes,
         "items": n_items,
         "workers": engine.n_workers,
         "classes": engine.n_classes,
-        "answers-per-item": round(n_votes / n_items, 6),
-        "density": round(100.0 * n_votes / n_pairs, 6),
+        "answers-per-item": round(per_item, 6),
+        "density": round(100.0 * engine.n_votes / (n_items * engine.n_workers), 6),
         "empty": counts.n_empty,
         "repeats": counts.n_repeats,
         "conflicts": counts.n_conflicts,
@@ -87,84 +119,63 @@ def figures(
         "confidence": round(seen.confidence / n_items, 6),
         "lowest-confidence": round(seen.lowest, 6),
         "ties": seen.ties,
-        "alpha": _rounded(alpha),
-        "agreement": _rounded(agreement),
+        "alpha": agreed[0],
+        "agreement": agreed[1],
         "evidence": None if evidence is None else round(evidence, 6),
-        **_overruled(seen),
-        **_lost(engine.vocabulary.classes, seen),
-        **_effective(engine, pairs),
-        **_error(seen),
+        "unanimous": seen.unanimous,
+        "overruled": round(overruled, 6),
+        "classes-lost": len(lost),
+        "effective-votes": round(effective, 6),
+        "alike-pairs": n_pairs,
+        **judged,
     }
-
-
-def _error(seen: _Seen) -> dict[str, Figure]:
-    """Return the share of wrong labels among items with truth; nothing where there are none."""
-    if not seen.n_known:
-        return {}
-    share = 100.0 * seen.wrong / seen.n_known
-    return {"error": round(share, 6), "items-with-truth": seen.n_known}
 
 
 def mark_truth(engine: AnswerEngine, truth: KnownLabels) -> None:
     """Put the truth of items beside them (`TRUTH`), and warn of truth that judges nothing."""
     which, classes = truth.called("truth"), engine.vocabulary.classes
-    names, first = distinct(truth.items, truth.labels, which)
-    texts = trimmed(truth.labels).take(pa.array(first))
-    codes = pc.fill_null(pc.index_in(texts, classes), len(classes)).to_numpy()
+    names, rows = distinct(truth.items, truth.labels, which)
     hashes = name_hashes(names)
     order = np.argsort(hashes)
-    found = _Marked(0, [])
-    if len(names):
-        kernel = _MarkTruth(names, codes.astype(np.int32), order, hashes[order], len(classes))
-        found = engine.sweep(kernel)
-    if not found.n_known:
+    names, rows = names.take(order), rows[order]
+    texts = trimmed(truth.labels).take(rows)
+    codes = pc.fill_null(pc.index_in(texts, classes), len(classes)).to_numpy().astype(np.int32)
+    found = engine.sweep(_MarkTruth(names, codes, hashes[order])) if len(names) else []
+    at = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    if not len(at):
         _warn("no item with truth is among the answers' items: there is no error to report")
-        return
-    outside = np.concatenate(found.outside)
-    if len(outside):
-        at = int(outside.min())
-        warn_of_outside(which, names[at].as_py(), texts[at].as_py(), len(outside))
-
-
-@dataclass
-class _Marked(Summed):
-    """n_known  items with truth; outside  positions of truth that is no class of the answers."""
-
-    n_known: int
-    outside: list[Array]
+    elif len(outside := at[codes[at] == len(classes)]):
+        first = int(outside[rows[outside].argmin()])
+        warn_of_outside(which, names[first].as_py(), texts[first].as_py(), len(outside))
 
 
 @dataclass(frozen=True)
 class _MarkTruth:
     """Looks items up among those with truth, by hash: no block goes through all names.
 
-    names, classes  (n_known,) each; the class is n_classes where no worker gave it
-    order           (n_known,) sorts them by the hashes of the names
-    hashes          (n_known,) in that order
+    names, classes, hashes  (n_known,) each, sorted by hash; the class is n_classes where no worker
+                            gave it
+    Its sums are the positions of the items that it found.
     """
 
     names: Names
     classes: Codes
-    order: Array
     hashes: Hashes
-    n_classes: int
 
     needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (TRUTH,)
 
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, _Marked]:
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, list[Array]]:
         items = block.items
         sought = name_hashes(items)
         near = np.minimum(np.searchsorted(self.hashes, sought), len(self.hashes) - 1)
         here = np.flatnonzero(self.hashes[near] == sought)
-        at = self.order[near[here]]
+        at = near[here]
         same = pc.equal(self.names.take(pa.array(at)), items.take(pa.array(here)))
         chosen = same.to_numpy(zero_copy_only=False).astype(bool)
-        here, at = here[chosen], at[chosen]
         truth = np.full(len(items), -1, dtype=np.int32)
-        truth[here] = self.classes[at]
-        outside = at[self.classes[at] == self.n_classes]
-        return {TRUTH: truth}, _Marked(len(at), [outside])
+        truth[here[chosen]] = self.classes[at[chosen]]
+        return {TRUTH: truth}, [at[chosen]]
 
 
 @dataclass
@@ -225,55 +236,6 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
     )
 
 
-def _overruled(seen: _Seen) -> dict[str, Figure]:
-    share = 100.0 * seen.overruled / max(seen.unanimous, 1)
-    if share > MOST_OVERRULED and seen.overruled >= FEWEST_OVERRULED:
-        _warn(
-            f"{seen.overruled:,} of {seen.unanimous:,} items on which all answers agree got "
-            f"another label ({seen.several:,} of them have two answers or more; the first is "
-            f"{min(seen.examples)!r}): the classes of the model may no longer mean the labels; "
-            "compare with --aggregator mv and look at these items"
-        )
-    return {"unanimous": seen.unanimous, "overruled": round(share, 6)}
-
-
-def _lost(classes: Names, seen: _Seen) -> dict[str, Figure]:
-    led = seen.led
-    lost = np.flatnonzero((led > 0) & (seen.given == 0))
-    if len(lost):
-        names = [classes[int(code)].as_py() for code in lost[np.argsort(-led[lost])]]
-        shown = ", ".join(map(repr, names[:NAMES_SHOWN]))
-        more = f" and {len(lost) - NAMES_SHOWN:,} more" if len(lost) > NAMES_SHOWN else ""
-        _warn(
-            f"no item got the label {shown}{more}, though it leads the vote on "
-            f"{int(led[lost].sum()):,} items; if these classes are real, take --aggregator mv or "
-            "give some of their items as --gold"
-        )
-    return {"classes-lost": len(lost)}
-
-
-def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array, n_classes: int) -> float:
-    return float(answer_weights(block.matrix, likeness, n_classes).sum())
-
-
-def _effective(engine: Engine, pairs: WorkerPairs) -> dict[str, Figure]:
-    alike = pairs.alike
-    n_pairs = int(alike.sum())
-    per_item = engine.n_votes / engine.n_items
-    effective = per_item
-    if alike.any():
-        weigh = partial(_weigh, likeness=pairs.matrix(alike), n_classes=engine.n_classes)
-        counted = engine.sweep(SumOver(weigh))
-        effective = counted / engine.n_items
-    if effective < LEAST_EFFECTIVE * per_item:
-        _warn(
-            f"workers err together ({n_pairs:,} {'pair' if n_pairs == 1 else 'pairs'}): "
-            f"{per_item:.1f} answers per item count as {effective:.1f} independent ones, so "
-            "confidences are likely too high; --workers FILE says who is alike with whom"
-        )
-    return {"effective-votes": round(effective, 6), "alike-pairs": n_pairs}
-
-
 def count_sure(_: Block, rows: RowArrays, limit: float) -> Counts:
     """Count the items in ten steps of confidence and, last, below the limit, (11,)."""
     confidence = decide(np.asarray(rows[POSTERIORS])).confidence
@@ -281,9 +243,5 @@ def count_sure(_: Block, rows: RowArrays, limit: float) -> Counts:
     return np.append(steps, (confidence < limit).sum())
 
 
-def _rounded(figure: float) -> float | None:
-    return round(figure, 6) if math.isfinite(figure) else None
-
-
 def _warn(text: str) -> None:
-    warnings.warn(text, MiscWarning, stacklevel=4)
+    warnings.warn(text, MiscWarning, stacklevel=3)

@@ -230,15 +230,24 @@ def _skills(by_chance: Floats, first: Keys, second: Keys, shared: Keys, agreed: 
     return skill
 
 
-def answer_weights(block: sp.csr_array, likeness: sp.csr_array, n_classes: int) -> Floats:
-    """Return the weight of each answer of a block, (n_votes,), in the order of the votes.
+def effective_votes(engine: Engine, pairs: WorkerPairs) -> Floats:
+    """Return what the answers of each worker amount to, (n_workers,).
 
-    The weight is 1 / (1 + Σ_v ρ_wv) over the other workers v who answered the item: m copies of a
-    worker count 1/m each, an independent worker counts 1.
+    An answer counts 1 / (1 + Σ_v ρ_wv) over the other workers v who answered the item: those of m
+    copies count 1/m each, those of an independent worker 1.
     """
-    worker = block.indices // n_classes
-    shape = (block.shape[0], likeness.shape[0])
-    who = sp.csr_array((np.ones(len(worker)), worker, block.indptr), shape=shape)
-    row = np.repeat(np.arange(shape[0]), np.diff(block.indptr))
-    weights: Floats = 1.0 / (1.0 + np.asarray((who @ likeness)[row, worker]))
-    return weights
+    alike = pairs.alike
+    if not alike.any():
+        return pairs.answers.astype(np.float64)
+    weigh = partial(_weigh, likeness=pairs.matrix(alike), n_classes=engine.n_classes)
+    return engine.sweep(SumOver(weigh))
+
+
+def _weigh(block: Block, _: RowArrays, likeness: sp.csr_array, n_classes: int) -> Floats:
+    matrix, n_workers = block.matrix, likeness.shape[0]
+    worker = matrix.indices // n_classes
+    shape = (matrix.shape[0], n_workers)
+    who = sp.csr_array((np.ones(len(worker)), worker, matrix.indptr), shape=shape)
+    row = np.repeat(np.arange(shape[0]), np.diff(matrix.indptr))
+    weights = 1.0 / (1.0 + np.asarray((who @ likeness)[row, worker]))
+    return np.bincount(worker, weights, n_workers).astype(np.float64)

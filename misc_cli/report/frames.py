@@ -198,11 +198,10 @@ def figures_frame(figures: Mapping[str, Any]) -> pd.DataFrame:
 def agreement_frame(outcome: RunResult) -> pd.DataFrame:
     """Return the agreement of the answers; alpha also for ordered classes if they have an order."""
     labels = outcome.labels
-    nominal = agreement_intervals(labels.votes)
-    found = {"pairwise agreement": nominal.agreement}
-    found["alpha, classes without order"] = nominal.alpha
+    alpha, agreement = agreement_intervals(labels.votes)
+    found = {"pairwise agreement": agreement, "alpha, classes without order": alpha}
     if labels.ordered:
-        found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True).alpha
+        found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True)[0]
     rows = [{"measure": measure, **asdict(interval)} for measure, interval in found.items()]
     return pd.DataFrame(rows).dropna(subset=["value"])
 

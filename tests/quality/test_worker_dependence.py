@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.quality import worker_dependence
-from misc_cli.quality.worker_dependence import answer_weights, compare_workers
+from misc_cli.quality.worker_dependence import compare_workers, effective_votes
 from misc_cli.simulate import Simulation, simulate
 from tests.conftest import Load
 from tests.crowds import labels_from, labels_of, with_copies
@@ -57,14 +56,12 @@ def test_copies_are_found_and_count_once(copies: int) -> None:
     assert {(a, b) for a in group for b in group if a < b} <= found
     ends = np.concatenate([pairs.first[pairs.alike], pairs.second[pairs.alike]])
     assert set(ends.tolist()) == set(group)
-    assert isinstance(labels.votes, SparseVotes)
-    votes = labels.votes.matrix
-    weights = answer_weights(votes, pairs.matrix(pairs.alike), labels.n_classes)
-    alone = np.bincount(crowd.item, minlength=600)
-    assert np.add.reduceat(weights, votes.indptr[:-1]) == pytest.approx(alone, abs=1e-9)
-    worker = votes.indices // labels.n_classes
-    assert weights[np.isin(worker, group)] == pytest.approx(1 / (1 + copies))
-    assert (weights[~np.isin(worker, group)] == 1.0).all()
+    own = np.bincount(crowd.worker, minlength=labels.n_workers).astype(float)
+    own[group] = own[original]  # all together amount to the one that they copy
+    counted = effective_votes(MemoryEngine(labels), pairs)
+    assert counted == pytest.approx(
+        np.where(np.isin(np.arange(len(own)), group), own / (1 + copies), own)
+    )
 
 
 def test_a_crowd_too_large_is_judged_by_its_most_active(monkeypatch: pytest.MonkeyPatch) -> None:
