@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from misc_cli.errors import InputError
 from misc_cli.readers.columns import Layout, listing, select
 from misc_cli.readers.document import Document, compact, text_array
 from misc_cli.readers.options import ReadOptions
@@ -31,6 +32,7 @@ JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
 EACH_COLUMN = "a column for each"
 MOST_NAMES = 4  # columns to list
+MOST_QUESTIONS = 100
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 
 
@@ -124,6 +126,15 @@ def from_columns(
     if "label" in given:
         known_as = {column: name for name, column in questions.items()}
         questions = {known_as.get(column, column): column for column in given["label"]}
+    elif len(questions) > MOST_QUESTIONS:  # parse the one that is asked for
+        asked = options.question
+        if asked is None or asked not in questions:
+            first = ", ".join(list(questions)[:8])
+            raise InputError(
+                f"{document.name}: {len(questions):,} questions ({first}, …); pick one with "
+                "--question NAME"
+            )
+        questions = {asked: questions[asked]}
     gold = {q: column for q, column in (gold or {}).items() if q in questions}
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together

@@ -157,18 +157,6 @@ def test_qualtrics(tmp_path: Path) -> None:
     assert triplets(path) == sorted((f"R_{n}", q, s) for n in range(6) for q, s in said.items())
 
 
-def test_surveymonkey(tmp_path: Path) -> None:
-    items = ["Is 1 a cat?", "Judge the photos [Photo 1]", "Judge the photos [Photo 2]"]
-    said = [["Yes", "No", "Yes"] if n % 2 else ["No", "Yes", "Yes"] for n in range(6)]
-    rows = [
-        ["Respondent ID", "Collector ID", "Is 1 a cat?", "Judge the photos", ""],
-        ["", "", "Response", "Photo 1", "Photo 2"],
-        *([f"11{n}", "4", *said[n]] for n in range(6)),
-    ]
-    pairs = [(f"11{n}", *pair) for n in range(6) for pair in zip(items, said[n], strict=True)]
-    assert triplets(export(tmp_path, table(rows))) == sorted(pairs)
-
-
 def test_a_form_with_a_second_header_is_refused(tmp_path: Path) -> None:
     rows = [
         ["Email", "Is image 1 a cat?", "Is image 2 a cat?"],

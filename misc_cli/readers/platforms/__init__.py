@@ -1,17 +1,16 @@
-"""The table of readers: one line per format; the surest reads.
+"""The table of platforms: one line each; the first whose keys are in a file reads it.
 
-docs/platforms.md links the documentation that each was written from. A reader's module is imported
-only if one of its `marks` is in the file, so that a plain table of worker, item and label pays for
-none of them.
+docs/platforms.md links the documentation that each was written from. A module is imported only if
+a file shows the keys of its platform, so that a plain table pays for none of them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from importlib import import_module
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from misc_cli.errors import InputError
 
@@ -19,103 +18,135 @@ if TYPE_CHECKING:
     from misc_cli.readers.document import Document
     from misc_cli.readers.reading import Match, Reader
 
-LOOKED_AT = 50  # records whose keys are searched for marks
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The place of a reader, and how names begin in the files that are worth asking it about.
-
-    module  in this package
-    marks   a column, or a key at the top of a JSON object, begins with one of them
-    reader  the name of the reader in the module
-    """
-
-    module: str
-    marks: tuple[str, ...]
-    reader: str = "READER"
-
+LOOKED_AT = 20  # records whose keys are searched
 
 # The first words of the column of times in a form's responses.
 _TIMESTAMPS = (
-    *("Timestamp", "Zeitstempel", "Horodateur", "Marca temporal", "Informazioni crono"),
-    *("Carimbo de", "Tijdstempel", "Отметка", "タイムスタンプ", "时间戳", "타임스탬프"),
+    *("Timestamp*", "Zeitstempel*", "Horodateur*", "Marca?temporal*", "Informazioni?crono*"),
+    *("Carimbo?de*", "Tijdstempel*", "Отметка*", "タイムスタンプ*", "时间戳*", "타임스탬프*"),
 )
-READERS: dict[str, Entry] = {
-    "label-studio": Entry("label_studio", ("annotations", "completions", "result")),
-    "label-studio-table": Entry("label_studio", ("annotation_id", "annotator"), "TABLE_READER"),
-    "prodigy": Entry("prodigy", ("_input_hash", "_task_hash", "_session_id", "_annotator_id")),
-    "toloka": Entry("crowd_reports", ("INPUT:", "OUTPUT:", "ASSIGNMENT:"), "TOLOKA"),
-    "mturk": Entry("mturk", ("HITId",)),
-    "appen": Entry("crowd_reports", ("_unit_id", "_worker_id"), "APPEN"),
-    "doccano": Entry("doccano", ("annotations", "label", "cats", "entities")),
-    "argilla": Entry("argilla", ("responses", "fields", "external_id", "status")),
-    "labelbox": Entry("annotation_suites", ("data_row",), "LABELBOX"),
-    "superannotate": Entry("annotation_suites", ("instances",), "SUPERANNOTATE"),
-    "sagemaker": Entry("sagemaker", ("datasetObjectId", "answers", "humanAnswers", "source")),
-    "zooniverse": Entry("zooniverse", ("classification_id",)),
-    "potato": Entry("potato", ("label_annotations", "instance_id")),
-    "google-forms": Entry("surveys", _TIMESTAMPS, "GOOGLE_FORMS"),
-    "qualtrics": Entry("surveys", ("ResponseId",), "QUALTRICS"),
-    "surveymonkey": Entry("surveys", ("Respondent", "respondent_id"), "SURVEYMONKEY"),
-    "snorkel": Entry("labelling_functions", ("lf_", "LF_"), "SNORKEL"),
-    "wrench": Entry("labelling_functions", ("weak_labels", "0"), "WRENCH"),
+# Name → module and reader, then what only its files show: keys of an object, or columns, perhaps
+# with =[] for a list there, ={} for an object, ={a,b} for one with these keys (or a list of them),
+# =a|b for one of these words.
+READERS: dict[str, tuple[str, ...]] = {
+    "label-studio": (
+        "label_studio.TASKS",
+        *("data={} annotations=[]", "data={} completions=[]", "task={data} result"),
+    ),
+    "label-studio-table": ("label_studio.TABLE", "annotation_id annotator id"),
+    "prodigy": (
+        "annotation_tools.PRODIGY",
+        *("_task_hash answer", "_input_hash answer", "_task_hash versions"),
+        *("answer=accept|reject|ignore _session_id", "answer=accept|reject|ignore _annotator_id"),
+    ),
+    "toloka": (
+        "crowd_reports.TOLOKA",
+        *("OUTPUT:* ASSIGNMENT:*", "OUTPUT:* INPUT:*", "OUTPUT:* CONFIDENCE:*"),
+    ),
+    "mturk": ("mturk.MTURK", "HITId Answer.*"),
+    "appen": (
+        "crowd_reports.APPEN",
+        *("_unit_id _worker_id", "_unit_id _trusted_judgments", "_unit_id _unit_state"),
+    ),
+    "doccano": (
+        "annotation_tools.DOCCANO",
+        *("id annotations={user}", "id annotation_approver", "id [Cc]omments label=[]"),
+        *("id [Cc]omments labels=[]", "id [Cc]omments cats=[]", "id [Cc]omments entities=[]"),
+    ),
+    "argilla": (
+        "annotation_tools.ARGILLA",
+        *("*.responses.users", "fields responses={}", "fields responses={values}"),
+        "*={user_id,value,status}",
+    ),
+    "labelbox": ("annotation_tools.LABELBOX", "data_row={} projects={}"),
+    "sagemaker": (
+        "crowd_reports.SAGEMAKER",
+        *("datasetObjectId annotations=[]", "answers={answerContent}"),
+        *("humanAnswers={answerContent}", "*-metadata={human-annotated}", "*-metadata={job-name}"),
+    ),
+    "zooniverse": ("crowd_reports.ZOONIVERSE", "classification_id annotations subject_ids"),
+    "potato": (
+        "annotation_tools.POTATO",
+        "label_annotations={}",
+        "*:::* user*",
+        "*:::* annotator*",
+    ),
+    "google-forms": ("surveys.GOOGLE_FORMS", *_TIMESTAMPS),
+    "qualtrics": ("surveys.QUALTRICS", "ResponseId"),
 }
 
-
-# Exports that hold nothing to vote on or are no longer read, by keys of their first object.
+# Exports that hold nothing to vote on or are no longer read.
 _OWN = "export each annotator's own answers"
 _XML = "Mechanical Turk's answers as XML are not read; download the batch as CSV"
 _REFUSED = {
-    ("task_id", "response", "params"): f"a task of Scale names no annotators; {_OWN}",
-    ("tags", "shapes", "version"): f"annotations of CVAT name no annotators; {_OWN}",
-    ("images", "annotations", "categories"): f"COCO holds boxes, and no annotators; {_OWN}",
-    ("categories", "items", "info"): f"Datumaro names no annotators; {_OWN}",
-    ("Label", "Created By", "DataRow ID"): "version 1 of Labelbox's export; export NDJSON (v2)",
-    ("Assignments", "NumResults"): _XML,
-    ("AssignmentId", "HITId", "Answer"): _XML,
+    "task_id response params": f"a task of Scale names no annotators; {_OWN}",
+    "tags shapes version": f"annotations of CVAT name no annotators; {_OWN}",
+    "images annotations categories": f"COCO holds boxes, and no annotators; {_OWN}",
+    "categories items info": f"Datumaro names no annotators; {_OWN}",
+    "Created?By DataRow?ID": "version 1 of Labelbox's export; export NDJSON (v2)",
+    "Assignments NumResults": _XML,
+    "AssignmentId HITId Answer": _XML,
 }
 _TAG = re.compile(r"O|[BIESLU]-[\w-]+")  # of a token
 
 
 def load(name: str) -> Reader:
-    entry = READERS[name]
-    module = import_module(f"misc_cli.readers.platforms.{entry.module}")
-    reader: Reader = getattr(module, entry.reader)
+    module, _, attribute = READERS[name][0].partition(".")
+    reader: Reader = getattr(import_module(f"misc_cli.readers.platforms.{module}"), attribute)
     return reader
 
 
 def recognise(document: Document) -> tuple[Reader, Match] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
-    _refuse_others(document)
-    found = []
-    keys = _keys(document)
-    for name, entry in READERS.items():
-        if any(key.startswith(entry.marks) for key in keys):
+    if document.records is not None:
+        records = document.records[:LOOKED_AT]
+        for keys, why in _REFUSED.items():
+            if records and _shows(keys, records[0]):
+                raise InputError(f"{document.name}: {why}")
+    else:
+        _refuse_tags(document)
+        records = [] if document.table.header is False else [dict.fromkeys(document.names, "")]
+    for name, (_, *shapes) in READERS.items():
+        if any(_shows(shape, record) for shape in shapes for record in records):
             reader = load(name)
             match = reader.detect(document)
             if match is not None:
-                found.append((reader, match))
-    return max(found, key=lambda pair: pair[1].sure, default=None)
+                return reader, match
+    return None
 
 
-def _keys(document: Document) -> list[str]:
-    if document.records is None:
-        return document.names if document.table.header is not False else []
-    first = islice(document.records, LOOKED_AT)
-    return list(dict.fromkeys(key for record in first for key in record))
+def _shows(shape: str, record: Mapping[str, Any]) -> bool:
+    """Return whether an object has a key like each of the shape's, with the right value there."""
+    for part in shape.split():
+        key, _, wanted = part.partition("=")
+        if key in record:
+            like = [key]
+        elif any(mark in key for mark in "*?["):
+            like = [name for name in record if fnmatchcase(name, key)]
+        else:
+            return False
+        if not any(_is(record[name], wanted) for name in like):
+            return False
+    return True
 
 
-def _refuse_others(document: Document) -> None:
-    """Raise for exports that would be read wrong as plain tables, and for tags of tokens."""
-    why = None
-    if document.records:
-        known = (why for keys, why in _REFUSED.items() if set(keys) <= set(document.records[0]))
-        why = next(known, None)
-    elif document.records is None and (document.table.header is False or document.table.doubtful):
+def _is(value: Any, wanted: str) -> bool:
+    if wanted in ("[]", "{}"):
+        return isinstance(value, list if wanted == "[]" else dict)
+    if wanted.startswith("{"):
+        keys = set(wanted[1:-1].split(","))
+        inner = value if isinstance(value, list) else [value]
+        return any(isinstance(one, dict) and keys <= set(one) for one in inner)
+    return not wanted or (isinstance(value, str) and value in wanted.split("|"))
+
+
+def _refuse_tags(document: Document) -> None:
+    """Raise for tags of tokens, which would be read wrong as a plain table."""
+    if document.table.header is False or document.table.doubtful:
         last = [row[-1].strip() for row in document.table.sample if row]
         tags = [cell for cell in last if _TAG.fullmatch(cell)]
         if len(last) > 4 and len(tags) > 0.8 * len(last) and len(set(tags)) > 1:
-            why = "tags of tokens (CoNLL), not of items: there are no classes to vote on"
-    if why is not None:
-        raise InputError(f"{document.name}: {why}")
+            raise InputError(
+                f"{document.name}: tags of tokens (CoNLL), not of items: there are no classes to "
+                "vote on"
+            )

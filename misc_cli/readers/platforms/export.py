@@ -1,9 +1,9 @@
-"""Answers of a platform's export, gathered record by record, and what several platforms share."""
+"""Answers of platforms' exports, gathered record by record into columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow as pa
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reading
+from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading
 from misc_cli.readers.values import (
     BOXES,
     CHOICE,
@@ -25,134 +25,165 @@ from misc_cli.readers.values import (
 )
 from misc_cli.readers.vocabulary import is_remark
 
-MOST_QUESTIONS = 100
-LOOKED_AT = 20  # records that a detector sees
 PLAIN = ""  # the kind of a plain field: its values tell
 
 Field = tuple[str, str, Any]  # a question's name, its kind, the label
 _REGIONS = {"boundingboxes": BOXES, "polygons": BOXES, "keypoints": BOXES, "entities": SPANS}
 
 
-class Export:
-    """The answers of one file, gathered one by one; `reading()` makes columns of them.
+class Answer(NamedTuple):
+    """One answer of an export; the label is text or a list of options.
 
-    A label is text or a list of options; a question is one of several choices if some list has
-    more than one, and what is a region once is no class anywhere. If no answer of the file has a
-    worker, only a majority vote is possible; if some have, the others are set aside.
-
-    worker, item, label  the fields that answers come from, for people; {} is the question's name
-    row                  the record (from 0) that is being read
+    right  it is known to be right: gold, and nobody's vote
     """
 
-    def __init__(
-        self, document: Document, options: ReadOptions, worker: str, item: str, label: str = "{}"
-    ) -> None:
-        self.document, self.options, self.row = document, options, 0
-        self._paths = {"worker": worker, "item": item, "label": label}
-        self._answers: list[tuple[str, int, str, str, Any, str]] = []
-        self._columns: dict[str, dict[str, str]] = {}
-        self._gold: dict[str, dict[str, Any]] = {}
-        self._aside: dict[str, list[int]] = {}
+    question: str
+    worker: Any
+    item: Any
+    label: Any
+    kind: str = CHOICE
+    right: bool = False
 
-    def records(self, records: Iterable[Record] | None = None) -> Iterator[Record]:
-        """Yield the file's objects, or others in their place, and count them in `row`."""
-        chosen = (self.document.records or []) if records is None else records
-        for row, record in enumerate(chosen):
-            self.row = row
-            yield record
 
-    def answer(
-        self,
-        question: str,
-        worker: Any,
-        item: Any,
-        label: Any,
-        kind: str = CHOICE,
-        paths: Mapping[str, str] | None = None,
-    ) -> None:
-        """Add one answer; `paths` say where it comes from, if that is not as in other answers."""
-        if not text(item).strip():
-            raise self.error("an answer without its item's id")
-        if question not in self._columns:
-            known = {**self._paths, **(paths or {})}
-            self._columns[question] = {r: path.replace("{}", question) for r, path in known.items()}
-        self._answers.append((question, self.row, text(worker), text(item), label, kind))
+Found = Iterator[Answer | str]  # of a record; a text is the reason to set it aside
 
-    def fields(
-        self,
-        fields: Iterable[Field],
-        worker: Any,
-        item: Any,
-        gold: str = "",
-        paths: Mapping[str, str] | None = None,
-    ) -> None:
-        """Add each field of a form; the row is set aside as empty if there is none.
 
-        gold  the reason to set the row aside for, where its answers are the right ones
-        """
-        found = list(fields)
-        if gold or not found:
-            self.aside(gold if found else "empty")
-        for question, kind, label in found:
-            if gold:
-                self.gold(question, item, label)
-            else:
-                self.answer(question, worker, item, label, kind, paths)
+class Damaged(Exception):
+    """A record that no file of the platform holds; the message says what is wrong with it."""
 
-    def aside(self, reason: str) -> None:
-        self._aside.setdefault(reason, []).append(self.row)
 
-    def gold(self, question: str, item: Any, label: Any) -> None:
-        self._gold.setdefault(question, {})[text(item)] = label
+def export(
+    name: str,
+    title: str,
+    read: Callable[[Record, Document], Found],
+    roles: tuple[str, str, str],
+    *,
+    records: Callable[[Document], Iterable[Record]] = lambda document: document.records or [],
+    file_per_worker: bool = False,
+) -> Reader:
+    """Return the reader of a platform whose records `read` turns into answers one by one.
 
-    def objects(self, value: Any, name: str) -> list[Record]:
-        """Return a list of objects, or nothing; anything else is no file of this platform."""
-        if value is None:
-            return []
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.error(f"{name!r} should be a list of objects; export the file again")
-        return value
+    roles            the fields of worker, item and label, for people; {} is the question's name
+    records          the records of a file; by default its JSON objects
+    file_per_worker  the platform may write a file for each worker, without their names
+    """
 
-    def error(self, what: str) -> InputError:
-        is_table = self.document.records is None
-        where = (
-            f"line {self.document.table.line(self.row)}" if is_table else f"record {self.row + 1}"
-        )
-        return InputError(f"{self.document.name}, {where}: {what}")
-
-    def reading(self, file_per_worker: bool = False) -> Reading:
-        """Return the answers by question; `file_per_worker` says that the platform may write so."""
-        has_workers = not self._answers or any(who.strip() for _, _, who, *_ in self._answers)
-        by_question: dict[str, list[tuple[Any, ...]]] = {}
-        for question, row, who, *answer in self._answers:
-            if has_workers and not who.strip():
-                self._aside.setdefault("without a worker", []).append(row)
-            else:
-                by_question.setdefault(question, []).append((row, who, *answer))
-        questions = [self._question(*pair) for pair in by_question.items()]
-        alone = [len(q) == len(q.item.dictionary) for q in questions if q.kind in WITH_CLASSES]
-        nobody = file_per_worker and not has_workers and self.options.worker_from is None
-        if nobody and alone and all(alone):
+    def read_all(document: Document, options: ReadOptions) -> Reading:
+        found = ((row, read(one, document)) for row, one in enumerate(records(document)))
+        reading = gather(document, found, roles)
+        alone = [
+            len(q) == len(q.item.dictionary) for q in reading.questions if q.kind in WITH_CLASSES
+        ]
+        nobody = not reading.has_workers and options.worker_from is None
+        if file_per_worker and nobody and alone and all(alone):
             raise InputError(
-                f"{self.document.name}: no worker is named, and each item has one answer; if each "
+                f"{document.name}: no worker is named, and each item has one answer; if each "
                 "file is one worker's, give them all, with --worker-from"
             )
-        return Reading(questions, self._aside, has_workers=has_workers)
+        return reading
 
-    def _question(self, name: str, answers: list[tuple[Any, ...]]) -> Question:
-        rows, workers, items, labels, kinds = zip(*answers, strict=True)
-        kind = _kind(name, kinds, labels)
-        gold = self._gold.get(name)
-        return Question(
-            name,
-            kind,
-            text_array(workers),
-            text_array(items),
-            labels_of(labels, kind),
-            rows=np.array(rows, dtype=np.int64),
-            gold=None if gold is None else (text_array(gold), labels_of(gold.values(), kind)),
-            columns=self._columns[name],
-        )
+    return certain(name, title, read_all)
+
+
+def certain(name: str, title: str, read: Callable[[Document, ReadOptions], Reading]) -> Reader:
+    """Return the reader of a platform that its keys give away."""
+    return Reader(name, title, lambda _: Match(CERTAIN, "keys that only it writes"), read)
+
+
+def gather(
+    document: Document, found: Iterable[tuple[int, Found]], roles: tuple[str, str, str]
+) -> Reading:
+    """Return answers by question, given those of each row.
+
+    A question is one of several choices if some list has more than one, and what is a region once
+    is no class anywhere. If no answer of the file has a worker, only a majority vote is possible;
+    if some have, the others are set aside.
+    """
+    aside: dict[str, list[int]] = {}
+    answers: dict[str, list[tuple[Any, ...]]] = {}
+    gold: dict[str, dict[str, Any]] = {}
+    for row, of_record in found:
+        try:
+            for one in of_record:
+                if isinstance(one, str):
+                    aside.setdefault(one, []).append(row)
+                    continue
+                item = text(one.item)
+                if not item.strip():
+                    raise Damaged("an answer without its item's id")
+                if one.right:
+                    gold.setdefault(one.question, {})[item] = one.label
+                    continue
+                own = answers.setdefault(one.question, [])
+                own.append((row, text(one.worker), item, one.label, one.kind))
+        except Damaged as error:
+            is_table = document.records is None
+            where = f"line {document.table.line(row)}" if is_table else f"record {row + 1}"
+            raise InputError(f"{document.name}, {where}: {error}") from None
+    named = [one[1].strip() != "" for own in answers.values() for one in own]
+    if any(named) and not all(named):
+        nobody = [one[0] for own in answers.values() for one in own if not one[1].strip()]
+        aside["without a worker"] = nobody
+        answers = {q: [one for one in own if one[1].strip()] for q, own in answers.items()}
+    questions = []
+    for name, own in answers.items():
+        if own:
+            rows, workers, items, labels, kinds = zip(*own, strict=True)
+            kind = _kind(name, kinds, labels)
+            known = gold.get(name)
+            questions.append(
+                Question(
+                    name,
+                    kind,
+                    text_array(workers),
+                    text_array(items),
+                    labels_of(labels, kind),
+                    rows=np.array(rows, dtype=np.int64),
+                    gold=(text_array(known), labels_of(known.values(), kind)) if known else None,
+                    columns=dict(
+                        zip(
+                            ("worker", "item", "label"),
+                            (role.replace("{}", name) for role in roles),
+                            strict=True,
+                        )
+                    ),
+                )
+            )
+    return Reading(questions, aside, has_workers=any(named) or not named)
+
+
+def fields_of(fields: Iterable[Field], worker: Any, item: Any, gold: str = "") -> Found:
+    """Yield each field of a form as an answer; the record is set aside as empty if there is none.
+
+    gold  the reason to set the record aside for, where its answers are the right ones
+    """
+    found = list(fields)
+    if gold or not found:
+        yield gold if found else "empty"
+    for question, kind, label in found:
+        yield Answer(question, worker, item, label, kind, bool(gold))
+
+
+def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:
+    """Return a list of objects, or nothing; anything else is no file of the platform."""
+    value = record.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise Damaged(f"{name!r} should be a list of objects; export the file again")
+    return value
+
+
+def first_of(record: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of these fields that is filled; None if none is."""
+    return next((record[key] for key in keys if record.get(key) not in (None, "")), None)
+
+
+def rows_as_records(document: Document, names: Sequence[str] | None = None) -> list[Record]:
+    """Return the rows of a table as objects; columns of the same name are left out."""
+    names = names or [name for name in document.names if document.names.count(name) == 1]
+    columns = [column.to_pylist() for column in document.columns(names)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _kind(name: str, kinds: Sequence[str], labels: Sequence[Any]) -> str:
@@ -162,10 +193,7 @@ def _kind(name: str, kinds: Sequence[str], labels: Sequence[Any]) -> str:
         return regions[-1]
     if CHOICES in kinds or any(isinstance(label, list) and len(label) > 1 for label in labels):
         return CHOICES
-    known = next(filter(None, kinds), None)
-    if known is not None:
-        return known
-    return inferred(name, labels_of(labels, CHOICE))
+    return next(filter(None, kinds), None) or inferred(name, labels_of(labels, CHOICE))
 
 
 def inferred(name: str, labels: Any) -> str:
@@ -176,36 +204,13 @@ def inferred(name: str, labels: Any) -> str:
 
 def labels_of(values: Iterable[Any], kind: str) -> Any:
     """Return labels as a column: of sorted lists for several choices, else of text."""
+    if kind not in WITH_CLASSES:
+        return text_array(map(text, values))
+    lists = (value if isinstance(value, list) else [value] for value in values)
+    chosen = [sorted({text(one) for one in own if one not in (None, "")}) for own in lists]
     if kind == CHOICES:
-        return pa.array([_options(value) for value in values], pa.list_(pa.string()))
-    if kind in WITH_CLASSES:
-        return text_array("".join(_options(value)) for value in values)
-    return text_array(map(text, values))
-
-
-def _options(value: Any) -> list[str]:
-    chosen = value if isinstance(value, list) else [] if value in (None, "") else [value]
-    return sorted({text(one) for one in chosen})
-
-
-def of_records(test: Callable[[Record], str | None]) -> Callable[[Document], Match | None]:
-    """Return a detector that is certain if `test` says a reason for one of the first records."""
-
-    def detect(document: Document) -> Match | None:
-        reasons = map(test, (document.records or [])[:LOOKED_AT])
-        return next((Match(CERTAIN, reason) for reason in reasons if reason), None)
-
-    return detect
-
-
-def of_names(test: Callable[[set[str]], str | None]) -> Callable[[Document], Match | None]:
-    """Return a detector that is certain if `test` says a reason for a table's names."""
-
-    def detect(document: Document) -> Match | None:
-        reason = test(set(document.names)) if document.records is None else None
-        return Match(CERTAIN, reason) if reason else None
-
-    return detect
+        return pa.array(chosen, pa.list_(pa.string()))
+    return text_array(map("".join, chosen))
 
 
 def kind_of_region(value: Any) -> str | None:
@@ -221,41 +226,26 @@ def form_fields(content: Any, prefix: str = "") -> Iterator[Field]:
     """
     for name, value in mapping(content).items():
         question = f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _form_field(question, value)
-        elif isinstance(value, list):
+        if isinstance(value, list):
             region = next(filter(None, map(kind_of_region, value)), None)
             plain = all(isinstance(one, str | bool) for one in value)
             yield question, region or (CHOICES if plain else OTHER), value if plain else text(value)
-        elif value is not None:
-            yield question, PLAIN, text(value)
-
-
-def _form_field(question: str, value: Record) -> Iterator[Field]:
-    only = next(iter(value.values()), None)
-    marked = [_REGIONS[key.lower()] for key in map(str, value) if key.lower() in _REGIONS]
-    if set(value) in ({"label"}, {"on"}) and isinstance(only, str | bool):
-        yield question, CHOICE, text(only)
-    elif set(value) == {"labels"} and isinstance(only, list):
-        yield question, CHOICES, only
-    elif value and all(isinstance(on, bool) for on in value.values()):
-        yield question, CHOICE, [option for option, on in value.items() if on]
-    elif region := kind_of_region(value) or next(iter(marked), None):
-        yield question, region, text(value)
-    else:
-        yield from form_fields(value, f"{question}.")
-
-
-def narrowed(where: str, questions: Mapping[str, str], options: ReadOptions) -> dict[str, str]:
-    """Return the questions worth parsing: of very many only the one that is asked for."""
-    if len(questions) <= MOST_QUESTIONS or options.label_col is not None:
-        return dict(questions)
-    if options.question is not None and options.question in questions:
-        return {options.question: questions[options.question]}
-    first = ", ".join(list(questions)[:8])
-    raise InputError(
-        f"{where}: {len(questions):,} questions ({first}, …); pick one with --question NAME"
-    )
+        elif not isinstance(value, dict):
+            if value is not None:
+                yield question, PLAIN, text(value)
+        elif len(value) == 1 and isinstance(value.get("label", value.get("on")), str | bool):
+            yield question, CHOICE, text(*value.values())
+        elif len(value) == 1 and isinstance(value.get("labels"), list):
+            yield question, CHOICES, value["labels"]
+        elif value and all(isinstance(on, bool) for on in value.values()):
+            yield question, CHOICE, [option for option, on in value.items() if on]
+        else:
+            marked = (_REGIONS[key.lower()] for key in map(str, value) if key.lower() in _REGIONS)
+            region = kind_of_region(value) or next(marked, None)
+            if region:
+                yield question, region, text(value)
+            else:
+                yield from form_fields(value, f"{question}.")
 
 
 def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
@@ -264,8 +254,6 @@ def varying(document: Document, item: str, names: Sequence[str]) -> list[str]:
     n_items = len(items.dictionary.take(items.indices.unique()))
     found = []
     for name, column in zip(names, columns, strict=True):
-        if len(column.dictionary) == 1:
-            continue
         filled = pa.table({"item": items.indices, "value": column.indices})
         if filled.group_by(["item", "value"], use_threads=False).aggregate([]).num_rows > n_items:
             found.append(name)

@@ -9,7 +9,7 @@ that was posted again has several HITs for one input: then the input is the item
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,34 +23,23 @@ from misc_cli.readers.document import Document, is_one_of
 from misc_cli.readers.layouts.wide import melt, share_values
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.platforms.export import (
-    Export,
+    certain,
+    fields_of,
     form_fields,
+    gather,
     inferred,
     labels_of,
-    narrowed,
-    of_names,
+    objects_in,
 )
-from misc_cli.readers.reading import (
-    Question,
-    Reader,
-    Reading,
-    from_columns,
-    rows_of,
-    take,
-)
+from misc_cli.readers.reading import Question, Reading, from_columns, rows_of, take
 from misc_cli.readers.values import CHOICE, CHOICES, parsed
 
 _PREFIX = "Answer."
 _JSON = "Answer.taskAnswers"
+_NOTHING = ("", "null", "nan", "none", "{}")
 
 
-@of_names
-def detect(names: set[str]) -> str | None:
-    known = "HITId" in names and any(name.startswith(_PREFIX) for name in names)
-    return "HITId and Answer. columns" if known else None
-
-
-def read(document: Document, options: ReadOptions) -> Reading:
+def _read(document: Document, options: ReadOptions) -> Reading:
     if "WorkerId" not in document.names and options.worker_col is None:
         raise InputError(
             f"{document.name}: a batch of Mechanical Turk without its WorkerId column; download "
@@ -79,10 +68,12 @@ def _columns(
     rules: dict[str, Any] = {}
     if "AssignmentStatus" in document.names:
         rules["rejected"] = lambda column: is_one_of(column("AssignmentStatus"), "rejected")
-    elif "RejectionTime" in document.names:
-        rules["rejected"] = lambda column: _is_filled(column("RejectionTime"))
-    if "Reject" in document.names:
-        rules["rejected by hand"] = lambda column: _is_filled(column("Reject"))
+    by_hand = {"rejected": "RejectionTime", "rejected by hand": "Reject"}
+    for reason, name in by_hand.items():
+        if name in document.names:
+            rules.setdefault(
+                reason, lambda column, name=name: pc.invert(is_one_of(column(name), *_NOTHING))
+            )
     return from_columns(
         document,
         worker="WorkerId",
@@ -93,11 +84,6 @@ def _columns(
     )
 
 
-def _is_filled(column: Any) -> Any:
-    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
-    return pc.invert(is_one_of(column, "", "null", "nan", "none", "{}"))
-
-
 def _question(column: str) -> str:
     """Return the question of a column: crowd-classifier writes Answer.animal.label."""
     return column.removeprefix(_PREFIX).removesuffix(".label")
@@ -106,14 +92,22 @@ def _question(column: str) -> str:
 def _answer_columns(
     document: Document, names: list[str], options: ReadOptions, item: str | None
 ) -> Reading:
-    """Read answers in columns of their own."""
-    groups = _groups(document, names)
+    """Read answers in columns of their own, or with a true/false column for each option."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
+        if dot:
+            groups.setdefault(question, []).append(name)
+    for question, columns in list(groups.items()):
+        cells = {cell.lower() for name in columns for cell in document.sampled(name)}
+        if len(columns) == 1 or not cells or not cells <= {"true", "false"}:
+            del groups[question]
     grouped = {column for columns in groups.values() for column in columns}
     plain = {_question(name): name for name in names if name not in grouped}
-    reading = _columns(document, narrowed(document.name, plain, options), options, item)
+    reading = _columns(document, plain, options, item)
     first = _columns(document, {names[0]: names[0]}, options, item) if groups else reading
-    found = [_chosen(document, first, name, columns) for name, columns in groups.items()]
-    filled = (q for q in reading.questions if q.kind == CHOICES or _has_text(q.label))
+    found = [_chosen(document, first.questions[0], *group) for group in groups.items()]
+    filled = (one for one in reading.questions if one.kind == CHOICES or _has_text(one.label))
     return Reading([*found, *map(_with_kind, filled)], first.aside, reading.notes)
 
 
@@ -127,24 +121,8 @@ def _with_kind(question: Question) -> Question:
     return replace(question, kind=inferred(question.name, question.label))
 
 
-def _groups(document: Document, names: list[str]) -> dict[str, list[str]]:
-    """Return the questions of radio buttons and checkboxes, with their true/false columns."""
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        question, dot, _ = name.removeprefix(_PREFIX).rpartition(".")
-        if dot:
-            groups.setdefault(question, []).append(name)
-    found = {}
-    for question, columns in groups.items():
-        cells = {cell.lower() for name in columns for cell in document.sampled(name)}
-        if len(columns) > 1 and cells and cells <= {"true", "false"}:
-            found[question] = columns
-    return found
-
-
-def _chosen(document: Document, reading: Reading, name: str, columns: list[str]) -> Question:
+def _chosen(document: Document, base: Question, name: str, columns: list[str]) -> Question:
     """Return a question with a column per option: the options whose column is true."""
-    (base,) = reading.questions
     flags = [np.asarray(is_one_of(flag, "true")) for flag in document.columns(columns)]
     on = np.column_stack(flags)[rows_of(base)]
     words = np.array([column.rpartition(".")[2] for column in columns], dtype=object)
@@ -163,32 +141,30 @@ def _input_posted_again(document: Document) -> str | None:
     inputs = [n for n in document.names if n.startswith("Input.") and document.names.count(n) == 1]
     if not inputs:
         return None
-    hits, *columns = document.columns(["HITId", *inputs])
-    table = pa.table([hits.indices, *(c.indices for c in columns)], ["hit", *inputs])
-    n_tasks = _n_distinct(table, inputs)
-    n_hits = _n_distinct(table, ["hit"])
-    if n_tasks >= n_hits or _n_distinct(table, ["hit", *inputs]) > n_hits:
+    workers = [name for name in ("WorkerId",) if name in document.names]
+    hits, *columns = document.columns(["HITId", *inputs, *workers])
+    table = pa.table([hits.indices, *(c.indices for c in columns)], ["HITId", *inputs, *workers])
+
+    def n_distinct(*names: str) -> int:
+        return int(table.group_by(list(names), use_threads=False).aggregate([]).num_rows)
+
+    n_tasks, n_hits = n_distinct(*inputs), n_distinct("HITId")
+    if n_tasks >= n_hits or n_distinct("HITId", *inputs) > n_hits:
         return None
-    (workers,) = document.columns(["WorkerId"]) if "WorkerId" in document.names else (hits,)
-    table = table.append_column("worker", workers.indices)
-    for name, column in zip(inputs, columns, strict=True):
-        if _n_distinct(table, ["worker", name]) < 0.9 * _n_distinct(table, ["worker", "hit"]):
+    for name, column in zip(inputs, columns, strict=False):
+        if n_distinct(*workers, name) < 0.9 * n_distinct(*workers, "HITId"):
             continue  # a worker has it again and again, so it tells tasks not apart
         is_full = pc.all(pc.not_equal(pc.utf8_trim_whitespace(column.dictionary), "")).as_py()
-        if is_full and _n_distinct(table, [name]) == n_tasks:
+        if is_full and n_distinct(name) == n_tasks:
             return name
     return None
-
-
-def _n_distinct(table: Any, names: list[str]) -> int:
-    return int(table.group_by(names, use_threads=False).aggregate([]).num_rows)
 
 
 def _pairs(
     document: Document, names: list[str]
 ) -> tuple[str, dict[str, str], dict[str, str]] | None:
     """Return question, inputs and answers by number, where Answer.mood1 is about Input.image1."""
-    inputs = _by_number([name for name in document.names if name.startswith("Input.")])
+    inputs = _by_number(name for name in document.names if name.startswith("Input."))
     answers = _by_number(names)
     if len(inputs) != 1 or len(answers) != 1:
         return None
@@ -198,7 +174,7 @@ def _pairs(
     return _question(question), items, said
 
 
-def _by_number(names: list[str]) -> dict[str, dict[str, str]]:
+def _by_number(names: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return stem → number → column: Answer.mood1.label is number 1 of Answer.mood."""
     found: dict[str, dict[str, str]] = {}
     for name in names:
@@ -236,19 +212,18 @@ def _task_answers(document: Document, options: ReadOptions, item: str | None) ->
     (base,) = reading.questions
     (cells,) = document.columns([_JSON])
     contents = [parsed(cell) for cell in cells.dictionary.to_pylist()]
-    codes = cells.indices.to_pylist()
-    export = Export(
-        document, options, base.columns["worker"], base.columns["item"], f"{_JSON}: {{}}"
-    )
-    people = zip(
-        rows_of(base).tolist(), base.worker.to_pylist(), base.item.to_pylist(), strict=True
-    )
-    for export.row, who, what in people:
-        content = contents[codes[export.row]]
-        forms = export.objects(content if isinstance(content, list) else [content], _JSON)
-        export.fields((field for form in forms for field in form_fields(form)), who, what)
-    inner = export.reading()
+    codes = np.asarray(cells.indices)[rows_of(base)].tolist()
+
+    def answers(who: str, what: str, code: int) -> Any:
+        content = contents[code]
+        forms = {_JSON: content if isinstance(content, list) else [content]}
+        fields = (field for form in objects_in(forms, _JSON) for field in form_fields(form))
+        yield from fields_of(fields, who, what)
+
+    found = map(answers, base.worker.to_pylist(), base.item.to_pylist(), codes)
+    roles = (base.columns["worker"], base.columns["item"], f"{_JSON}: {{}}")
+    inner = gather(document, zip(rows_of(base).tolist(), found, strict=True), roles)
     return replace(inner, aside={**reading.aside, **inner.aside})
 
 
-READER = Reader("mturk", "Mechanical Turk, CSV of a batch", detect, read)
+MTURK = certain("mturk", "Mechanical Turk, CSV of a batch", _read)

@@ -147,44 +147,6 @@ def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
 QUALTRICS = Reader("qualtrics", "Qualtrics, CSV of responses", detect_qualtrics, read_qualtrics)
 
 
-_SURVEYMONKEY_COLUMNS = names_in("""
-respondentid collectorid datecreated datemodified ipaddress emailaddress firstname lastname
-customdata customdata1 startdate enddate
-""")
-_RESPONSE = {"response", "openendedresponse", ""}
-
-
-def detect_surveymonkey(document: Document) -> Match | None:
-    if document.records is not None or document.table.header is False:
-        return None
-    known = [normalise(name) for name in document.names]
-    below = next(iter(document.table.sample), [])
-    if not {"respondentid", "collectorid"} <= set(known) or not any(map(str.strip, below)):
-        return None
-    at = known.index("respondentid")
-    if len(below) <= at or below[at].strip():
-        return None
-    return Match(CERTAIN, "Respondent ID and Collector ID, and a second row of names")
-
-
-def read_surveymonkey(document: Document, options: ReadOptions) -> Reading:
-    names, question = [], ""
-    for name, below in zip(document.names, document.table.sample[0], strict=False):
-        question = name or question
-        plain = normalise(below) in _RESPONSE
-        names.append(question if plain else f"{question} [{below.strip()}]")
-    asked = [n for n in names if normalise(n) not in _SURVEYMONKEY_COLUMNS]
-    asked = [name for name in asked if not words_of(name) & _PERSONAL]
-    people = [name for name in names if normalise(name) == "respondentid"]
-    view = _below(document, 1, [*names, *document.names[len(names) :]])
-    return _read(view, options, asked, people)
-
-
-SURVEYMONKEY = Reader(
-    "surveymonkey", "SurveyMonkey, CSV of all responses", detect_surveymonkey, read_surveymonkey
-)
-
-
 _NAMES = re.compile(r"(?i)e-?mail|user ?name|nutzername|your (full )?name|^name$|correo")
 _WHEN = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}[ T,]+\d{1,2}[:.]\d{2}.*")
 _SCORES = {"score", "totalscore", "punkte", "punktzahl"}

@@ -108,15 +108,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"skipped": 1, "benchmark": 1, "not annotated": 1},
         {"c.txt": "Happy"},
     ),
-    "superannotate.json": (
-        "superannotate",
-        {
-            *(("ann@lab.org", "a.jpg", "cat"), ("ben@lab.org", "a.jpg", "dog")),
-            ("ann@lab.org", "c.jpg", "dog"),
-        },
-        {"skipped": 1, "predicted": 1},
-        {},
-    ),
     "sagemaker.json": (
         "sagemaker",
         {
@@ -145,12 +136,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
         {"not annotated": 1},
         {},
     ),
-    "wrench.json": (
-        "wrench",
-        {("1", "0", "0"), ("2", "0", "1"), ("0", "1", "0")},
-        {"no vote": 1},
-        {"0": "1", "1": "0", "2": "0"},
-    ),
     "google_forms.csv": (
         "google-forms",
         {
@@ -160,15 +145,6 @@ RIGHT: dict[str, tuple[str, set[tuple[str, str, str]], dict[str, int], dict[str,
             ("cy@lab.org", f"{_ASKED}: rain again", "happy"),
             ("ann@lab.org", f"{_ASKED}: sun at last", "happy"),
             ("cy@lab.org", f"{_ASKED}: sun at last", "happy"),
-        },
-        {},
-        {},
-    ),
-    "snorkel.csv": (
-        "snorkel",
-        {
-            *(("lf_keyword", "What a day", "1"), ("lf_shout", "What a day", "1")),
-            *(("lf_length", "Rain again", "0"), ("lf_shout", "Rain again", "0")),
         },
         {},
         {},

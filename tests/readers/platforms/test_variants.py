@@ -210,15 +210,6 @@ def test_worker_responses_of_ground_truth(tmp_path: Path) -> None:
     assert seen.answers == {"crowd-classifier": [("w1", "17", "cat")]}
 
 
-def test_weak_labels_as_records(tmp_path: Path) -> None:
-    rows = [
-        {"text": "x", "label": 1, "weak_labels": [-1, 1]},
-        {"text": "y", "label": 0, "weak_labels": [0, 0]},
-    ]
-    seen = look(written(tmp_path, rows, "a.jsonl"))
-    assert seen.answers == {"weak_labels": [("0", "1", "0"), ("1", "0", "1"), ("1", "1", "0")]}
-
-
 def test_doccano_with_a_user_in_each_record(tmp_path: Path) -> None:
     rows = [
         {"id": 1, "text": "x", "label": [label], "user": who, "Comments": []}
