@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,7 @@ class Counts:
         return Counts(*(first + second for first, second in pairs))
 
 
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(NamedTuple):
     """The labels, and counts of rows."""
 
     labels: Labels
@@ -100,31 +99,24 @@ def encode_gold(
     """
     gold = np.full(labels.n_items, -1, dtype=np.int32)
     names, first = distinct(items, values, which)
-    texts = trimmed(values).take(pa.array(first))
     rows = pc.index_in(names, labels.items)
     known = pc.is_valid(rows)
-    rows, texts, names = rows.filter(known), texts.filter(known), names.filter(known)
+    names, texts = names.filter(known), trimmed(values).take(pa.array(first)).filter(known)
     codes = pc.index_in(texts, labels.classes)
     if codes.null_count:
         at = pc.index(pc.is_null(codes), True).as_py()
-        item, text = names[at].as_py(), texts[at].as_py()
+        case = outside(which, names[at].as_py(), texts[at].as_py(), codes.null_count)
         if unknown == "error":
-            case = _outside(which, item, text)
             raise InputError(f"{case}; correct it, or name all classes with --class-order")
-        warn_of_outside(which, item, text, codes.null_count)
-    gold[rows.to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
+        warnings.warn(f"{case}; it counts as wrong", MiscWarning, stacklevel=3)
+    gold[rows.filter(known).to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
     return gold
 
 
-def _outside(which: str, item: str, text: str) -> str:
-    return f"{which}: item {item!r} is {text!r}, which no worker answered"
-
-
-def warn_of_outside(which: str, item: str, text: str, count: int) -> None:
-    """Warn that `count` known labels are no class of the answers; `item` is the first of them."""
+def outside(which: str, item: str, text: str, count: int) -> str:
+    """Say that `count` known labels are no class of the answers; `item` is the first of them."""
     many = "" if count == 1 else f" ({count:,} such items)"
-    case = _outside(which, item, text)
-    warnings.warn(f"{case}{many}; it counts as wrong", MiscWarning, stacklevel=3)
+    return f"{which}: item {item!r} is {text!r}, which no worker answered{many}"
 
 
 def encode_truth(labels: Labels, truth: KnownLabels) -> Codes:
@@ -216,41 +208,31 @@ def order_classes(
     The third value is True if the order has a meaning (the user's, or numeric).
     """
     found: list[str] = classes.to_pylist()
-    if class_order is not None:
-        missing = [name for name in found if name not in class_order]
-        if missing:
-            raise ConfigError(
-                f"--class-order leaves out {', '.join(missing)}; name every label in the data"
-            )
-        if len(set(class_order)) < len(class_order):
-            raise ConfigError("--class-order names a class twice")
-        if not all(name.strip() for name in class_order):
-            raise ConfigError("--class-order has an empty name; a class needs one")
-        ordered_names = list(class_order)
-    else:
-        ordered_names, numeric = order_names(found)
-        if not numeric:
-            return label, classes, False
-    position = {name: code for code, name in enumerate(ordered_names)}
+    ordered, has_meaning = (class_order, True) if class_order is not None else order_names(found)
+    if not has_meaning:
+        return label, classes, False
+    missing = [name for name in found if name not in ordered]
+    if missing:
+        raise ConfigError(
+            f"--class-order leaves out {', '.join(missing)}; name every label in the data"
+        )
+    if len(set(ordered)) < len(ordered) or not all(map(str.strip, ordered)):
+        raise ConfigError("--class-order names a class twice, or has an empty name; list each once")
+    position = {name: code for code, name in enumerate(ordered)}
     remap = np.array([position[name] for name in found], dtype=np.int32)
-    return remap[label], pa.array(ordered_names, pa.string()), True
+    return remap[label], pa.array(ordered, pa.string()), True
 
 
 def order_names(names: Iterable[str]) -> tuple[list[str], bool]:
     """Return names in class order, and True if all are numbers and the order is theirs."""
     found = sorted(names)
-    numbers = [_number(name) for name in found]
-    if any(number is None for number in numbers):
+    try:
+        numbers = [float(name) for name in found]
+    except ValueError:
+        return found, False
+    if not np.isfinite(numbers).all():
         return found, False
     return [name for _, name in sorted(zip(numbers, found, strict=True))], True
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if np.isfinite(number) else None
 
 
 def _votes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from misc_cli.data.votes import SparseVotes
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.intp]
 Names = Any
-HALF = np.uint64(32)
 # Odd multipliers without a pattern: for positions of bytes, for workers and for seeds.
-BYTES, WORKERS, SEEDS = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+BYTES = np.uint64(0x9E3779B97F4A7C15)
+WORKERS = np.uint64(0xC2B2AE3D27D4EB4F)
+SEEDS = np.uint64(0x165667B19E3779F9)
 
 
 def name_hashes(names: Names) -> Hashes:
@@ -49,8 +50,7 @@ def name_hashes(names: Names) -> Hashes:
 
 def sums_between(values: Hashes, edges: npt.NDArray[Any]) -> Hashes:
     """Return the sums modulo 2⁶⁴ of the values between the places `edges`, (len(edges) - 1,)."""
-    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-    sums: Hashes = running[edges[1:]] - running[edges[:-1]]
+    sums: Hashes = np.diff(np.append(np.uint64(0), np.cumsum(values, dtype=np.uint64))[edges])
     return sums
 
 
@@ -80,25 +80,20 @@ class Draw:
 
         One answer of each item, the one of least rank, is never hidden.
         """
-        pointers = matrix.indptr
-        numbers = self._numbers(np.repeat(keys, np.diff(pointers)), matrix.indices // n_classes)
-        places = numbers >> HALF
+        pointers, workers = matrix.indptr, (matrix.indices // n_classes).astype(np.uint64)
+        with np.errstate(over="ignore"):
+            of_votes = np.repeat(keys, np.diff(pointers)) + (workers + np.uint64(1)) * WORKERS
+            numbers = mixed(of_votes + np.uint64(self.seed % 2**64) * SEEDS)
+        places = numbers >> np.uint64(32)
         low, high = (np.uint64(round(edge * 2.0**32)) for edge in (self.first, self.last))
         among = np.flatnonzero((places >= low) & (places < high))
         if len(among) == 0:
             return among
         ranks = np.append(numbers & np.uint64(2**32 - 1), np.uint64(2**32))
         rows = np.searchsorted(pointers, among, side="right") - 1
-        ends = list(chain.from_iterable(zip(pointers[rows], pointers[rows + 1], strict=True)))
+        ends = np.stack([pointers[rows], pointers[rows + 1]], axis=1).ravel()
         least = np.minimum.reduceat(ranks, ends)[::2]
         return among[ranks[among] > least]
-
-    def _numbers(self, keys: Hashes, workers: npt.NDArray[np.int32]) -> Hashes:
-        with np.errstate(over="ignore"):
-            seed = np.uint64(self.seed % 2**64) * np.uint64(SEEDS)
-            return mixed(
-                keys + (workers.astype(np.uint64) + np.uint64(1)) * np.uint64(WORKERS) + seed
-            )
 
 
 def fold_draws(n_votes: int, n_items: int, n_folds: int, size: int, seed: int) -> list[Draw]:
@@ -172,33 +167,31 @@ def folds(
     pseudo_counts = None if labels.start is None else labels.start.pseudo_counts
     labels = replace(labels, start=with_prior(None, pseudo_counts))
     answers = answers_of(votes)
-    draw = _by_name if votes.n_votes >= DRAWN_BY_NAME else _by_order
-    for chosen in draw(labels, answers, n_folds, max(1, round(fraction * len(answers))), seed):
+    size = max(1, round(fraction * len(answers)))
+    if votes.n_votes >= DRAWN_BY_NAME:
+        drawn = _by_name(labels, fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed))
+    else:
+        drawn = _by_order(answers, n_folds, size, seed)
+    for chosen in drawn:
         if len(chosen) == 0:
             return
         kept = SparseVotes(without(votes.matrix, chosen), votes.n_workers, votes.n_classes)
         yield replace(labels, votes=kept), answers.take(chosen)
 
 
-def _by_order(
-    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
-) -> Iterator[Positions]:
+def _by_order(answers: Triplets, n_folds: int, size: int, seed: int) -> Iterator[Positions]:
     """Yield the positions of each fold's answers, drawn by a shuffle."""
     rng = np.random.default_rng(seed)
     # rank the answers at random within their item; the first of each item stays
     order = np.lexsort((rng.random(len(answers)), answers.items))
-    keep_one = np.zeros(len(answers), dtype=bool)
     starts = np.flatnonzero(np.diff(answers.items, prepend=-1))
-    keep_one[order[starts]] = True
-    candidates = np.flatnonzero(~keep_one)
+    candidates = np.setdiff1d(np.arange(len(answers)), order[starts], assume_unique=True)
     rng.shuffle(candidates)
     for fold in range(n_folds):
-        yield np.sort(candidates[fold * size : (fold + 1) * size]).astype(np.intp)
+        yield np.sort(candidates[fold * size : (fold + 1) * size])
 
 
-def _by_name(
-    labels: Labels, answers: Triplets, n_folds: int, size: int, seed: int
-) -> Iterator[Positions]:
+def _by_name(labels: Labels, draws: list[Draw]) -> Iterator[Positions]:
     """Yield the positions of each fold's answers, drawn by name as on every engine."""
     votes = labels.votes
     firsts = np.cumsum([0, *(votes.block(rows).nnz for rows in votes.blocks)])
@@ -209,7 +202,7 @@ def _by_name(
         positions: Positions = firsts[at] + draw.hidden(votes.block(rows), votes.n_classes, keys)
         return positions
 
-    for draw in fold_draws(votes.n_votes, votes.n_items, n_folds, size, seed):
+    for draw in draws:
         of_blocks = map_in_order(partial(drawn, draw=draw), list(range(len(votes.blocks))))
         yield np.concatenate(list(of_blocks))
 

@@ -37,7 +37,7 @@ class Number(NamedTuple):
             return False
         number: Any = value  # not as a float: a whole number may be too large for one
         above = number > self.least if self.excluded else number >= self.least
-        return bool(above and number <= self.most)
+        return bool(above and number <= self.most and abs(number) < math.inf)
 
     @property
     def said(self) -> str:
@@ -86,34 +86,24 @@ class Parameter:
             return (given,)
         return tuple(tuple(v) if isinstance(v, list) else v for v in given)
 
+    def allows(self, value: Any) -> bool:
+        if self.number is None or value in self.words:
+            return not self.choices or value in self.choices
+        listed = isinstance(value, tuple | list)
+        parts = value if listed else (value,)
+        fits = len(parts) == self.length and listed == (self.length > 1)
+        return fits and all(map(self.number.allows, parts))
+
     def check(self, name: str, value: Any) -> None:
         """Raise a ConfigError if the value is not allowed; None counts as not given."""
-        if value is None or value in self.words:
-            return
         values = self.values(value)
-        if values != (value,):
-            if not values:
-                raise ConfigError(f"{flag(name)} {value}: give a value at least")
-            for one in values:
-                self.check(name, one)
+        if value is None or (values and all(map(self.allows, values))):
             return
-        if self.choices and value not in self.choices:
-            raise ConfigError(f"{flag(name)} {value}: choose {' or '.join(self.choices)}")
-        if self.number is None:
-            return
-        instead = "".join(f", or {word}" for word in self.words)
-        parts = list(value) if isinstance(value, tuple | list) else [value]
-        if any(isinstance(part, float) and not math.isfinite(part) for part in parts):
-            raise ConfigError(f"{flag(name)} {value}: give a finite number")
-        if self.length > 1:
-            kind = "whole numbers" if self.number.whole else "numbers"
-            if len(parts) != self.length:
-                raise ConfigError(f"{flag(name)} {value}: give {self.length} {kind}{instead}")
-        elif isinstance(value, tuple | list):
-            raise ConfigError(f"{flag(name)} {value}: give {self.number.said}{instead}")
-        if not all(self.number.allows(part) for part in parts):
-            each = "" if self.length == 1 else "each "
-            raise ConfigError(f"{flag(name)} {value}: give {each}{self.number.said}{instead}")
+        wanted = f"choose {' or '.join(self.choices)}"
+        if self.number is not None:
+            several = f"{self.length} numbers, each " if self.length > 1 else ""
+            wanted = ", or ".join([f"give {several}{self.number.said}", *self.words])
+        raise ConfigError(f"{flag(name)} {value}: {wanted}")
 
 
 def parameter(default: Any, text: str, number: Number | None = None, **more: Any) -> Any:
@@ -127,16 +117,12 @@ def parameters_of(record: type[Any]) -> dict[str, Parameter]:
 
     A plugin's field that declares nothing is described by the type of its default.
     """
-    return {field.name: _described(field) for field in dataclasses.fields(record)}
-
-
-def _described(field: dataclasses.Field[Any]) -> Parameter:
-    declared = field.metadata.get("parameter")
-    if isinstance(declared, Parameter):
-        return declared
-    if isinstance(field.default, bool) or not isinstance(field.default, int | float):
-        return Parameter()
-    return Parameter(number=Number(isinstance(field.default, int), -math.inf))
+    found = {}
+    for field in dataclasses.fields(record):
+        is_number = isinstance(field.default, int | float) and not isinstance(field.default, bool)
+        number = Number(isinstance(field.default, int), -math.inf) if is_number else None
+        found[field.name] = field.metadata.get("parameter") or Parameter(number=number)
+    return found
 
 
 def flag(name: str) -> str:

@@ -73,29 +73,21 @@ def normalise_scores(
     score of the known class: no other class is part of the likelihood. `log_prior` (n_classes,)
     is added to every row.
     """
-    offsets = 0.0 if log_prior is None else log_prior[:, None]
-    by_class = np.add(scores.T, offsets, order="C")
-    if gold is None:
-        return _normalise_classes(by_class, scores)
-    known = np.flatnonzero(gold >= 0)
-    of_known = by_class[gold[known], known]
-    log_normalisers = _normalise_classes(by_class, scores)
-    log_normalisers[known] = of_known
-    clamp(scores, gold)
-    return log_normalisers
-
-
-def _normalise_classes(by_class: Floats, posteriors: Floats) -> Floats:
-    """Write softmax(by_class).T to `posteriors`, return log normalisers; overwrites `by_class`."""
+    by_class = np.add(scores.T, 0.0 if log_prior is None else log_prior[:, None], order="C")
+    known = np.flatnonzero(gold >= 0) if gold is not None else np.zeros(0, dtype=np.intp)
+    of_known = by_class[gold[known], known] if gold is not None else 0.0
     top = by_class.max(axis=0)
     by_class -= top
     np.exp(by_class, out=by_class)
-    total: Floats = by_class.sum(axis=0)
-    for column, weights in zip(posteriors.T, by_class, strict=True):
-        np.divide(weights, total, out=column)
-    np.log(total, out=total)
-    total += top
-    return total
+    log_normalisers: Floats = by_class.sum(axis=0)
+    for column, weights in zip(scores.T, by_class, strict=True):
+        np.divide(weights, log_normalisers, out=column)
+    np.log(log_normalisers, out=log_normalisers)
+    log_normalisers += top
+    if gold is not None:
+        log_normalisers[known] = of_known
+        clamp(scores, gold)
+    return log_normalisers
 
 
 def clamp(posteriors: Floats, gold: Codes) -> None:

@@ -7,7 +7,7 @@ import re
 import resource
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
@@ -25,19 +25,23 @@ _thread_limit: ContextVar[int] = ContextVar("thread_limit", default=MOST_THREADS
 _may_start: ContextVar[bool] = ContextVar("may_start_processes", default=False)
 
 
+@contextmanager
+def _within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
+
+
 def may_start_processes() -> bool:
     """Return True if this call may start processes."""
     return _may_start.get()
 
 
-@contextmanager
-def processes(allowed: bool) -> Iterator[None]:
+def processes(allowed: bool) -> AbstractContextManager[None]:
     """Allow or forbid processes for trials within the block; no result depends on it."""
-    before = _may_start.set(allowed)
-    try:
-        yield
-    finally:
-        _may_start.reset(before)
+    return _within(_may_start, allowed)
 
 
 def threads() -> int:
@@ -45,14 +49,9 @@ def threads() -> int:
     return _thread_limit.get()
 
 
-@contextmanager
-def thread_limit(threads: int | None) -> Iterator[None]:
+def thread_limit(threads: int | None) -> AbstractContextManager[None]:
     """Set the number of threads within the block; no result depends on it."""
-    before = _thread_limit.set(threads or _thread_limit.get())
-    try:
-        yield
-    finally:
-        _thread_limit.reset(before)
+    return _within(_thread_limit, threads or _thread_limit.get())
 
 
 def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[T]:
@@ -66,10 +65,6 @@ def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[
 
 GIB = 1 << 30
 
-# Files of a control group: its limit, its usage, and the name of idle cache in memory.stat.
-V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-V2 = ("memory.max", "memory.current", "inactive_file")
-
 
 def available_bytes() -> int:
     """Return the memory free without swapping, within every limit set on this process."""
@@ -77,40 +72,27 @@ def available_bytes() -> int:
 
 
 def _container_bytes(root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
-    """Yield the bytes left in each control group around this process, of version 1 or 2."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, kinds, path = line.split(":", 2)
-        if kinds and "memory" not in kinds.split(","):
-            continue
-        base = root / "memory" if kinds else root
-        limit, used, idle = V1 if kinds else V2
-        group = base / path.lstrip("/")
-        for place in (group, *group.parents):
-            try:
-                most = int((place / limit).read_text())  # "max" is none
-                taken = int((place / used).read_text())
-                cache = re.search(rf"^{idle} (\d+)$", (place / "memory.stat").read_text(), re.M)
-            except (OSError, ValueError):
-                most = taken = 0
-                cache = None
-            if most:
-                yield most - taken + (int(cache[1]) if cache else 0)
-            if place == base:
-                break
+    """Yield the bytes left in each control group (version 2) around this process."""
+    with suppress(OSError):
+        named = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.M)
+        group = root / (named[1] if named else "")
+        while group.is_relative_to(root):
+            with suppress(OSError, ValueError):  # the limit may be "max", which is none
+                left = int((group / "memory.max").read_text())
+                left -= int((group / "memory.current").read_text())
+                stat = (group / "memory.stat").read_text()
+                idle = re.search(r"^inactive_file (\d+)$", stat, re.M)
+                yield left + (int(idle[1]) if idle else 0)
+            group = group.parent
 
 
 def _process_bytes() -> Iterator[int]:
     """Yield the bytes that `ulimit -v` leaves."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
-        try:
+        pages = 0
+        with suppress(OSError):
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-        except OSError:
-            pages = 0
         yield most - pages * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -135,10 +117,7 @@ def require(needed: int, what: str, remedy: str) -> None:
 
 
 def _system_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    with suppress(OSError, TypeError):
+        said = re.search(r"^MemAvailable: +(\d+)", Path("/proc/meminfo").read_text(), re.M)
+        return int(said[1]) * 1024  # type: ignore[index]
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.data.encode import distinct, trimmed, warn_of_outside
+from misc_cli.data.encode import distinct, outside, trimmed
 from misc_cli.data.holdout import Hashes, name_hashes
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Codes, Floats, KnownLabels, Names
@@ -144,9 +144,10 @@ def mark_truth(engine: AnswerEngine, truth: KnownLabels) -> None:
     at = np.concatenate([np.zeros(0, dtype=np.int64), *found])
     if not len(at):
         _warn("no item with truth is among the answers' items: there is no error to report")
-    elif len(outside := at[codes[at] == len(classes)]):
-        first = int(outside[rows[outside].argmin()])
-        warn_of_outside(which, names[first].as_py(), texts[first].as_py(), len(outside))
+    elif len(unknown := at[codes[at] == len(classes)]):
+        first = int(unknown[rows[unknown].argmin()])
+        case = outside(which, names[first].as_py(), texts[first].as_py(), len(unknown))
+        _warn(f"{case}; it counts as wrong")
 
 
 @dataclass(frozen=True)

@@ -75,24 +75,21 @@ def test_many_classes_are_refused_before_they_fill_the_memory(
     assert "free text" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_the_containers_limit_counts(
-    version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = "4:cpu,memory:/a/b\n" if version == 1 else "0::/a/b\n"
+def test_the_containers_limit_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "cgroup"
-    group = root / ("memory/a/b" if version == 1 else "a/b")
+    group = root / "a/b"
     group.mkdir(parents=True)
-    limit, used, idle = resources.V1 if version == 1 else resources.V2
     for place, most, taken in ((group, 1000, 300), (group.parent, 900, 350)):
-        (place / limit).write_text(f"{most}\n")
-        (place / used).write_text(f"{taken}\n")
-        (place / "memory.stat").write_text(f"x 1\n{idle} 50\n")
+        (place / "memory.max").write_text(f"{most}\n")
+        (place / "memory.current").write_text(f"{taken}\n")
+        (place / "memory.stat").write_text("x 1\ninactive_file 50\n")
     read_text = Path.read_text
     monkeypatch.setattr(
         Path,
         "read_text",
-        lambda path, *words: line if str(path) == "/proc/self/cgroup" else read_text(path, *words),
+        lambda path, *words: (
+            "0::/a/b\n" if str(path) == "/proc/self/cgroup" else read_text(path, *words)
+        ),
     )
     assert list(resources._container_bytes(root)) == [750, 600]
     find = resources._container_bytes
