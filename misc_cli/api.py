@@ -157,11 +157,13 @@ def aggregate(
         if state is None:
             outcome = run()
         else:  # start from what the last run saved
-            from misc_cli.state.session import python_session, save
+            from misc_cli.state.session import opened
+            from misc_cli.writers.output_set import write_all
 
-            with python_session(FilePath(state), accept) as saved:
+            with opened(asked) as saved:
                 outcome = run(fitter=saved.fit)
-                save(FilePath(state), saved, outcome.posteriors)
+                write_all(saved.outputs(outcome))
+                saved.published()
     sources = {role: file for role, (_, file) in known.items() if file is not None}
     return Result(outcome, running.warnings, asked, files, sources, kind)
 
@@ -390,14 +392,14 @@ def report(
     """
     from misc_cli.job.outputs import check_report_name, report_bytes
     from misc_cli.report.frames import anonymized
-    from misc_cli.writers.output_set import Output, content, write_all
+    from misc_cli.writers.output_set import write_all
 
     place = FilePath(path)
     with session():
         check_report_name(place)
         found = _report_of(run)
         page = report_bytes(anonymized(found) if anonymize_workers else found, place)
-        write_all([Output(place, content(page))])
+        write_all({place: page})
         return place
 
 

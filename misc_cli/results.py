@@ -25,9 +25,8 @@ from misc_cli.run.request import AggregateRequest
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import manifest, write_records
 from misc_cli.run.tables import label_columns, worker_columns
-from misc_cli.writers.output_set import Output, Write
+from misc_cli.writers.output_set import Write, beside, write_set
 from misc_cli.writers.render import write_table
-from misc_cli.writers.run_outputs import beside, write_set
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +140,7 @@ class Result(Generic[F]):
             asked = replace(self.request, output=str(labels), workers=str(workers))
             return self.facts(asked, {name: str(path) for name, path in places.items()})
 
-        files = {name: Output(places[name], write) for name, write in writers.items()}
+        files = {name: (places[name], write) for name, write in writers.items()}
         write_set(files, places["run"], record)
 
     def facts(

@@ -34,7 +34,7 @@ STEPS, FIRED = "steps", "fired"
 OWN = {"out", "err", STEPS, FIRED}  # the harness's files in the folder
 # Whose instructions are steps: whatever writes, and what it is made of.
 WRITING = {
-    *("__main__", "cleanup", "writers/run_outputs", "writers/output_set"),
+    *("__main__", "cleanup", "writers/output_set"),
     *(
         "writers/output_paths",
         "state/store",

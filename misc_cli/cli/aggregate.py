@@ -114,13 +114,13 @@ def _count_failure(request: AggregateRequest, code: int) -> None:
     """Write the metrics of a run that failed: its exit code and time, no figures."""
     from misc_cli.run.run_record import gauges
     from misc_cli.writers.output_paths import check_writable
-    from misc_cli.writers.output_set import Output, content, write_all
+    from misc_cli.writers.output_set import write_all
 
     if request.metrics is not None:
         with suppress(MiscError, OSError):  # the first error is the one that counts
             place = Path(request.metrics)
             check_writable([place], request.files, stdout=False)
-            write_all([Output(place, content(gauges({}, "", {}, exit_code=code).encode()))])
+            write_all({place: gauges({}, "", {}, exit_code=code)})
 
 
 def show(finished: Finished, console: Console) -> None:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:
     """Write bytes to the file, whole or not at all, or unchanged to stdout."""
-    from misc_cli.writers.output_set import content
-
-    _write(content(data), place)
+    _write(lambda stream: stream.write(data), place)
 
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
@@ -57,13 +55,13 @@ def show(tables: Sequence[Table]) -> None:
         to_stdout(lambda _: print_tables(tables))
 
 
-def _write(write: Callable[[BinaryIO], None], place: Path | None) -> None:
-    from misc_cli.writers.output_set import Output, to_stdout, write_all
+def _write(write: Callable[[BinaryIO], object], place: Path | None) -> None:
+    from misc_cli.writers.output_set import to_stdout, write_all
 
     if place is None:
         to_stdout(write)
     else:
-        write_all([Output(place, write)])
+        write_all({place: write})
 
 
 def json_bytes(**value: Any) -> bytes:

@@ -114,8 +114,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.job.outputs import check_report_name, report_bytes
-    from misc_cli.writers.output_set import Output, content, write_all
-    from misc_cli.writers.run_outputs import with_question
+    from misc_cli.writers.output_set import with_question, write_all
 
     console = Console.of(parameters)
     place = None if parameters["output"] == "-" else Path(parameters["output"])
@@ -137,7 +136,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
         place if question is None else with_question(place, question): report_bytes(one, place)
         for question, one in reports.items()
     }
-    write_all([Output(path, content(page)) for path, page in pages.items()])
+    write_all(pages)
     for path, page in pages.items():
         logs.event("done", output=str(path), bytes=len(page))
         console.say(f"written: {path}, {len(page) / 1e6:.1f} MB")

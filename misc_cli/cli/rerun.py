@@ -15,7 +15,7 @@ from misc_cli.version import __version__
 
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
-    from misc_cli.state.replay import RecordedRun
+    from misc_cli.job.replay import RecordedRun
 
 EXAMPLES = """
 misc rerun labels.run.json > again.csv
@@ -62,7 +62,7 @@ def command(
     whether the labels are those of the record, byte for byte.
     """
     from misc_cli.cli.console import Console
-    from misc_cli.state.replay import RecordedRun
+    from misc_cli.job.replay import RecordedRun
     from misc_cli.writers.output_paths import protect
 
     if more and not answers:
@@ -111,10 +111,9 @@ def _with_answers(
 def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     """Repeat a run, write its labels and say whether they are those of the record."""
     from misc_cli.cli.console import Console as Silent
-    from misc_cli.job.perform import repeated
+    from misc_cli.job.replay import repeated
     from misc_cli.writers.output_paths import check_writable
-    from misc_cli.writers.output_set import Output, content, write_all
-    from misc_cli.writers.run_outputs import with_question
+    from misc_cli.writers.output_set import with_question, write_all
 
     place = outputs.output_file(output)
     questions = recorded.questions
@@ -131,7 +130,7 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     if place is None and not is_terminal():
         outputs.write_bytes(labels[0])
     elif place is not None:
-        write_all([Output(at, content(data)) for at, data in zip(paths, labels, strict=True)])
+        write_all(dict(zip(paths, labels, strict=True)))
     if same is None:
         console.say(f"{recorded.path} has its labels in parts; these are in one file")
     elif same:

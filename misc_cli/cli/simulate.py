@@ -76,7 +76,7 @@ def command(**parameters: Any) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
     from misc_cli.writers.output_paths import check_writable
-    from misc_cli.writers.output_set import Output, write_all
+    from misc_cli.writers.output_set import write_all
     from misc_cli.writers.render import write_table
 
     if parameters["truth"] == "-":
@@ -94,11 +94,11 @@ def command(**parameters: Any) -> None:
     check_writable([path for path in (output, truth) if path], [], stdout=output is None)
     crowd = simulate(settings)
     tables = [(output, answer_columns(crowd, names)), (truth, truth_columns(crowd, names))]
-    files = [
-        Output(path, partial(write_table, table, name=path.name))
+    files = {
+        path: partial(write_table, table, name=path.name)
         for path, table in tables
         if path is not None
-    ]
+    }
     write_all(files, stdout=partial(write_table, tables[0][1]) if output is None else None)
     written = " and ".join(str(path) for path, _ in tables if path is not None)
     if written:

@@ -146,14 +146,28 @@ class Checked:
 
 
 def conforms(value: Any, kind: Any) -> bool:
-    """Tell whether a value read from JSON is of a type that an annotation names.
+    """Tell whether a value read from JSON is of a type that an annotation or a shape names.
 
-    A dict conforms to a TypedDict, or to a dataclass, if it has the keys and their types; it may
-    have others. Numbers are finite, no text holds a NUL.
+    A shape is a dict of keys ("key?" may be missing, "*" is any), a list of one for any number of
+    it, or a tuple of alternatives. A dict conforms to a shape or a dataclass if it has the keys and
+    their types; it may have others. Numbers are finite, no text holds a NUL.
     """
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return True
+    if isinstance(kind, tuple):
+        return any(conforms(value, one) for one in kind)
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(conforms(one, kind[0]) for one in value)
+    if dataclasses.is_dataclass(kind):
+        kind = typing.get_type_hints(kind)
+    if isinstance(kind, dict):
+        if "*" in kind:
+            return isinstance(value, dict) and conforms([*value.values()], [kind["*"]])
+        return isinstance(value, dict) and all(
+            conforms(value[key], one) if (key := name.rstrip("?")) in value else key != name
+            for name, one in kind.items()
+        )
     if origin in (types.UnionType, typing.Union):
         return any(conforms(value, one) for one in inner)
     if origin in (list, tuple):
@@ -164,24 +178,12 @@ def conforms(value: Any, kind: Any) -> bool:
         return isinstance(value, dict) and all(
             conforms(name, str) and conforms(one, inner[1]) for name, one in value.items()
         )
-    if typing.is_typeddict(kind) or dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind, include_extras=True)
-        return isinstance(value, dict) and all(
-            conforms(value[name], hint) if name in value else _may_lack(hint)
-            for name, hint in hints.items()
-        )
-    if _may_lack(kind):
-        return conforms(value, inner[0])
     if kind in (int, float):
         whole = isinstance(value, int if kind is int else int | float)
         return whole and not isinstance(value, bool) and abs(value) < LARGEST
     if kind in (None, types.NoneType):
         return value is None
     return isinstance(value, kind) and "\0" not in str(value)
-
-
-def _may_lack(hint: Any) -> bool:
-    return typing.get_origin(hint) is typing.NotRequired
 
 
 LARGEST = 1e18  # of numbers in a record: bytes, seconds and counts are smaller

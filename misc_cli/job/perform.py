@@ -5,35 +5,61 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from misc_cli import cleanup
 from misc_cli.data.parameters import AUTO
-from misc_cli.errors import ConfigError, GateTripped, MiscWarning
-from misc_cli.job.inputs import Inputs, Observer, inputs_of
-from misc_cli.job.outputs import Target, Writing, read_previous
-from misc_cli.readers.source import check_stdin_once, refuse_changed
+from misc_cli.errors import ConfigError, GateTripped, InputError, MiscWarning
+from misc_cli.job.outputs import OutputSet, is_folder, previous_outputs
+from misc_cli.readers.source import check_stdin_once, refuse_changed, stamps
 from misc_cli.run import pipeline
-from misc_cli.run.fail_if import Gate, holding, parse_gates
+from misc_cli.run.fail_if import Gate, parse_gates
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf, Stopwatch
 from misc_cli.run.run_record import manifest
 from misc_cli.run.settings import Methods, build
 
 if TYPE_CHECKING:
-    from misc_cli.data.types import Answers
+    from misc_cli.data.types import Answers, Iteration
     from misc_cli.engines.protocol import AnswerEngine
-    from misc_cli.quality.changes import Changes
     from misc_cli.quality.figures import Figure
+    from misc_cli.readers.answer_table import AnswerTable, FileInfo
+    from misc_cli.readers.known_labels import Known
     from misc_cli.report.frames import Report
     from misc_cli.run.result import RunResult
-    from misc_cli.state.replay import RecordedRun
     from misc_cli.state.session import StateSession
+
+
+class Observer(Protocol):
+    """Hears what a run has to say while it goes on; the console is one."""
+
+    @property
+    def warnings(self) -> list[str]: ...
+    def on_iteration(self, iteration: Iteration) -> None: ...
+    def on_stage(self, stage: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def clear_line(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The answers to one question, in memory (`read`) or on an engine, and its known labels."""
+
+    question: str
+    known: Mapping[str, Known]
+    read: AnswerTable | None = None
+    engine: AnswerEngine | None = None
+    read_stamps: Any = None
+
+    @property
+    def files(self) -> list[FileInfo]:
+        """Return every file that was read into memory, with its checksum."""
+        answers = [] if self.read is None else self.read.files
+        return [*answers, *(found.file for found in self.known.values())]
 
 
 @dataclass
@@ -43,8 +69,8 @@ class QuestionRun:
     request: AggregateRequest
     inputs: Inputs
     outcome: RunResult
-    places: Mapping[str, Path] = field(default_factory=dict)
-    changes: Changes | None = None
+    places: dict[str, Path] = field(default_factory=dict)
+    changes: Any = None
 
     def record(
         self,
@@ -57,17 +83,15 @@ class QuestionRun:
     ) -> dict[str, Any]:
         """Return the content of run.json; `named` adds the question's name."""
         read, engine = self.inputs.read, self.outcome.engine
-        there = None if self.inputs.engine is None else engine
-        sources = list(engine.inputs) if read is None else list(map(asdict, read.files))
         return manifest(
             self.outcome,
             self.request,
             command=command,
-            inputs=sources,
+            inputs=engine.inputs if read is None else map(asdict, read.files),
             known={name: found.file for name, found in self.inputs.known.items()},
             outputs=outputs,
             warnings=warned,
-            engine=None if there is None else there.facts(),
+            engine=None if self.inputs.engine is None else engine.facts(),
             state=state,
             question=self.inputs.question if named else None,
         )
@@ -131,86 +155,63 @@ def performed(
         Gives a question's fitter where methods are not to be chosen anew.
     """
     methods, gates = checked(request)
-    target = Target.of(request)
-    if not request.each_question:
-        target.check()
-    session, own = None, None
-    if request.state is not None or request.workers_prior is not None:
-        from misc_cli.state.session import fitter_of, open_session
-
-        session = open_session(request, target.places, now)
-        own = fitter_of(session, request)
+    outputs, each = OutputSet(request), request.each_question
+    if not each:
+        outputs.check()
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        whole = None
-        if not request.each_question:
-            whole = read_previous(request, gates, target.places, session)
+        session, own = None, None
+        if request.state is not None or request.workers_prior is not None:
+            from misc_cli.state.session import fitter_of, opened
+
+            if request.state is not None:
+                session = stack.enter_context(opened(request, outputs.places, now))
+            own = fitter_of(session, request)
+        earlier = None if each else previous_outputs(request, gates, outputs.places)
         read = inputs_of(request, observer, watch, stack, with_times=request.report is not None)
         if session is not None and (figures := session.unchanged(read[0].files)) is not None:
-            tripped = [gate.told(figures) for gate in holding(gates, figures)]
-            figures = {**figures, "gates-tripped": len(tripped)}
+            told = _tripped(gates, figures, each)
             session.nothing_done(figures, watch.seconds)
-            yield Finished([], [], session, figures, tripped)
+            yield Finished([], [], session, figures, told)
             return
-        if session is not None:
-            contract, files = session.night.contract, read[0].read.files if read[0].read else []
-            contract.see({file.roles for file in files}, {file.form for file in files})
-            stack.enter_context(contract.quiet())
-        places = target.places_of(read)
-        runs, told = [], []
+        if session is not None and read[0].read is not None:
+            session.contract.see(read[0].read.files)
+        runs, tripped = [], []
+        places = outputs.places_of([inputs.question for inputs in read])
         for inputs, where in zip(read, places, strict=True):
-            earlier = whole or read_previous(request, gates, where, None)
+            if each:
+                earlier = previous_outputs(request, gates, where)
             chosen = own if fitter is None else fitter(inputs.question)
             run = fitted(request, inputs, methods, observer, watch, chosen)
             run.places = where
             if earlier is not None:
-                run.changes = earlier.against(run)
+                run.changes = earlier(run.outcome)
                 run.outcome.figures.update(run.changes.figures)
-            told += _judged(run, gates, request.each_question)
+            before = f"{inputs.question}: " if each else ""
+            told = _tripped(gates, run.outcome.figures, each)
+            tripped += [f"{before}{gate}" for gate in told]
             runs.append(run)
         for gate in gates:
             if not any(gate.metric in run.outcome.figures for run in runs):
                 gate.trips({})  # no question can be judged by it: an error
-        rejection = None
-        if told and not request.publish_anyway:
-            rejection = target.rejection()
-            target = target.rejected(runs)
-        write = Writing(request, runs, target, observer.warnings, command, session, told)
-        write.publish()
-        if session is not None and rejection is None:
-            session.written_down()
-        named = [target.named(run) for run in runs]
-        yield Finished(runs, named, session, tripped=told, rejection=rejection)
+        if tripped and not request.publish_anyway:
+            outputs.reject(runs)
+        outputs.publish(runs, observer.warnings, command, session, tripped)
+        if session is not None and outputs.rejection is None:
+            session.published()
+        named = [outputs.named(run) for run in runs]
+        yield Finished(runs, named, session, tripped=tripped, rejection=outputs.rejection)
 
 
-def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
-    """Carry out a recorded request again, from the inputs and the state that it had.
+def _tripped(gates: Sequence[Gate], figures: dict[str, Figure], among_several: bool) -> list[str]:
+    """Return the conditions that hold, in words, and count them among the figures.
 
-    Returns the files of labels, one for each question, and whether they are those of the record;
-    None where the record has them in parts.
+    Of several questions only those are judged that have the figure.
     """
-    recorded.refuse_changed()
-    asked = recorded.label_digests
-    name = Path(recorded.request.output or "").name if asked else "labels.csv"
-    with cleanup.folder("misc-rerun-") as folder, recorded.earlier_state(folder) as state:
-        request = replace(recorded.request, output=str(folder / name), state=state)
-        now = None if recorded.state is None else float(recorded.state["now"])
-        with performed(request, observer, now=now, fitter=recorded.fitter()) as finished:
-            read = [file for run in finished.runs for file in run.inputs.files]
-            recorded.refuse_changed({file.name: file.sha256 for file in read})
-            labels = [run.places["labels"].read_bytes() for run in finished.runs]
-    found = sorted(hashlib.sha256(data).hexdigest() for data in labels)
-    return labels, found == sorted(asked.values()) if asked else None
-
-
-def _judged(run: QuestionRun, gates: Sequence[Gate], among_several: bool) -> list[str]:
-    """Judge a run; return the conditions that held, in words."""
-    figures = run.outcome.figures
-    asked = [gate for gate in gates if gate.metric in figures] if among_several else gates
-    tripped = holding(asked, figures)
+    asked = [gate for gate in gates if not among_several or gate.metric in figures]
+    tripped = [gate.told(figures) for gate in asked if gate.trips(figures)]
     figures["gates-tripped"] = len(tripped)
-    before = f"{run.inputs.question}: " if among_several else ""
-    return [f"{before}{gate.told(figures)}" for gate in tripped]
+    return tripped
 
 
 def run_in_memory(
@@ -247,13 +248,22 @@ def fitted(
     """Aggregate the answers to one question, on whichever engine they are."""
     labels = {name: found.labels for name, found in inputs.known.items()}
     own = request.of_question(inputs.question) if request.each_question else request
+    settings = methods.settings
     source: Answers | AnswerEngine
-    if inputs.engine is not None:
+    if inputs.read is None:
+        assert inputs.engine is not None
         source = inputs.engine
     else:
-        assert inputs.read is not None
         source = inputs.read.answers
-        methods = _without_workers(methods) if inputs.read.anonymous else methods
+        if inputs.read.anonymous:
+            if settings.aggregator not in (AUTO, "mv"):
+                raise ConfigError(
+                    f"--aggregator {settings.aggregator} needs to know who answered, and nobody "
+                    "says; use mv, or name the workers with --worker-col"
+                )
+            text = "nobody says who answered, so this is a plain majority vote"
+            warnings.warn(text, MiscWarning, stacklevel=2)
+            methods = build(replace(settings, aggregator="mv", completer="none"))
     outcome = pipeline.run(
         source,
         methods,
@@ -270,14 +280,94 @@ def fitted(
     return QuestionRun(own, inputs, outcome)
 
 
-def _without_workers(methods: Methods) -> Methods:
-    """Return a majority vote: without workers there is nothing else; refuse another method."""
-    settings = methods.settings
-    if settings.aggregator not in (AUTO, "mv"):
-        raise ConfigError(
-            f"--aggregator {settings.aggregator} needs to know who answered, and nobody says; "
-            "use mv, or name the workers with --worker-col"
-        )
-    text = "nobody says who answered, so this is a plain majority vote"
-    warnings.warn(text, MiscWarning, stacklevel=3)
-    return build(replace(settings, aggregator="mv", completer="none"))
+def inputs_of(
+    request: AggregateRequest,
+    observer: Observer,
+    watch: Stopwatch,
+    stack: ExitStack,
+    *,
+    with_times: bool = False,
+) -> list[Inputs]:
+    """Read everything that a request names: one entry, or one for each question.
+
+    `with_times` keeps when answers were given, where files tell; `stack` closes an engine.
+    """
+    if request.engine != LOCAL:
+        return [_on_engine(request, observer, watch, stack)]
+    from misc_cli.readers.known_labels import Known, read_known_each
+    from misc_cli.readers.read import read_answer_columns, read_questions
+
+    sources, reading = request.sources, request.reading
+    with watch.stage("read"):
+        if request.each_question:
+            results = read_questions(sources, reading, each=True, with_times=with_times)
+        else:
+            results = [read_answer_columns(sources, reading, with_times=with_times)]
+        names = [read.question for read in results]
+        known: dict[str, dict[str, Known]] = {name: {} for name in names}
+        if not request.each_question:
+            known = {names[0]: _known(request)}
+        else:
+            for role, file in request.known_files.items():
+                told = read_known_each(file, names, reading)
+                for question, of_role in known.items():
+                    if question in told:
+                        of_role[role] = told[question]
+                    else:
+                        text = f"{file}: nothing about question {question!r}, so it has no {role}"
+                        warnings.warn(text, MiscWarning, stacklevel=2)
+        for read in results if request.embedded_gold else ():
+            if read.gold is None:
+                raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")
+            known[read.question]["gold"] = Known(read.gold, read.files[0])
+    return [Inputs(read.question, known[read.question], read) for read in results]
+
+
+def _known(request: AggregateRequest) -> dict[str, Known]:
+    """Return the known labels that the request names, by role."""
+    from misc_cli.readers.known_labels import read_known
+
+    return {name: read_known(file, request.reading) for name, file in request.known_files.items()}
+
+
+def _on_engine(
+    request: AggregateRequest, observer: Observer, watch: Stopwatch, stack: ExitStack
+) -> Inputs:
+    """Read the answers onto an engine, which `stack` closes."""
+    from misc_cli.readers.checks import suspicions
+    from misc_cli.readers.chunks import batches, pieces_of
+    from misc_cli.readers.known_labels import carried_gold
+
+    pieces = pieces_of(request.sources, request.reading)
+    if not pieces:
+        raise InputError(f"{request.sources[0]}: no rows; give files with answers in them")
+    read = stamps(piece.path for piece in pieces)
+    for first in islice(batches(pieces[0]), 1):
+        for told in suspicions(first.answers):
+            warnings.warn(f"{first.answers.name}: {told}", MiscWarning, stacklevel=2)
+    known = _known(request)
+    if request.embedded_gold:
+        known["gold"] = carried_gold(pieces)
+    settings = request.settings
+    shown, rest = ", ".join(request.sources[:3]), len(request.sources) - 3
+    common: dict[str, Any] = {
+        "duplicates": settings.duplicates_rule,
+        "class_order": settings.class_order_list,
+        "gold": known["gold"].labels if "gold" in known else None,
+        "name": shown if rest <= 0 else f"{shown} and {rest:,} more",
+    }
+    opening: Any
+    if request.engine == "disk":
+        from misc_cli.engines import disk
+
+        opening = disk.opened(pieces, spill=request.spill, **common)
+    else:
+        from misc_cli.engines import dask
+
+        opening = dask.opened(pieces, scheduler=request.scheduler, say=observer.note, **common)
+    with watch.stage("read"):
+        engine: AnswerEngine = stack.enter_context(opening)
+    refuse_changed(read)
+    if not is_folder(request.output):
+        engine.refuse_one_file()
+    return Inputs("", known, engine=engine, read_stamps=read)

@@ -23,7 +23,7 @@ from urllib.request import urlopen
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.version import __version__
-from misc_cli.writers.output_set import Output, content, write_all
+from misc_cli.writers.output_set import write_all
 
 BASE_URL = "https://raw.githubusercontent.com"
 TIMEOUT_SECONDS = 30.0
@@ -167,7 +167,7 @@ def fetch(
         raise InputError(
             f"{target}: cannot be made ({error.strerror}); set XDG_CACHE_HOME"
         ) from None
-    write_all(Output(target / file, content(whole)) for file, whole in contents.items())
+    write_all({target / file: whole for file, whole in contents.items()})
     return target
 
 

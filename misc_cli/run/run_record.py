@@ -11,12 +11,12 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -38,136 +38,50 @@ if TYPE_CHECKING:
 
 
 # The shape of what is read back from a run.json, which may be a stranger's. There is more in it.
-Scalar = float | bool | str | None
-Table = list[dict[str, Scalar]]
-
-
-class Built(TypedDict("_Built", {"is": str})):
-    """A method and its parameters."""
-
-    parameters: dict[str, Any]
-
-
-class Member(TypedDict):
-    """A candidate as `described` gives it."""
-
-    name: str
-    method: str
-    preset: str
-    passes: int
-    aggregator: Built
-    completer: Built | None
-    loop: dict[str, Any]
-
-
-class Selection(TypedDict):
-    """The choice of methods."""
-
-    chosen: list[str]
-    weights: dict[str, float]
-    why: str
-    fallback: NotRequired[str | None]
-    pure: NotRequired[Table]
-    completed: NotRequired[Table]
-
-
-class File(TypedDict):
-    """A file that was read."""
-
-    name: str
-    sha256: str | None
-    n_rows: NotRequired[int]
-
-
-class Written(TypedDict):
-    """A file of the set."""
-
-    name: str
-    file: str
-    sha256: str
-
-
-class State(TypedDict):
-    """The state that a run started from."""
-
-    folder: str
-    before: str | None
-    now: float
-
-
-class Outputs(TypedDict):
-    """Paths of the outputs that a report reads."""
-
-    labels: NotRequired[str]
-    diagnostics: NotRequired[str]
-    workers: NotRequired[str]
-    parts: NotRequired[list[str]]
-
-
-class Options(TypedDict):
-    """Settings that decide how answers are encoded."""
-
-    duplicates: str
-    class_order: list[str] | None
-
-
-class Counts(TypedDict):
-    """Sizes of what was aggregated."""
-
-    answers: int
-    workers: int
-    items: int
-    classes: int
-
-
-class RunRecord(TypedDict):
-    """The record of a run; its request is checked where it is used."""
-
-    misc: str
-    command: list[str]
-    request: dict[str, Any]
-    outputs: Outputs
-    files: NotRequired[list[Written]]
-
-
-class QuestionRecord(RunRecord):
-    """The record of one question."""
-
-    date: str
-    options: Options
-    method: str
-    methods: dict[str, dict[str, Any]]
-    members: list[Member]
-    inputs: list[File]
-    known: dict[str, File]
-    engine: dict[str, Any]
-    state: State | None
-    counts: Counts
-    classes: list[str]
-    class_prior: list[float]
-    selection: Selection | None
-    calibration: Calibration | None
-    loop: dict[str, Any] | None
-    iterations: dict[str, int]
-    converged: bool
-    stopped: dict[str, str]
-    figures: dict[str, float | bool | None]
-    warnings: list[str]
-    seconds: dict[str, float]
-    peak_memory_bytes: int
-    platform: dict[str, str]
-
-
-class OneOfSeveral(QuestionRecord):
-    """The record of one question among several."""
-
-    question: str
-
-
-class SeveralRecords(RunRecord):
-    """The record of several questions."""
-
-    questions: list[OneOfSeveral]
+TABLE = list[dict[str, float | bool | str | None]]
+BUILT = {"is": str, "parameters": dict[str, Any]}
+MEMBER = {
+    **{"name": str, "method": str, "preset": str, "passes": int},
+    **{"aggregator": BUILT, "completer": (BUILT, None), "loop": dict[str, Any]},
+}
+SELECTION = {
+    **{"chosen": list[str], "weights": dict[str, float], "why": str},
+    **{"fallback?": str | None, "pure?": TABLE, "completed?": TABLE},
+}
+FILE = {"name": str, "sha256": str | None, "n_rows?": int}
+RUN = {
+    "misc": str,
+    "command": list[str],
+    "request": dict[str, Any],  # checked where it is used
+    "outputs": {"labels?": str, "diagnostics?": str, "workers?": str, "parts?": list[str]},
+    "files?": [{"name": str, "file": str, "sha256": str}],
+}
+QUESTION = {
+    **RUN,
+    "date": str,
+    "options": {"duplicates": str, "class_order": list[str] | None},
+    "method": str,
+    "methods": dict[str, dict[str, Any]],
+    "members": [MEMBER],
+    "inputs": [FILE],
+    "known": {"*": FILE},
+    "engine": dict[str, Any],
+    "state": ({"folder": str, "before": str | None, "now": float}, None),
+    "counts": {"answers": int, "workers": int, "items": int, "classes": int},
+    "classes": list[str],
+    "class_prior": list[float],
+    "selection": (SELECTION, None),
+    "calibration": Calibration | None,
+    "loop": dict[str, Any] | None,
+    "iterations": dict[str, int],
+    "converged": bool,
+    "stopped": dict[str, str],
+    "figures": dict[str, float | bool | None],
+    "warnings": list[str],
+    "seconds": dict[str, float],
+    "peak_memory_bytes": int,
+    "platform": dict[str, str],
+}
 
 
 def described(member: Candidate) -> dict[str, Any]:
@@ -227,8 +141,6 @@ def _rebuilt(kind: str, entry: Mapping[str, Any] | None) -> Any:
 
 # Of run.json: raised when something that a script may read changes its meaning or its place.
 SCHEMA = 2
-# A file's name need not be UTF-8: what is not is written as JSON's own escape, \udc80 and so on.
-ESCAPED = "backslashreplace"
 
 
 def manifest(
@@ -306,24 +218,6 @@ def manifest(
     }
 
 
-def several_questions(
-    records: Sequence[Mapping[str, Any]],
-    request: AggregateRequest,
-    *,
-    command: Iterable[str],
-    outputs: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the content of run.json of several questions: a list of the record of each."""
-    return {
-        "schema": SCHEMA,
-        "misc": __version__,
-        "command": list(command),
-        "request": request.to_json(),
-        "questions": list(records),
-        "outputs": dict(outputs),
-    }
-
-
 def read_record(path: str) -> dict[str, Any]:
     """Return the content of a run.json; one of an older misc is refused."""
     try:
@@ -338,20 +232,20 @@ def read_record(path: str) -> dict[str, Any]:
     if record["schema"] != SCHEMA:
         age = "an older" if record["schema"] == 1 else "another"
         raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
-    kind = SeveralRecords if "questions" in record else QuestionRecord
-    if not conforms(record, kind) or not all(map(_fits_together, questions_of(record))):
-        raise InputError(
-            f"{path}: this run.json was changed, it does not fit together; name another"
-        )
+    several = {**RUN, "questions": [{**QUESTION, "question": str}]}
+    shape = several if "questions" in record else QUESTION
+    if not conforms(record, shape) or not all(map(_fits_together, questions_of(record))):
+        raise InputError(f"{path}: this run.json was changed, it does not fit together")
     return record
 
 
 def _fits_together(record: Mapping[str, Any]) -> bool:
     """Tell whether the figures that every run has are there, and a prior for each class."""
-    same = len(record["class_prior"]) == len(record["classes"]) == record["counts"]["classes"]
-    figures = record["figures"]
-    same = same and (record["selection"] is not None or not record["members"])
-    return same and all(figures.get(name) is not None for name in ALWAYS_THERE)
+    return (
+        len(record["class_prior"]) == len(record["classes"]) == record["counts"]["classes"]
+        and (record["selection"] is not None or not record["members"])
+        and all(record["figures"].get(name) is not None for name in ALWAYS_THERE)
+    )
 
 
 ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
@@ -366,8 +260,8 @@ def files_read(record: Mapping[str, Any]) -> list[str]:
     """Return the names of the files that a report of this run reads."""
     names = []
     for one in questions_of(record):
-        outputs = one.get("outputs", {})
-        names += [file["name"] for file in [*one.get("inputs", []), *one.get("known", {}).values()]]
+        outputs = one["outputs"]
+        names += [file["name"] for file in [*one["inputs"], *one["known"].values()]]
         names += [outputs[name] for name in ("labels", "diagnostics", "workers") if name in outputs]
     return names
 
@@ -383,9 +277,17 @@ def request_of(record: Mapping[str, Any], path: str) -> AggregateRequest:
 
 
 def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
-    for record in records:
-        line = json.dumps(strict(record), ensure_ascii=False, allow_nan=False)
-        stream.write(f"{line}\n".encode(errors=ESCAPED))
+    """Write the lines of diagnostics."""
+    stream.writelines(json_bytes(record) for record in records)
+
+
+def json_bytes(value: Any, indent: int | None = None) -> bytes:
+    """Return strict JSON with a line end.
+
+    A file's name need not be UTF-8: what is not is written as JSON's own escape, \\udc80 and so on.
+    """
+    text = json.dumps(strict(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode(errors="backslashreplace")
 
 
 def strict(value: Any) -> Any:
@@ -412,13 +314,6 @@ def peak_memory() -> int:
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
 
-def method_of(outcome: RunResult) -> str:
-    """Return the names of the methods that made the labels."""
-    if outcome.fit.selection:
-        return ", ".join(map(str, outcome.fit.selection["chosen"]))
-    return " + ".join(outcome.methods.names[kind] for kind in sorted(outcome.methods.names))
-
-
 def gauges(
     figures: Mapping[str, Figure],
     method: str,
@@ -426,7 +321,7 @@ def gauges(
     *,
     did_nothing: bool = False,
     exit_code: int | None = None,
-) -> str:
+) -> bytes:
     """Return every figure, as --fail-if names it, and the cost in Prometheus' text format.
 
     `did_nothing` is for a run that found nothing changed: its figures are the last run's. The
@@ -450,7 +345,7 @@ def gauges(
         lines += [
             f"{full}{{{at}}} {one!r}" if at else f"{full} {one!r}" for at, one in by_label.items()
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, ""]).encode()
 
 
 def _label(name: str, value: str) -> str:

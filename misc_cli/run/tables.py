@@ -145,7 +145,7 @@ class LabelColumns:
 
 
 def label_maker(
-    fit: FitResult, *, probabilities: bool = False, item_details: bool = False
+    fit: FitResult, probabilities: bool = False, item_details: bool = False
 ) -> LabelColumns:
     """Return what makes label columns of the engine's rows; count votes there if need be."""
     engine = fit.engine

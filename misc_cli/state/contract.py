@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from misc_cli.errors import DuplicateWorkersWarning, InputError
@@ -19,51 +18,42 @@ from misc_cli.run.request import ACCEPTABLE
 LABELS, COLUMNS, FORMAT, DUPLICATES = ACCEPTABLE
 NAMES_SHOWN = 3
 
-Known = dict[str, set[str]]
 
-
-@dataclass
 class Contract:
     """Texts by kind: those known from earlier nights, and those that this night has seen."""
 
-    known: Known = field(default_factory=dict)
-    accept: frozenset[str] = frozenset()
-    seen: Known = field(default_factory=dict)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Iterable[str]], accept: Iterable[str]) -> Contract:
-        return cls({kind: set(texts) for kind, texts in content.items()}, frozenset(accept))
+    def __init__(self, known: Mapping[str, Iterable[str]], accept: Iterable[str]) -> None:
+        self.known = {kind: set(known.get(kind, ())) for kind in ACCEPTABLE}
+        self.seen: dict[str, set[str]] = {kind: set() for kind in ACCEPTABLE}
+        self.accept = frozenset(accept)
 
     def to_json(self) -> dict[str, list[str]]:
         """Return everything that is known after this night, by kind."""
-        kinds = {
-            kind: self.known.get(kind, set()) | self.seen.get(kind, set()) for kind in ACCEPTABLE
-        }
+        found = {kind: self.known[kind] | self.seen[kind] for kind in ACCEPTABLE}
         if DUPLICATES not in self.accept:
-            kinds[DUPLICATES] = self.known.get(DUPLICATES, set())
-        return {kind: sorted(texts) for kind, texts in kinds.items()}
+            found[DUPLICATES] = self.known[DUPLICATES]
+        return {kind: sorted(texts) for kind, texts in found.items()}
 
-    def see(self, columns: Iterable[str], formats: Iterable[str]) -> None:
+    def see(self, files: Iterable[Any]) -> None:
         """Note how files were read, in words."""
-        self.seen = {COLUMNS: set(columns), FORMAT: set(formats)}
+        for file in files:
+            self.seen[COLUMNS].add(file.roles)
+            self.seen[FORMAT].add(file.form)
 
     def check(self, labels: Iterable[str]) -> None:
         """Note tonight's labels; raise InputError if anything is new and not accepted."""
         self.seen[LABELS] = set(labels)
         wrong = {
-            kind: new
+            kind: f"{_shown(new)} (so far: {_shown(self.known[kind])})"
             for kind in (COLUMNS, FORMAT, LABELS)
             if kind not in self.accept
-            and (known := self.known.get(kind))
-            and (new := self.seen.get(kind, set()) - known)
+            and self.known[kind]
+            and (new := self.seen[kind] - self.known[kind])
         }
         if wrong:
-            told = [
-                f"{_shown(new)} (so far: {_shown(self.known[kind])})" for kind, new in wrong.items()
-            ]
             raise InputError(
-                f"not as on earlier nights: {', '.join(wrong)}: {'; '.join(told)}; nothing is "
-                f"written; if that is right, add --accept {','.join(wrong)}"
+                f"not as on earlier nights: {', '.join(wrong)}: {'; '.join(wrong.values())}; "
+                "nothing is written; if that is right, add --accept " + ",".join(wrong)
             )
 
     @contextmanager
@@ -73,7 +63,7 @@ class Contract:
 
         def show(message: Warning | str, *rest: Any, **more: Any) -> None:
             if isinstance(message, DuplicateWorkersWarning):
-                self.seen.setdefault(DUPLICATES, set()).update(message.workers)
+                self.seen[DUPLICATES].update(message.workers)
                 if set(message.workers) <= set(self.to_json()[DUPLICATES]):
                     return
             earlier(message, *rest, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ from misc_cli.data.holdout import BYTES, Hashes, mixed, name_hashes, sums_betwee
 from misc_cli.data.parameters import conforms
 from misc_cli.data.types import Floats, Labels, Start, aligned
 from misc_cli.engines.protocol import Fitted
-from misc_cli.run.run_record import Member, Selection, rebuilt
+from misc_cli.run.run_record import MEMBER, SELECTION, rebuilt
 from misc_cli.selection.calibration import Calibration
 
 
@@ -35,70 +35,57 @@ def item_fingerprints(labels: Labels) -> Hashes:
 JOINT = "*"
 
 
-class Choice(TypedDict):
-    """The choice of methods, and its reasons."""
-
-    settings: dict[str, Any]
-    named: bool
-    members: list[Member]
-    calibration: Calibration | None
-    selection: Selection | None
-    at: float
-    answers: int
-    shares: list[float]
-    changes: int
-
-
-class SharedArray(TypedDict):
-    """An array of a method that is not by worker."""
-
-    shape: list[int]
-    values: list[float]
-
-
-class EndOfMember(TypedDict):
-    """The end of a method's fit; its arrays by worker are columns of the table of workers."""
-
-    class_prior: list[float]
-    workers: dict[str, list[int]]
-    shared: dict[str, SharedArray]
-
-
-class LastRun(TypedDict):
-    """Inputs and outputs of the last run of the command line."""
-
-    misc: str
-    options: dict[str, Any]
-    inputs: list[list[str]]
-    outputs: dict[str, str]
-    figures: dict[str, float | bool | None]
-    method: str
-
-
-class About(TypedDict):
-    """The values of state.json."""
-
-    night: int
-    written: float
-    classes: list[str]
-    answers: int
-    contract: dict[str, list[str]]
-    choice: Choice
-    members: dict[str, EndOfMember]
-    run: LastRun | None
+# The shape of state.json's values: the end of a method's fit has its arrays by worker as columns of
+# the table of workers; `run` has what the last run of the command line read and wrote.
+ABOUT = {
+    "night": int,
+    "written": float,
+    "classes": list[str],
+    "answers": int,
+    "contract": dict[str, list[str]],
+    "choice": {
+        "settings": dict[str, Any],
+        "named": bool,
+        "members": [MEMBER],
+        "calibration": Calibration | None,
+        "selection": (SELECTION, None),
+        "at": float,
+        "answers": int,
+        "shares": list[float],
+        "changes": int,
+    },
+    "members": {
+        "*": {
+            "class_prior": list[float],
+            "workers": dict[str, list[int]],
+            "shared": {"*": {"shape": list[int], "values": list[float]}},
+        }
+    },
+    "run": (
+        {
+            "misc": str,
+            "options": dict[str, Any],
+            "inputs": list[list[str]],
+            "outputs": dict[str, str],
+            "figures": dict[str, float | bool | None],
+            "method": str,
+        },
+        None,
+    ),
+}
 
 
 @dataclass(frozen=True)
 class SavedState:
     """Plain values, a table of workers and, where items may be frozen, one of items."""
 
-    about: About
+    about: Mapping[str, Any]
     workers: Any
     items: Any = None
 
     def check(self) -> None:
         """Decode everything once; content that does not fit together raises some exception."""
-        assert conforms(self.about, About)
+        assert conforms(self.about, ABOUT)
         n_classes = len(self.about["classes"])
         choice = self.about["choice"]
         times = [self.about["written"], choice["at"]]
@@ -120,11 +107,6 @@ class SavedState:
             assert {"item", "answers", "fingerprint"} <= set(self.items.column_names)
 
     @property
-    def run(self) -> LastRun | None:
-        """Return what the last run of the command line read and wrote; None if it was Python's."""
-        return self.about["run"]
-
-    @property
     def choice(self) -> Any:
         """Return how methods were chosen, and which."""
         return self.about["choice"]
@@ -134,11 +116,15 @@ class SavedState:
         """Return the workers that the choice knew."""
         return self.workers.filter(self.workers["at_choice"])["worker"].combine_chunks()
 
+    def has_classes_of(self, labels: Labels) -> bool:
+        """Tell whether these labels have the classes of the state."""
+        return bool(labels.classes.to_pylist() == self.about["classes"])
+
     def start(self, labels: Labels, member: str) -> Start | None:
         """Return where a member ended, for today's workers; None if the classes are others."""
         members = self.about["members"]
         name = member if member in members else JOINT
-        if name not in members or labels.classes.to_pylist() != self.about["classes"]:
+        if name not in members or not self.has_classes_of(labels):
             return None
         where = pc.fill_null(pc.index_in(self.workers["worker"], labels.workers), -1)
         where = where.combine_chunks().to_numpy(zero_copy_only=False)

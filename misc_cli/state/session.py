@@ -1,174 +1,421 @@
-"""A run that goes on where the last one ended: its state, opened before the work, saved after."""
+"""A run over data that grows: it starts from a saved state and makes the next one.
+
+The choice of methods and the calibration are kept until they are old, until the settings are
+others or until the data has drifted; methods start where they ended. A new choice takes the place
+of the old one only if hidden answers say clearly that it is better (selection/search.py): near a
+limit methods would come and go with the luck of the draw, and labels with them.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from misc_cli import registry
 from misc_cli.data.parameters import AUTO
-from misc_cli.data.types import Floats, with_prior
-from misc_cli.engines.protocol import Engine
-from misc_cli.errors import ConfigError
+from misc_cli.data.posteriors import decide
+from misc_cli.data.types import Floats, Labels, Lighten, OnIteration, with_prior
+from misc_cli.data.votes import votes_by_worker, votes_per_item
+from misc_cli.engines.local import MemoryEngine
+from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.figures import Figure
 from misc_cli.quality.worker_scores import pseudo_counts
 from misc_cli.run import fitting
 from misc_cli.run.request import AggregateRequest, Fitter
 from misc_cli.run.result import RunResult
-from misc_cli.run.run_record import gauges, method_of
+from misc_cli.run.run_record import described, gauges, rebuilt, strict
+from misc_cli.run.settings import Methods, Settings
+from misc_cli.run.tables import method_in_words
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate
+from misc_cli.selection.ensemble import FitResult
 from misc_cli.state import store
 from misc_cli.state.contract import Contract
-from misc_cli.state.incremental import IncrementalRun
-from misc_cli.state.saved_state import SavedState
+from misc_cli.state.saved_state import (
+    JOINT,
+    SavedState,
+    item_fingerprints,
+    listed,
+    member_tables,
+    unlisted,
+)
 from misc_cli.version import __version__
-from misc_cli.writers.output_paths import hold, locked
-from misc_cli.writers.output_set import Output, content, sha256_of, write_all
+from misc_cli.writers.output_paths import locked
+from misc_cli.writers.output_set import Write, sha256_of, write_all
 from misc_cli.writers.read_back import read_workers
 
 NEVER = "never"
 RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
 SETTLED = (0.95, 3.0)
 PRIOR_WEIGHT = 10.0
+# A choice is made anew when it rests on a quarter of today's answers, when half of them are by
+# workers it did not know, or when the shares of the labels are others by a tenth.
+GROWTH = 4.0
+NEW_WORKERS = 0.5
+MOVED_SHARES = 0.1
+# Fewer answers than this share by workers that the state knows: it is of other data.
+COMMON = 0.1
+# What later nights need of a choice: the tables behind it stay in that night's run.json.
+KEPT = ("chosen", "weights", "fallback", "why")
 
 clock = time.time  # what a simulated year replaces
 
 
+def reselection_reason(
+    saved: SavedState, labels: Labels, settings: Settings, now: float, rechoose: float | None
+) -> str | None:
+    """Return why the methods are to be chosen anew, in words; None to keep them.
+
+    `rechoose` is the age in seconds from which a choice is old; None: never.
+    """
+    choice = saved.choice
+    if choice["settings"] != settings_key(settings):
+        return "the settings are others"
+    if not choice["members"] and not choice["named"]:
+        return "there were too few answers to choose by"
+    if not saved.has_classes_of(labels):
+        return "the classes are others"
+    if rechoose is not None and now - choice["at"] >= rechoose:
+        return f"the choice is {(now - choice['at']) / 86400:.0f} days old"
+    n_answers = labels.votes.n_votes
+    if n_answers >= GROWTH * choice["answers"]:
+        return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
+    share = _share_by(labels, pc.invert(pc.is_in(labels.workers, saved.at_choice)))
+    if share >= NEW_WORKERS:
+        return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
+    moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
+    if moved >= MOVED_SHARES:
+        return f"the shares of the labels moved by {100 * moved:.0f} %"
+    return None
+
+
+def of_other_data(saved: SavedState, labels: Labels) -> str | None:
+    """Return why the state is of other data; None if it is not."""
+    if not set(labels.classes.to_pylist()) & set(saved.about["classes"]):
+        return "no class of it is among today's"
+    share = _share_by(labels, pc.is_in(labels.workers, saved.workers["worker"].combine_chunks()))
+    if share < COMMON:
+        return f"its workers gave only {100 * share:.0f} % of today's answers"
+    return None
+
+
+def settings_key(settings: Settings) -> Any:
+    """Return the settings that a choice depends on, as JSON has them."""
+    own = asdict(settings)
+    return strict({name: own[name] for name in own if name not in ("threads", "time_budget")})
+
+
+def shares(labels: Labels) -> Floats:
+    """Return the share of each label among the answers, (n_classes,)."""
+    totals = votes_by_worker(labels.votes).sum(axis=0)
+    found: Floats = totals / totals.sum()
+    return found
+
+
+def _share_by(labels: Labels, workers: Any) -> float:
+    """Return the share of the answers that these workers gave, a column of true and false."""
+    counts = votes_by_worker(labels.votes).sum(axis=1)
+    chosen: npt.NDArray[np.bool_] = workers.to_numpy(zero_copy_only=False)
+    return float(counts[chosen].sum() / max(labels.votes.n_votes, 1))
+
+
 @dataclass
 class StateSession:
-    """The state of a run: opened before the work, saved with its outputs."""
+    """A run that starts from a saved state, or from nothing, and saves the next one.
+
+    folder    where the state is kept
+    saved     the state, None for the first night or if it cannot be used
+    contract  what earlier nights had in common
+    rechoose  seconds after which a choice is old; None: never
+    settled   confidence and answers from which an item keeps its label until it has new ones
+    request   what the command line asked for, and the `places` of its outputs; None: from Python
+    before    fingerprint of the state before the run
+    """
 
     folder: Path
-    night: IncrementalRun
     saved: SavedState | None
-    request: AggregateRequest
-    before: str | None
-    metrics: Path | None = None
+    contract: Contract
+    now: float
+    rechoose: float | None = RECHOOSE
+    settled: tuple[float, float] | None = None
+    request: AggregateRequest | None = None
+    places: Mapping[str, Path] = field(default_factory=dict)
+    before: str | None = None
+    why: str = ""
+    n_kept_labels: int = 0
+    last: Any = None
+    _labels: Labels | None = None
+    _choice: dict[str, Any] = field(default_factory=dict)
+    _members: dict[str, Fitted] = field(default_factory=dict)
+    _at_choice: Any = None
 
     @property
     def record(self) -> dict[str, Any]:
         """Return what run.json says of it: folder, fingerprint before the run, and clock."""
-        night = self.night
         return {
             "folder": str(self.folder),
-            "before": None if night.saved is None else self.before,
-            "now": night.now,
-            "methods": night.why,
-            "settled": night.n_kept_labels,
+            "before": None if self.saved is None else self.before,
+            "now": self.now,
+            "methods": self.why,
+            "settled": self.n_kept_labels,
         }
-
-    def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
-        """Return the last run's figures if this one would write the same bytes again, else None."""
-        last = self._last_run
-        if last is None:
-            return None
-        now = {"misc": __version__, "options": self.request.comparable(), "inputs": _inputs(inputs)}
-        if any(last[key] != value for key, value in now.items()):
-            return None
-        if not all(_digest(Path(path)) == sha for path, sha in last["outputs"].items()):
-            return None
-        return dict(last["figures"])
-
-    def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
-        """Write the metrics of a run that did nothing: a collector must not miss it."""
-        last = self._last_run
-        if self.metrics is None or last is None:
-            return
-        text = gauges(figures, str(last["method"]), seconds, did_nothing=True)
-        write_all([Output(self.metrics, content(text.encode()))])
-
-    @property
-    def written(self) -> dict[str, str]:
-        """Return the SHA-256 of each file that the last run wrote, by path."""
-        return {} if self._last_run is None else dict(self._last_run["outputs"])
-
-    @property
-    def _last_run(self) -> Any:
-        return None if self.saved is None else self.saved.run
-
-    @property
-    def last(self) -> str:
-        """Return the time of the last run, in words."""
-        assert self.saved is not None
-        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.saved.about["written"]))
-
-    def outputs(
-        self, outcome: RunResult, inputs: Sequence[Any], set_of: Callable[[], Mapping[Path, str]]
-    ) -> list[Output]:
-        """Return the files of the new state, to be published with the run's own.
-
-        `set_of` gives the SHA-256 of those, once they are written.
-        """
-
-        def more() -> dict[str, Any]:
-            run = {
-                "misc": __version__,
-                "options": self.request.comparable(),
-                "inputs": _inputs(inputs),
-                "outputs": {str(p): digest for p, digest in set_of().items() if p != self.metrics},
-                "figures": json.loads(json.dumps(outcome.figures, default=float)),
-                "method": method_of(outcome),
-            }
-            return {"run": run}
-
-        return _outputs(self.folder, self.night, outcome.posteriors, more)
-
-    def written_down(self) -> None:
-        """Remove what only older states need: the new one is published."""
-        _prune(self.folder, self.night)
 
     def summary(self) -> tuple[str, str]:
         """Return a row of the summary."""
-        night = 1 if self.night.saved is None else self.night.saved.about["night"] + 1
-        kept = f", {self.night.n_kept_labels:,} settled labels" if self.night.settled else ""
-        return "state", f"{self.folder}, night {night}: methods {self.night.why}{kept}"
+        kept = f", {self.n_kept_labels:,} settled labels" if self.settled else ""
+        return "state", f"{self.folder}, night {self.night}: methods {self.why}{kept}"
+
+    @property
+    def night(self) -> int:
+        return 1 if self.saved is None else int(self.saved.about["night"]) + 1
+
+    def fit(
+        self, answers: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
+    ) -> FitResult:
+        """Fit as `fitting.fit` does, but with what the state knows."""
+        engine = fitting.in_memory(answers)
+        labels = self._labels = engine.labels
+        self.contract.check(labels.classes.to_pylist())
+        if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
+            warnings.warn(
+                f"the state is of other data ({other}): it is set aside, this run starts from "
+                "nothing",
+                MiscWarning,
+                stacklevel=2,
+            )
+            self.saved = None
+        reason: str | None = "there is no earlier choice"
+        if self.saved is not None:
+            reason = reselection_reason(
+                self.saved, labels, methods.settings, self.now, self.rechoose
+            )
+        if reason is None:
+            found = self._as_chosen(engine, methods, on_iteration)
+        else:
+            self.why = f"chosen: {reason}"
+            found = self._chosen(engine, methods, on_iteration, lighten)
+        self._freeze(fitting.in_memory(found.engine))
+        return found
+
+    def _as_chosen(
+        self, engine: MemoryEngine, methods: Methods, on_iteration: OnIteration
+    ) -> FitResult:
+        """Fit the methods of the earlier choice, each from where it ended."""
+        assert self.saved is not None
+        saved, labels, choice = self.saved, engine.labels, self.saved.choice
+        self.why = time.strftime("kept from %Y-%m-%d", time.gmtime(choice["at"]))
+        self._choice = dict(choice)
+        self._at_choice = pc.is_in(labels.workers, saved.at_choice)
+        softened = choice["calibration"]
+        calibration = None if softened is None else Calibration(**softened)
+        own = None if labels.start is None else labels.start.pseudo_counts
+
+        def started(name: str) -> Labels:
+            return replace(labels, start=with_prior(saved.start(labels, name), own))
+
+        def start_of(member: Candidate) -> Labels:
+            # a member whose few steps are its point starts from nothing
+            return labels if member.method.early_stopped else started(member.name)
+
+        if choice["named"]:
+            name = methods.names["aggregator"]
+            found = fitting.fit_named(engine.with_labels(started(name)), methods, on_iteration)
+            self._members = {name: found}
+            return fitting.calibrated_by(found, calibration)
+        members = [rebuilt(entry) for entry in choice["members"]]
+        fitted = fitting.fit_members(engine, members, on_iteration, start_of)
+        self._members = {trial.candidate.name: trial.fitted for trial in fitted}
+        selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
+        found = fitting.mean_as_chosen(engine, fitted, calibration, selection)
+        return replace(found, members=())
+
+    def _chosen(
+        self, engine: MemoryEngine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
+    ) -> FitResult:
+        """Fit with a new choice; the earlier one is replaced only by what is clearly better."""
+        labels, before, changed, changes = engine.labels, None, False, 0
+        if self.saved is not None and self.saved.has_classes_of(labels):
+            selection = self.saved.choice["selection"] or {}
+            if not selection.get("fallback"):  # that was no choice: nothing beat the null
+                before = dict(selection.get("weights", {})) or None
+        found = fitting.fit(engine, methods, on_iteration, lighten, incumbent=before)
+        members = [described(member) for member in found.members]
+        if self.saved is not None:
+            changed = members != self.saved.choice["members"]
+            changes = int(self.saved.choice["changes"])
+        if before and not changed:
+            self.why += f"; {', '.join(before)} stay: nothing is clearly better"
+        self._members = {JOINT: found}
+        self._at_choice = pa.array(np.ones(labels.n_workers, dtype=bool))
+        kept = {key: value for key, value in found.selection.items() if key in KEPT}
+        self._choice = {
+            "settings": settings_key(methods.settings),
+            "named": not methods.automatic,
+            "members": members,
+            "calibration": None if found.calibration is None else asdict(found.calibration),
+            "selection": kept or None,
+            "at": self.now,
+            "answers": labels.votes.n_votes,
+            "shares": shares(labels).tolist(),
+            "changes": changes + changed,
+        }
+        return found
+
+    def _freeze(self, engine: MemoryEngine) -> None:
+        """Keep the posteriors of items that were settled and have no new answers."""
+        labels = engine.labels
+        if self.settled is None or self.saved is None or self.saved.items is None:
+            return
+        if not self.saved.has_classes_of(labels):
+            return
+        items, (sure, many) = self.saved.items, self.settled
+        earlier = unlisted(items["posteriors"], [labels.n_classes])
+        settled = decide(earlier).confidence >= sure
+        settled &= items["answers"].to_numpy() >= many
+        where = pc.fill_null(pc.index_in(items["item"], labels.items), -1)
+        where = where.combine_chunks().to_numpy(zero_copy_only=False)
+        settled &= where >= 0
+        then = items["fingerprint"].to_numpy()
+        settled[settled] &= item_fingerprints(labels)[where[settled]] == then[settled]
+        posteriors = engine.whole(POSTERIORS).copy()
+        posteriors[where[settled]] = earlier[settled]
+        engine.put(POSTERIORS, posteriors)
+        self.n_kept_labels = int(settled.sum())
+
+    def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
+        """Return the last run's figures if this one would write the same bytes again, else None."""
+        run = None if self.saved is None else self.saved.about["run"]
+        if run is None or any(run[key] != now for key, now in self._asked(inputs).items()):
+            return None
+        for path, digest in run["outputs"].items():
+            try:
+                with open(path, "rb") as stream:
+                    if sha256_of(stream) != digest:
+                        return None
+            except OSError:
+                return None
+        return dict(run["figures"])
+
+    def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
+        """Write the metrics of a run that did nothing: a collector must not miss it."""
+        assert self.saved is not None
+        about = self.saved.about
+        self.last = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(about["written"]))
+        if "metrics" in self.places:
+            method = str(about["run"]["method"])
+            write_all({self.places["metrics"]: gauges(figures, method, seconds, did_nothing=True)})
+
+    def outputs(
+        self,
+        outcome: RunResult,
+        inputs: Sequence[Any] = (),
+        digests: Mapping[Path, str] | None = None,
+    ) -> dict[Path, Write | bytes]:
+        """Return the files of the new state, to be published with the run's own.
+
+        `digests` has the SHA-256 of those, once they are written.
+        """
+        labels = self._labels
+        assert labels is not None  # there was a fit
+        members, columns = member_tables(self._members)
+        workers = {"worker": labels.workers, "at_choice": self._at_choice, **columns}
+        tables = {"workers": pa.table(workers)}
+        if self.settled is not None:
+            items = {
+                "item": labels.items,
+                "answers": votes_per_item(labels.votes).astype(np.int32),
+                "fingerprint": item_fingerprints(labels),
+                "posteriors": listed(outcome.posteriors),
+            }
+            tables["items"] = pa.table(items)
+        about = {
+            "night": self.night,
+            "written": self.now,
+            "classes": labels.classes.to_pylist(),
+            "answers": labels.votes.n_votes,
+            "contract": self.contract.to_json(),
+            "choice": self._choice,
+            "members": members,
+        }
+
+        def whole() -> dict[str, Any]:
+            run = None
+            if digests is not None:
+                written = [path for name, path in self.places.items() if name != "metrics"]
+                run = {
+                    **self._asked(inputs),
+                    "outputs": {str(path): digests[path] for path in written if path in digests},
+                    "figures": json.loads(json.dumps(outcome.figures, default=float)),
+                    "method": method_in_words(outcome),
+                }
+            return {**about, "run": run}
+
+        return store.outputs(self.folder, lambda: strict(whole()), tables)
+
+    def _asked(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """Return what decides the outputs of a run: the program, the request and its inputs."""
+        assert self.request is not None
+        files = [[file.name, file.sha256] for file in inputs]
+        return {"misc": __version__, "options": self.request.comparable(), "inputs": files}
+
+    def published(self) -> None:
+        """Keep a state of other data, and remove what only older states need."""
+        if self.before is not None and self.saved is None:
+            store.keep_aside(self.folder, self.before)
+        store.prune(self.folder)
 
 
-def open_session(
-    request: AggregateRequest, places: Mapping[str, Path], now: float | None = None
-) -> StateSession | None:
-    """Return the state that --state names, checked and locked; None without one.
+@contextmanager
+def opened(
+    request: AggregateRequest, places: Mapping[str, Path] | None = None, now: float | None = None
+) -> Iterator[StateSession]:
+    """Open and lock the state that a request names.
 
-    `now` is the time of the run in seconds, for a run that is repeated.
+    `places` are the outputs of the command line; None for a run from Python. `now` is the time of
+    the run in seconds, for a run that is repeated.
     """
-    if request.state is None:
-        return None
-    if "run" not in places:
+    if places is not None and "run" not in places:
         raise ConfigError("--state needs -o FILE: it compares with the outputs of the last run")
-    folder = Path(request.state)
+    folder = Path(str(request.state))
     for source in map(Path, request.sources):
         if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
             raise ConfigError(
                 f"--state {folder}: lies in {source}, which is read as answers; name another folder"
             )
     store.check_folder(folder)
-    hold([folder / store.POINTER])
-    saved = store.open_state(folder)
-    night = IncrementalRun(
-        now=clock() if now is None else now,
-        saved=saved,
-        rechoose=None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
-        settled=(request.settled or SETTLED) if request.keep_settled else None,
-        contract=contract_of(saved, request.accept),
-    )
-    before = store.fingerprint(folder)
-    return StateSession(folder, night, saved, request, before, places.get("metrics"))
+    with locked([folder / store.POINTER]):
+        saved = store.open_state(folder)
+        known = {} if saved is None else saved.about["contract"]
+        session = StateSession(
+            folder,
+            saved,
+            Contract(known, request.accept),
+            clock() if now is None else now,
+            None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
+            (request.settled or SETTLED) if request.keep_settled else None,
+            request,
+            places or {},
+            None if saved is None else store.fingerprint(folder),
+        )
+        with session.contract.quiet():
+            yield session
 
 
-def contract_of(saved: SavedState | None, accept: Sequence[str]) -> Contract:
-    """Return the contract that a state has learnt; without a state it is still to be learnt."""
-    return Contract.from_json({} if saved is None else saved.about["contract"], accept)
-
-
-def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter | None:
-    """Return a function that fits from a state or with known workers; None without either."""
-    if session is None and request.workers_prior is None:
-        return None
-    fit: Any = fitting.fit if session is None else session.night.fit
+def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter:
+    """Return a function that fits from a state or with known workers."""
+    fit: Any = fitting.fit if session is None else session.fit
     if request.workers_prior is None:
         return fit  # type: ignore[no-any-return]
     aggregator = request.settings.aggregator
@@ -192,51 +439,3 @@ def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter
         return fit(engine.with_labels(replace(engine.labels, start=start)), *given)
 
     return with_known_workers
-
-
-@contextmanager
-def python_session(folder: Path, accept: Sequence[str] = ()) -> Iterator[IncrementalRun]:
-    """Open and lock the state of a run from Python."""
-    store.check_folder(folder)
-    with locked([folder / store.POINTER]):
-        saved = store.open_state(folder)
-        night = IncrementalRun(saved, RECHOOSE, contract=contract_of(saved, accept))
-        with night.contract.quiet():
-            yield night
-
-
-def save(folder: Path, night: IncrementalRun, posteriors: Floats) -> None:
-    """Save the state of a run from Python."""
-    write_all(_outputs(folder, night, posteriors, lambda: {"run": None}))
-    _prune(folder, night)
-
-
-def _outputs(
-    folder: Path,
-    night: IncrementalRun,
-    posteriors: Floats,
-    more: Callable[[], Mapping[str, Any]],
-) -> list[Output]:
-    """Return the files of the new state; `more` gives further values, asked for last."""
-    about, tables = night.save(posteriors)
-    return store.outputs(
-        folder, lambda: {**about, **more()}, tables, keep_aside=night.of_other_data
-    )
-
-
-def _prune(folder: Path, night: IncrementalRun) -> None:
-    store.prune(folder)
-    if night.of_other_data:
-        store.prune(folder / store.ASIDE)
-
-
-def _inputs(files: Sequence[Any]) -> list[list[str]]:
-    return [[file.name, file.sha256] for file in files]
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        with path.open("rb") as stream:
-            return sha256_of(stream)
-    except OSError:
-        return None

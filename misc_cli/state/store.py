@@ -25,7 +25,7 @@ import pyarrow.parquet as parquet
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.state.saved_state import SavedState
-from misc_cli.writers.output_set import Output, content
+from misc_cli.writers.output_set import Write
 
 FORMAT = 4
 POINTER = "state.json"
@@ -122,25 +122,15 @@ def load(folder: Path) -> SavedState | None:
 
 
 def outputs(
-    folder: Path,
-    about: Callable[[], Mapping[str, Any]],
-    tables: Mapping[str, Any],
-    *,
-    keep_aside: bool = False,
-) -> list[Output]:
+    folder: Path, about: Callable[[], Mapping[str, Any]], tables: Mapping[str, Any]
+) -> dict[Path, Write | bytes]:
     """Return the files of a new state, for `write_all`; state.json is the last.
 
-    `about` is asked when all other files are written. `keep_aside` is for a state that this one
-    does not go on from.
+    `about` is asked when all other files are written.
     """
     before = _bytes(folder / POINTER)
-    files, found = {}, []
-    if keep_aside:
-        (folder / ASIDE).mkdir(exist_ok=True)
-        for name in [*_tables_of(before), POINTER]:
-            data = _bytes(folder / name)
-            if data is not None:
-                found.append(Output(folder / ASIDE / name, content(data)))
+    files: dict[str, dict[str, str]] = {}
+    found: dict[Path, Write | bytes] = {}
     for name, table in tables.items():
         sink = pa.BufferOutputStream()
         parquet.write_table(table, sink, compression="zstd")
@@ -149,9 +139,9 @@ def outputs(
         file = f"{name}-{digest[:16]}.parquet"
         files[name] = {"file": file, "sha256": digest}
         if not (folder / file).exists():  # its name is its content: the state before has it, too
-            found.append(Output(folder / file, content(data)))
+            found[folder / file] = data
     if before is not None:
-        found.append(Output(folder / PREVIOUS, content(before)))
+        found[folder / PREVIOUS] = before
 
     def write_pointer(stream: BinaryIO) -> None:
         told = dict(about())
@@ -159,7 +149,7 @@ def outputs(
         whole = {"format": FORMAT, "sha256": digest, "about": told, "files": files}
         stream.write(_plain(whole, indent=1))
 
-    return [*found, Output(folder / POINTER, write_pointer)]
+    return {**found, folder / POINTER: write_pointer}
 
 
 def prune(folder: Path) -> None:
@@ -195,11 +185,21 @@ def copy(folder: Path, wanted: str, target: Path) -> bool:
     return False
 
 
-def set_aside(folder: Path) -> Path:
-    """Move a state that cannot be used into a folder of its own, and return that."""
+def keep_aside(folder: Path, wanted: str) -> None:
+    """Copy the state of this fingerprint, which the new one does not go on from, aside."""
+    copy(folder, wanted, _new_aside(folder))
+
+
+def _new_aside(folder: Path) -> Path:
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
+    return aside
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a state that cannot be used into a folder of its own, and return that."""
+    aside = _new_aside(folder)
     tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
     for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
         path.replace(aside / path.name)

@@ -79,6 +79,18 @@ def output_file(given: str | None, *known: str) -> Path | None:
     return None
 
 
+def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
+    """Refuse a name that promises a format which the command does not write."""
+    name = path.name.lower()
+    if name in ("", ".."):
+        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
+    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
+    if Path(stem).suffix and not name.endswith(tuple(known)) and not is_special(path):
+        raise ConfigError(
+            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
+        )
+
+
 def check_writable(
     paths: Iterable[Path], inputs: Sequence[str], *, stdout: bool | None = None
 ) -> None:
@@ -95,52 +107,50 @@ def check_writable(
         if is_input(STDOUT):
             raise ConfigError("stdout goes to a file that is an input; send it to another")
     for path in chosen:
-        final = path if is_special(path) else real(path)
-        try:
-            place = _checked(path, final)
-        except OSError as error:
-            what = os.strerror(error.errno or 0)
-            raise InputError(f"{path}: cannot be written ({what}); choose another place") from None
+        final = real(path)
+        with os_errors_name(path):
+            place = _place_of(path, final)
         if place in seen:
             raise ConfigError(f"{path}: two outputs would go to this file or stream; name another")
         seen.add(place)
     hold([path for path in chosen if not is_special(path)])
 
 
+def _place_of(path: Path, final: Path) -> Path:
+    """Return the stream, or the file behind links (`final`), that an output can be written to."""
+    number = stream_number(path)
+    refuse_input(path, number)
+    if number is not None:
+        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+        if number == STDIN or access == os.O_RDONLY:
+            raise ConfigError(f"{path}: this stream is not open for writing")
+        return Path(f"/dev/fd/{number}")
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if final.parent.exists():
+            return final
+        raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}") from None
+    if stat.S_ISDIR(mode) or stat.S_ISBLK(mode):
+        raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
+    return path if is_special(path) else final
+
+
 def check_new_folder(path: Path) -> None:
     """Refuse a folder that is there and not empty; lock its name."""
     folder = real(path)
-    _refuse_taken(folder, path)
-    if os.path.ismount(folder):
-        raise ConfigError(
-            f"{path}: something is mounted here, so it cannot appear at once; name a folder in it, "
-            f"{path}/labels/"
-        )
-    hold([path])
-    _refuse_taken(folder, path)  # by the run that had the lock before
-
-
-def _refuse_taken(folder: Path, path: Path) -> None:
     try:
         taken = folder.exists() and any(folder.iterdir())
     except OSError:  # a file, or a folder that cannot be read
         taken = True
     if taken:
         raise ConfigError(f"{path}: this is there and not empty; name a new folder")
-
-
-def check_suffix(path: Path, known: Sequence[str] = TABLES) -> None:
-    """Refuse a name that promises a format which the command does not write."""
-    name = path.name.lower()
-    if name in ("", ".."):
-        raise ConfigError(f"{str(path)!r}: this is a folder; name a file in it")
-    if is_special(path):
-        return
-    stem = name.removesuffix(".gz") if ".csv.gz" in known else name
-    if Path(stem).suffix and not name.endswith(tuple(known)):
+    if os.path.ismount(folder):
         raise ConfigError(
-            f"{path}: this command writes no such format; end the name in {' or '.join(known)}"
+            f"{path}: something is mounted here, so it cannot appear at once; name a folder in it, "
+            f"{path}/labels/"
         )
+    hold([path])
 
 
 def protect(inputs: Sequence[str]) -> None:
@@ -154,9 +164,7 @@ def protect(inputs: Sequence[str]) -> None:
 def refuse_input(path: Path, number: int | None = None) -> None:
     """Raise ConfigError if a file, or the one behind a descriptor, is an input or the log."""
     identity = _identity(path if number is None else number)
-    if identity is None:
-        return
-    if identity in map(_identity, appended):
+    if identity is not None and identity in map(_identity, appended):
         _inputs.add(identity)  # so that not even this error is added to it
         raise ConfigError(f"{path}: this is the file of the log; give the output another name")
     if identity in _inputs:
@@ -170,11 +178,11 @@ def is_input(file: Path | int) -> bool:
 
 def is_among(path: Path, names: Sequence[str]) -> bool:
     """Tell whether a file is one of those that words of a command line stand for."""
-    return (found := _identity(path)) is not None and found in _identities(names)
+    return _identity(path) in _identities(names)
 
 
 def _identities(names: Sequence[str]) -> set[Identity]:
-    """Return device and inode of every regular file behind names, folders and patterns."""
+    """Return device and inode of every regular file behind names, folders, patterns, addresses."""
     from misc_cli.readers.expand import expand
 
     found = set()
@@ -182,40 +190,13 @@ def _identities(names: Sequence[str]) -> set[Identity]:
         files = [name]
         with suppress(MiscError, OSError, ValueError):  # whoever reads it says what is wrong
             files = expand([name])
-        found |= {_identity(STDIN if file == "-" else _file_of(file)) for file in files}
+        for file in files:
+            scheme, _, rest = file.partition("://")
+            if rest and scheme.lower() in ("sqlite", "file"):
+                path = unquote(urlsplit(file).path)
+                file = path if scheme.lower() == "file" else path[1:]
+            found.add(_identity(STDIN if file == "-" else file))
     return {identity for identity in found if identity is not None}
-
-
-def _checked(path: Path, final: Path) -> Path:
-    """Return where an output goes, if it can be written; `final` is the file behind links."""
-    number = stream_number(path)
-    if number is not None:
-        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
-        if number == STDIN or access == os.O_RDONLY:
-            raise ConfigError(f"{path}: this stream is not open for writing")
-        refuse_input(path, number)
-        return Path(f"/dev/fd/{number}")
-    refuse_input(path)
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        if not final.parent.exists():
-            raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}") from None
-        return final
-    if stat.S_ISDIR(mode):
-        raise ConfigError(f"{path}: this is a folder; name a file in it")
-    if stat.S_ISBLK(mode):
-        raise ConfigError(f"{path}: this is a disk; name a file on it")
-    return final
-
-
-def _file_of(source: str) -> str:
-    """Return the file behind an address such as sqlite:///answers.db or file:///answers.csv."""
-    scheme, _, rest = source.partition("://")
-    if not rest or scheme.lower() not in ("sqlite", "file"):
-        return source
-    path = unquote(urlsplit(source).path)
-    return path if scheme.lower() == "file" else path[1:]
 
 
 def _identity(file: str | int | Path) -> Identity | None:
@@ -233,7 +214,8 @@ def os_errors_name(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        why = error.strerror or error
+        raise InputError(f"{path}: cannot be written ({why}); choose another place") from None
 
 
 def hold(paths: Sequence[Path]) -> Callable[[], None]:
@@ -260,8 +242,18 @@ def hold(paths: Sequence[Path]) -> Callable[[], None]:
                 os.close(taken.pop())
 
     let_go = cleanup.at_end(release)
-    if known is None:
-        _wait_for_lock(first, taken, paths[0])
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while known is None and not taken:
+        # a lock file that is made is also known
+        with os_errors_name(paths[0]), cleanup.deferred():
+            holder = _try_lock(beside(first, "lock"), taken)
+        if holder and time.monotonic() > give_up:
+            who = f" (process {holder})" if holder.isdigit() else ""
+            raise InputError(
+                f"{paths[0]}: another run{who} is at work on it; wait for that one, or name "
+                "another output"
+            )
+        time.sleep(0.05 if holder else 0.0)
     _held.update(dict.fromkeys(new, first))
     for file in new:
         for left in temporary_names(file):  # by a run that was killed
@@ -296,66 +288,43 @@ def beside(final: Path, ending: str) -> Path:
     return final.with_name(f".{os.fsdecode(name)}.{ending}")
 
 
-def _wait_for_lock(first: Path, taken: list[int], called: Path) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    try:
-        while True:
-            with cleanup.deferred():  # a lock file that is made is also known
-                holder = _try_lock(beside(first, "lock"), taken)
-            if holder is None:
-                return
-            if holder and time.monotonic() > give_up:
-                who = f" (process {holder})" if holder.isdigit() else ""
-                raise InputError(
-                    f"{called}: another run{who} is at work on it; wait for that one, or "
-                    "name another output"
-                )
-            time.sleep(0.05 if holder else 0.0)
-    except OSError as error:
-        raise InputError(
-            f"{called}: cannot be written ({error.strerror}); choose another place"
-        ) from None
+def _try_lock(path: Path, taken: list[int]) -> str:
+    """Take a lock; return who else has it, "" if nobody does.
 
-
-def _try_lock(path: Path, taken: list[int]) -> str | None:
-    """Take a lock; return None if that worked, else who has it ("" if it was just let go)."""
+    It is `taken` unless its last holder removed the file in between.
+    """
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
     except PermissionError:  # another user's, whose run was killed
         handle = os.open(path, os.O_RDONLY | flags)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_current = os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle))
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:  # without locks runs go on all the same
+                raise
+        if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
+            taken.append(handle)
+            with suppress(OSError):  # a full disk: nobody can say who holds it
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            return ""
     except FileNotFoundError:
-        is_current = False
+        pass
     except BlockingIOError:
         holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
         os.close(handle)
         return holder or "unknown"
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            _abandon(path, handle)
-            raise
-        is_current = True  # without locks runs go on all the same
-    if not is_current:  # its last holder removed it in between
+    except OSError:  # a broken disk: leave no lock file, unless another run has it
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
+                path.unlink()
         os.close(handle)
-        return ""
-    taken.append(handle)
-    with suppress(OSError):  # a full disk: nobody can say who holds it
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-    return None
-
-
-def _abandon(path: Path, handle: int) -> None:
-    """Close a lock file that a broken disk kept from us; remove it unless another run has it."""
-    with suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
-            path.unlink()
-    with suppress(OSError):
-        os.close(handle)
+        raise
+    os.close(handle)
+    return ""
 
 
 # A forked child has locked nothing: its parent decides how long an output is locked.

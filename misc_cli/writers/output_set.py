@@ -10,15 +10,17 @@ import errno
 import hashlib
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from misc_cli import cleanup
+from misc_cli.engines.protocol import Columns
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.run.run_record import json_bytes
 from misc_cli.writers.output_paths import (
     is_special,
     locked,
@@ -28,29 +30,15 @@ from misc_cli.writers.output_paths import (
     refuse_input,
     temporary_names,
 )
+from misc_cli.writers.render import write_pieces
 
-Write = Callable[[BinaryIO], None]
-
-
-@dataclass(frozen=True)
-class Output:
-    """A file to be: its path and the function that writes its content."""
-
-    path: Path
-    write: Write
-
-
-def content(whole: bytes) -> Write:
-    """Return the writer of content that is already there."""
-
-    def write(stream: BinaryIO) -> None:
-        stream.write(whole)
-
-    return write
+Write = Callable[[BinaryIO], object]
+# Metrics are written anew by a run that has nothing to do: they are of no set.
+METRICS = "metrics"
 
 
 def write_all(
-    outputs: Iterable[Output],
+    outputs: Mapping[Path, Write | bytes],
     *,
     stdout: Write | None = None,
     digests: MutableMapping[Path, str] | None = None,
@@ -58,23 +46,30 @@ def write_all(
 ) -> None:
     """Write every output under a temporary name, then rename them all.
 
-    Pipes and stdout come when all files are there and none is renamed: a full disk at either costs
-    no earlier file. `digests` receives the SHA-256 of each file, by path, before the next is
-    written. `folder` gets its name after all files.
+    An output is its content, or the function that writes it. Pipes and stdout come when all files
+    are there and none is renamed: a full disk at either costs no earlier file. `digests` receives
+    the SHA-256 of each file, by path, before the next is written. `folder` gets its name after all
+    files.
     """
-    chosen = list(outputs)
-    files = [output for output in chosen if not is_special(output.path)]
+    special = [path for path in outputs if is_special(path)]
+    files = [path for path in outputs if path not in special]
     staged: list[Staged] = []
     waiting = None if folder is None else folder.waiting
-    with locked([file.path for file in files if waiting not in file.path.parents]):
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with locked([path for path in files if waiting not in path.parents]):
         try:
-            for output in files:
-                with os_errors_name(output.path):
-                    staged.append(_stage(output, digests))
-            for output in chosen:
-                if output not in files:
-                    with os_errors_name(output.path), open_special(output.path) as stream:
-                        output.write(stream)
+            for path in files:
+                with os_errors_name(path):
+                    piece = Staged(real(path))
+                    staged.append(piece)
+                    with os.fdopen(os.open(piece.waiting, flags, 0o666), "w+b") as stream:
+                        _fill(stream, outputs[path])
+                        digest = flush_and_sync(stream, piece.final)
+                if digests is not None:
+                    digests[path] = digest
+            for path in special:
+                with os_errors_name(path), open_special(path) as stream:
+                    _fill(stream, outputs[path])
             if stdout is not None:
                 to_stdout(stdout)
             cleanup.check()
@@ -82,6 +77,28 @@ def write_all(
         finally:
             for piece in staged:
                 piece.forget()
+
+
+def _fill(stream: BinaryIO, output: Write | bytes) -> None:
+    if isinstance(output, bytes):
+        stream.write(output)
+    else:
+        output(stream)
+
+
+def flush_and_sync(stream: BinaryIO, final: Path) -> str:
+    """Put a file on the disk, with the permissions of the one it replaces; return its SHA-256."""
+    stream.flush()
+    with suppress(OSError):  # there is none, or the file system has no permissions
+        os.fchmod(stream.fileno(), final.stat().st_mode & 0o777)
+    os.fsync(stream.fileno())
+    stream.seek(0)
+    return sha256_of(stream)
+
+
+def sha256_of(stream: BinaryIO) -> str:
+    """Return the SHA-256 of the rest of a file."""
+    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 class Staged:
@@ -133,17 +150,14 @@ class Staged:
 def publish(staged: Sequence[Staged]) -> None:
     """Rename all or none; signals wait meanwhile."""
     with cleanup.deferred():
-        at = None
         try:
             for piece in staged:
-                at = piece.final
-                piece.rename()
+                with os_errors_name(piece.final):
+                    piece.rename()
             _sync_folders(staged)
-        except (OSError, ConfigError) as error:
+        except (OSError, ConfigError, InputError):
             _undo(staged)
-            if isinstance(error, ConfigError):
-                raise
-            raise InputError(f"cannot write {at}: {error.strerror or error}") from None
+            raise
         finally:
             for piece in staged:
                 piece.forget()
@@ -180,30 +194,6 @@ def _sync_folders(staged: Sequence[Staged]) -> None:
                 os.close(handle)
 
 
-def _stage(output: Output, digests: MutableMapping[Path, str] | None) -> Staged:
-    staged = Staged(real(output.path))
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(staged.waiting, flags, 0o666), "w+b") as stream:
-            output.write(stream)
-            flush_and_sync(stream, staged.final)
-            if digests is not None:
-                stream.seek(0)
-                digests[output.path] = sha256_of(stream)
-    except BaseException:
-        staged.forget()
-        raise
-    return staged
-
-
-def flush_and_sync(stream: BinaryIO, final: Path) -> None:
-    """Put the content of a file on the disk, with the permissions of the file it replaces."""
-    stream.flush()
-    with suppress(OSError):  # there is none, or the file system has no permissions
-        os.fchmod(stream.fileno(), final.stat().st_mode & 0o777)
-    os.fsync(stream.fileno())
-
-
 @contextmanager
 def new_folder(path: Path) -> Iterator[Staged]:
     """Make a folder under a temporary name, to be filled and given to `write_all`."""
@@ -214,6 +204,13 @@ def new_folder(path: Path) -> Iterator[Staged]:
             yield staged
         finally:
             staged.forget()
+
+
+def write_part(chunks: Iterable[Columns], path: Path) -> str:
+    """Write chunks of a table to a file, as its name says; return its SHA-256."""
+    with path.open("w+b") as stream:
+        write_pieces(iter(chunks), stream, path.name)
+        return flush_and_sync(stream, path)
 
 
 def to_stdout(write: Write) -> None:
@@ -246,16 +243,78 @@ def abandon_stdout() -> None:
     os.close(nowhere)
 
 
-def sha256_of(stream: BinaryIO) -> str:
-    """Return the SHA-256 of the rest of a file."""
-    return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+def beside(labels: Path) -> dict[str, Path]:
+    """Return the paths of what appears beside a file of labels: diagnostics and run.json."""
+    stem = labels.name.removesuffix(".gz")
+    stem = Path(stem).stem or stem
+    return {
+        "diagnostics": labels.with_name(f"{stem}.diagnostics.jsonl"),
+        "run": labels.with_name(f"{stem}.run.json"),
+    }
+
+
+def with_question(path: Path, question: str) -> Path:
+    """Return the path of one question's file: labels.csv → labels.mood.csv.
+
+    A character that a file's name cannot hold becomes an underscore.
+    """
+    escaped = re.sub(r"[^\w.\-]+", "_", question).strip("._")[:100] or "question"
+    stem, dot, suffix = path.name.partition(".")
+    if path.name.endswith(".diagnostics.jsonl"):
+        stem, dot, suffix = path.name.removesuffix(".diagnostics.jsonl"), ".", "diagnostics.jsonl"
+    return path.with_name(f"{stem}.{escaped}{dot}{suffix}")
+
+
+def write_set(
+    outputs: Mapping[str, tuple[Path, Write]],
+    run_file: Path | None,
+    record: Callable[[], Mapping[str, Any]],
+    *,
+    stdout: Write | None = None,
+    written: Mapping[Path, str] | None = None,
+    folder: Staged | None = None,
+    after: Callable[[Mapping[Path, str]], Mapping[Path, Write | bytes]] | None = None,
+) -> None:
+    """Publish all files at once; run.json is written last and has the SHA-256 of each.
+
+    outputs   files by name, "labels" or "labels.mood" where there are several questions
+    record    makes the content of `run_file`, but for the list of files
+    stdout    writes the labels, if they go there
+    written   SHA-256 of labels that are there already, in parts; they wait in `folder`
+    after     names files that appear with the set but are not of it, given a mapping that has the
+              SHA-256 of the set's files once they are written
+    """
+    digests: dict[Path, str] = dict(written or {})
+    names = {
+        **{path: path.name for path in digests},
+        **{p: name for name, (p, _) in outputs.items()},
+    }
+    files: dict[Path, Write | bytes] = dict(outputs.values())
+    if run_file is not None:
+        base = os.path.realpath(run_file.parent)  # paths from there: a set can be moved
+
+        def write_run(stream: BinaryIO) -> None:
+            content = record()
+            listed = [
+                {
+                    "name": names[path],
+                    "file": os.path.relpath(os.path.realpath(path), base),
+                    "sha256": digest,
+                }
+                for path, digest in digests.items()
+                if names[path].partition(".")[0] != METRICS
+            ]
+            stream.write(json_bytes({**content, "files": listed}, indent=2))
+
+        files[run_file] = write_run
+    others = {} if after is None else after(digests)
+    write_all({**files, **others}, stdout=stdout, digests=digests, folder=folder)
 
 
 WHOLE, CHANGED, MISSING, UNKNOWN = "whole", "changed", "missing", "not a run.json"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """One file of a set, with the name that the run gave it and its state."""
 
     name: str
@@ -271,22 +330,20 @@ def verify(run_file: Path) -> list[Member]:
     if (run_file / "run.json").is_file():
         run_file = run_file / "run.json"
     try:
-        manifest = json.loads(run_file.read_bytes())
-        listed = [(str(one["name"]), str(one["file"]), one["sha256"]) for one in manifest["files"]]
+        listed = json.loads(run_file.read_bytes())["files"]
+        files = [(str(one["name"]), run_file.parent / str(one["file"]), one) for one in listed]
+        found = [Member(name, file, _state(file, one["sha256"])) for name, file, one in files]
     except FileNotFoundError:
         return [Member("run", run_file, MISSING)]
     except OSError as error:
         raise InputError(f"{run_file}: cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, KeyError, RecursionError):
         return [Member("run", run_file, UNKNOWN)]
-    files = [(name, run_file.parent / file, digest) for name, file, digest in listed]
-    return [
-        Member("run", run_file, WHOLE),
-        *(Member(name, file, _state(file, digest)) for name, file, digest in files),
-    ]
+    return [Member("run", run_file, WHOLE), *found]
 
 
-def _state(file: Path, digest: Any) -> str:
+def _state(file: Path, digest: object) -> str:
+    """Return the state of a file that should have this SHA-256."""
     try:
         if file.exists() and not file.is_file():  # a pipe would never end
             return CHANGED

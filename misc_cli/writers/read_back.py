@@ -23,14 +23,9 @@ PROBABILITY = "p_"
 WANTED = {"item": [*SYNONYMS["item"], {"id"}], "label": SYNONYMS["label"]}
 
 
-def read_labels(path: str, ours: str | None = None) -> LabelTable:
-    """Read labels that `misc aggregate` wrote, or any two columns of items and labels.
-
-    A file whose SHA-256 is `ours` was written by misc: nothing has to be found out about it.
-    """
+def read_labels(path: str) -> LabelTable:
+    """Read labels that `misc aggregate` wrote, or any two columns of items and labels."""
     source = open_source(path)
-    if ours is not None and source.suffix == ".csv" and source.sha256() == ours:
-        return _as_written(source)
     format_name = detect(source)
     found = _names(source, format_name)
     sure = [CONFIDENCE] if CONFIDENCE in found else []
@@ -49,17 +44,6 @@ def read_labels(path: str, ours: str | None = None) -> LabelTable:
         classes=tuple(name.removeprefix(PROBABILITY) for name in chances),
         name=source.name,
     )
-
-
-def _as_written(source: Source) -> LabelTable:
-    wanted = {"item": pa.string(), "label": pa.string(), CONFIDENCE: pa.float64()}
-    table = csv.read_csv(
-        pa.BufferReader(source.content),
-        parse_options=csv.ParseOptions(newlines_in_values=True),
-        convert_options=csv.ConvertOptions(column_types=wanted, include_columns=list(wanted)),
-    ).combine_chunks()
-    items, labels, confidence = (pa.chunked_array(table[name]).combine_chunks() for name in wanted)
-    return LabelTable(items, labels, confidence.to_numpy(), name=source.name)
 
 
 def _names(source: Source, format_name: str) -> list[str]:

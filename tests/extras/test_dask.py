@@ -244,7 +244,7 @@ def test_a_full_disk_of_a_worker_is_one_line_and_leaves_nothing(
     finally:
         made.stop()
     said = capsys.readouterr().err
-    assert "cannot write labels.csv: File too large" in said
+    assert "labels.csv: cannot be written (File too large)" in said
     assert said.count("\n") == 1
     assert sorted(path.name for path in Path().iterdir()) == ["answers.csv"]
 

@@ -17,7 +17,7 @@ from misc_cli import cleanup
 from misc_cli.__main__ import run
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.writers.output_paths import hold, protect
-from misc_cli.writers.output_set import Output, content, write_all
+from misc_cli.writers.output_set import write_all
 from tests.conftest import REPO
 
 LINES = (REPO / "sample_data" / "answers.csv").read_text().splitlines(keepends=True)
@@ -107,7 +107,7 @@ def test_an_input_that_takes_an_outputs_name_meanwhile_is_spared() -> None:
     protect(["fold/a.csv"])
     os.link("fold/a.csv", "late.csv")
     with pytest.raises(ConfigError, match="this is an input"):
-        write_all([Output(Path("late.csv"), content(b"labels"))])
+        write_all({Path("late.csv"): b"labels"})
     assert Path("fold/a.csv").read_bytes().startswith(b"worker")
     cleanup.clear_all()
 

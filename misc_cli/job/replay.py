@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
+from misc_cli.job.perform import Observer, performed
 from misc_cli.run.fitting import fit_as_chosen
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
 from misc_cli.run.run_record import questions_of, read_record, request_of
@@ -49,54 +51,36 @@ class RecordedRun:
         return [str(one["question"]) for one in self.content.get("questions", [])]
 
     @property
-    def state(self) -> Mapping[str, Any] | None:
-        """Return where the run's state was and what it started from; None without one."""
-        found: Mapping[str, Any] | None = self.content.get("state")
-        return found
-
-    @property
-    def label_digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file of labels, by its name: labels, labels.mood."""
-        return {
-            file["name"]: file["sha256"]
-            for file in self.content["files"]
-            if file["name"].partition(".")[0] == "labels"
-        }
+    def reads(self) -> list[str]:
+        """Return the names of all that the run read: answers, known labels, priors, state."""
+        state = self.content.get("state") if self.request.state else None
+        return [*self.request.files, *([state["folder"]] if state else [])]
 
     def refuse_changed(self, read: Mapping[str, str] | None = None) -> None:
         """Raise if an input is gone or no longer as it was.
 
         `read` has the SHA-256 of inputs that were read by now, databases and downloads too.
         """
-        wrong = list(dict.fromkeys(self._changed() if read is None else self._differing(read)))
-        if not self.request.sources:
-            wrong.append("its answers came from no file")
-        if wrong:
-            raise InputError(f"{self.path} cannot be repeated: {'; '.join(wrong)}")
-
-    def _changed(self) -> Iterator[str]:
-        """Yield each input that is no longer as it was, in words."""
+        wrong = [] if self.request.sources else ["its answers came from no file"]
         for one in questions_of(self.content):
             for source in [*one["inputs"], *one["known"].values()]:
-                name = source["name"]
-                if name == STDIN:
-                    yield "it read standard input, which is gone"
-                elif HIDDEN in name:
-                    yield f"the secret of {name} is not recorded"
-                elif "://" not in name:  # what an address brings is looked at when it is read
-                    yield from _difference(name, source["sha256"])
-
-    def _differing(self, read: Mapping[str, str]) -> Iterator[str]:
-        for one in questions_of(self.content):
-            for source in one["inputs"]:
-                if read.get(source["name"], source["sha256"]) != source["sha256"]:
-                    yield f"{source['name']} has changed"
-
-    @property
-    def reads(self) -> list[str]:
-        """Return the names of all that the run read: answers, known labels, priors, state."""
-        folder = (self.state or {}).get("folder") if self.request.state else None
-        return [name for name in (*self.request.files, folder) if name]
+                name, digest = source["name"], source["sha256"]
+                if read is not None or "://" in name:  # what it brings is looked at when it is read
+                    found = (read or {}).get(name, digest)
+                elif name == STDIN:
+                    found = None
+                else:
+                    try:
+                        with open(name, "rb") as stream:
+                            found = sha256_of(stream)
+                    except OSError:
+                        found = None
+                if HIDDEN in name:
+                    wrong.append(f"the secret of {name} is not recorded")
+                elif found != digest:
+                    wrong.append(f"{name} {'is gone' if found is None else 'has changed'}")
+        if wrong:
+            raise InputError(f"{self.path} cannot be repeated: {'; '.join(dict.fromkeys(wrong))}")
 
     def refuse_untrusted(self, remedy: str) -> None:
         """Raise if the record has a query, an address or an engine's place: it may be a stranger's.
@@ -115,17 +99,6 @@ class RecordedRun:
                 f"it, {remedy}"
             )
 
-    def of_question(self, question: str | None) -> RecordedRun:
-        """Return the run of one question; it must be named if there are several."""
-        if not self.request.each_question:
-            return self
-        if question is None or question not in self.questions:
-            names = ", ".join(map(repr, self.questions))
-            raise ConfigError(
-                f"{self.path}: of several questions, {names}; pick one with --question"
-            )
-        return replace(self, request=self.request.of_question(question))
-
     def fitter(self, *, choose: bool = True) -> FitterOf | None:
         """Return how each question is fitted; None if by the request alone.
 
@@ -134,12 +107,10 @@ class RecordedRun:
         if choose and self.request.chosen_by is None:
             return None
         several = "questions" in self.content
-        entries = {
-            str(one["question"]) if several else None: one for one in questions_of(self.content)
-        }
+        entries = {one["question"] if several else "": one for one in questions_of(self.content)}
 
         def of(question: str) -> Fitter | None:
-            entry = entries.get(question if several else None)
+            entry = entries.get(question if several else "")
             if entry is None:
                 raise InputError(f"{self.path}: it has no question {question!r}; it cannot tell")
             if not entry["members"]:
@@ -161,28 +132,36 @@ class RecordedRun:
         new = self.request.stateless()
         return replace(new, sources=tuple(sources), output=output, chosen_by=chosen_by)
 
-    @contextmanager
-    def earlier_state(self, folder: Path) -> Iterator[str | None]:
-        """Copy the state that the run started from into a folder; yield None if it had none."""
-        if self.state is None:
-            yield None
-            return
-        then, place = self.state, folder / "state"
-        place.mkdir()
-        if then["before"] is not None and not store.copy(
-            Path(then["folder"]), then["before"], place
-        ):
-            raise InputError(
-                "it cannot be repeated: the state that it started from is gone from "
-                f"{then['folder']}"
-            )
-        yield str(place)
 
+def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
+    """Carry out a recorded request again, from the inputs and the state that it had.
 
-def _difference(name: str, digest: str) -> Iterator[str]:
-    try:
-        with open(name, "rb") as stream:
-            if sha256_of(stream) != digest:
-                yield f"{name} has changed"
-    except OSError:
-        yield f"{name} is gone"
+    Returns the files of labels, one for each question, and whether they are those of the record;
+    None where the record has them in parts.
+    """
+    recorded.refuse_changed()
+    files, then = recorded.content["files"], recorded.content.get("state")
+    asked = [one["sha256"] for one in files if one["name"].partition(".")[0] == "labels"]
+    name = Path(recorded.request.output or "").name if asked else "labels.csv"
+    with cleanup.folder("misc-rerun-") as folder:
+        state, now = None, None
+        if then is not None:
+            state, now = folder / "state", float(then["now"])
+            state.mkdir()
+            before = then["before"]
+            if before is not None and not store.copy(Path(then["folder"]), before, state):
+                raise InputError(
+                    f"{recorded.path} cannot be repeated: the state that it started from is gone "
+                    f"from {then['folder']}"
+                )
+        request = replace(
+            recorded.request,
+            output=str(folder / name),
+            state=None if state is None else str(state),
+        )
+        with performed(request, observer, now=now, fitter=recorded.fitter()) as finished:
+            read = [file for run in finished.runs for file in run.inputs.files]
+            recorded.refuse_changed({file.name: file.sha256 for file in read})
+            labels = [run.places["labels"].read_bytes() for run in finished.runs]
+    found = sorted(hashlib.sha256(data).hexdigest() for data in labels)
+    return labels, found == sorted(asked) if asked else None
