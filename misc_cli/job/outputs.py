@@ -283,7 +283,7 @@ class OutputSet:
             "labels": labels,
             "workers": table("workers", lambda: worker_columns(outcome)),
             "diagnostics": lambda stream: write_records(outcome.records, stream),
-            "changes": table("changes", lambda: run.changes.columns),
+            "changes": table("changes", lambda: run.changes.columns if run.changes else {}),
             "metrics": metrics,
             "rejects": table("rejects", lambda: reject_columns(read.rejects if read else [])),
             "report": report,

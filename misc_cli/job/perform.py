@@ -26,6 +26,7 @@ from misc_cli.run.settings import Methods, build
 if TYPE_CHECKING:
     from misc_cli.data.types import Answers, Iteration
     from misc_cli.engines.protocol import AnswerEngine
+    from misc_cli.quality.changes import Changes
     from misc_cli.quality.figures import Figure
     from misc_cli.readers.answer_table import AnswerTable, FileInfo
     from misc_cli.readers.known_labels import Known
@@ -70,7 +71,7 @@ class QuestionRun:
     inputs: Inputs
     outcome: RunResult
     places: dict[str, Path] = field(default_factory=dict)
-    changes: Any = None
+    changes: Changes | None = None
 
     def record(
         self,
