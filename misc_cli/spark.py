@@ -3,7 +3,7 @@
 Answers are grouped once by item into blocks, one binary row per partition, which Spark caches. A
 sweep is one `mapInArrow` over them: the kernel goes out with the task, the sums come back. Blocks
 are never rewritten, so the lineage does not grow. No rows are kept: the ones there are follow from
-the last kernels (see `needs` in core/engines/protocol.py), which are run again before the next one.
+the last kernels (see `needs` in engines/protocol.py), which are run again before the next one.
 """
 
 from __future__ import annotations
@@ -11,71 +11,57 @@ from __future__ import annotations
 import pickle
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from misc_cli.data.encode import Counts
-from misc_cli.data.types import KnownLabels, Labels, OnIteration, ignore_iteration
+from misc_cli.data.parameters import AUTO
+from misc_cli.data.resources import thread_limit
+from misc_cli.data.types import KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.capabilities import methods_of
+from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.partitioned import (
-    Part,
-    PartTable,
+    PartitionedEngine,
+    Summary,
     columns_of,
     encode_part,
-    joined,
     part_of,
-    translate,
-    vocabulary_of,
 )
 from misc_cli.engines.protocol import (
     Columns,
     Kernel,
     MakeColumns,
     Sums,
-    Vocabulary,
     WriteChunks,
     add_up,
+    row_names,
 )
 from misc_cli.errors import ConfigError, InputError, MiscError, python_words
-from misc_cli.quality.evidence import Evidence, evidence_of, warn_of, weigh
-from misc_cli.quality.figures import Figure, figures
-from misc_cli.quality.worker_dependence import compare_workers
-from misc_cli.run import fitting
+from misc_cli.quality.figures import Figure
+from misc_cli.run import pipeline
 from misc_cli.run.result import RunResult
-from misc_cli.run.settings import Methods, Settings, build
-from misc_cli.run.tables import label_maker, worker_columns
-from misc_cli.selection.ensemble import FitResult
+from misc_cli.run.settings import Settings, build
+from misc_cli.run.tables import label_columns, label_maker, worker_columns
 
 Batches = Iterator[Any]
 # Several answers of a worker to an item: a DataFrame has no order, so there is no last one.
 RULES = ("error", "all")
-BLOB = pa.schema([("blob", pa.binary())])
-TYPES = {
-    "string": "string",
-    "double": "double",
-    "int8": "tinyint",
-    "int32": "int",
-    "int64": "bigint",
-}
 # Figures of reading, which Spark does.
 UNSEEN = ("empty", "repeats", "conflicts")
-# Sums of a block, by the name of its first item, and how many of them one task adds.
-SUM_CELLS, FAN_IN = "first string, blob binary", 8
+# A block, or its sums, pickled, by the name of its first item; how many sums one task adds.
+CELLS, FAN_IN = "first string, blob binary", 8
 # What `encode` advises where rows have an order.
 OF_FILES = "choose --duplicates last, first or all"
-VOCABULARY = pa.schema([("workers", pa.binary()), ("classes", pa.binary())])
 
 
 def aggregate(df: Any, *, probabilities: bool = False, **options: Any) -> Any:
-    """A DataFrame of item, label, confidence (and p_<class>), from one of worker, item, label.
+    """Return a DataFrame of item, label, confidence (p_<class>) from one of worker, item, label.
 
     `options` are those of `fit`.
     """
@@ -102,35 +88,31 @@ def fit(
     on_iteration: OnIteration = ignore_iteration,
     **options: Any,
 ) -> Fit:
-    """One label per item, from a DataFrame of answers, and what there is to know of the run.
+    """Return one label per item of a DataFrame of answers, and what there is to know of the run.
 
     `worker`, `item` and `label` name columns; `partitions` is the number of blocks [default: the
     DataFrame's]; `gold` has the known labels of some items; `options` are the method's parameters.
-    `calibrate` softens confidences by hidden answers, which `seed` draws: one more fit.
+    `calibrate` softens confidences by hidden answers, which `seed` draws: one more fit. With
+    aggregator="auto" hidden answers choose the method.
     """
-    runs = methods_of("spark")
+    runs = (*methods_of("spark"), AUTO)
     if aggregator not in runs:
         raise ConfigError(f"Spark runs {', '.join(runs)}, not {aggregator!r}")
     if duplicates not in RULES:
         raise ConfigError(f"duplicates={duplicates!r}: choose from {', '.join(RULES)}")
     settings = Settings(preset, None, aggregator, seed=seed, calibrate=calibrate, options=options)
-    methods = build(settings)
-    known = None
+    methods, known = build(settings), None
     if gold:
         known = KnownLabels(pa.array(list(gold)), pa.array(list(gold.values())), "gold")
     names = {"worker": worker, "item": item, "label": label}
-    answers = _answers(df, names)
-    engine = SparkEngine(answers, duplicates, class_order, partitions, known)
+    engine = SparkEngine(_answers(df, names), duplicates, class_order, partitions, known)
     try:
-        found = fitting.fit(engine, methods, on_iteration)
-        evidence = evidence_of(engine)
-        if calibrate:
-            weigh(engine, evidence)
+        result = pipeline.run(engine, methods, gold=known, on_iteration=on_iteration)
     except BaseException:
         engine.blocks.unpersist()
         raise
     types = {role: df.schema[name].dataType for role, name in names.items()}
-    return Fit(engine, methods, found, evidence, types)
+    return Fit(engine, result, types)
 
 
 @dataclass(frozen=True)
@@ -138,52 +120,38 @@ class Fit:
     """A method that has run; its labels are made where the blocks are, when somebody asks."""
 
     engine: SparkEngine
-    methods: Methods
-    found: FitResult
-    evidence: Evidence
+    result: RunResult
     types: Mapping[str, Any]
 
     def labels(self, *, probabilities: bool = False, item_details: bool = False) -> Any:
-        """A DataFrame of item, label, confidence; p_<class>, and what --item-details adds."""
-        maker = label_maker(self.found, probabilities=probabilities, item_details=item_details)
-        return self._as_given(self.engine.labels(maker))
+        """Return a DataFrame of item, label, confidence; p_<class>, what --item-details adds."""
+        wanted = {"probabilities": probabilities, "item_details": item_details}
+        if self.result.engine is self.engine:
+            return self._as_given(self.engine.labels(label_maker(self.result.fit, **wanted)))
+        return self._table(label_columns(self.result, **wanted))  # few answers, in memory
+
+    def workers(self) -> Any:
+        """Return a DataFrame with a row per worker: the table of --workers. Some sweeps more."""
+        return self._table(worker_columns(self.result))
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Return the run in numbers, as run.json has them."""
+        figures = self.result.figures
+        return {name: figures[name] for name in figures if name not in UNSEEN}
 
     def unpersist(self) -> None:
         """Free the blocks that Spark caches; labels that are asked for later read `df` again."""
         self.engine.blocks.unpersist()
 
+    def _table(self, columns: Columns) -> Any:
+        frame = pa.table(dict(columns)).to_pandas()
+        return self._as_given(self.engine.session.createDataFrame(frame))
+
     def _as_given(self, table: Any) -> Any:
         """Return a DataFrame whose workers, items and labels have the types of the answers."""
         roles = [role for role in self.types if role in table.columns]
         return table.withColumns({role: table[role].cast(self.types[role]) for role in roles})
-
-    @property
-    def figures(self) -> dict[str, Figure]:
-        """The run in numbers, as run.json has them; warns of what looks wrong. Some sweeps."""
-        return {
-            name: self._outcome.figures[name]
-            for name in self._outcome.figures
-            if name not in UNSEEN
-        }
-
-    def workers(self) -> Any:
-        """A DataFrame with a row per worker: the table of --workers. Some sweeps more."""
-        columns = pa.table(worker_columns(self._outcome)).to_pandas()
-        return self._as_given(self.engine.session.createDataFrame(columns))
-
-    @cached_property
-    def _outcome(self) -> RunResult:
-        pairs = compare_workers(self.engine)
-        found = self.found
-        warn_of(self.evidence)
-        numbers = figures(
-            self.engine,
-            pairs,
-            self.evidence.probability,
-            iterations=found.iterations,
-            converged=found.converged,
-        )
-        return RunResult(found, self.methods, [], numbers, pairs)
 
 
 @contextmanager
@@ -207,7 +175,7 @@ def _plainly() -> Iterator[None]:
 
 
 def _answers(df: Any, names: Mapping[str, str]) -> Any:
-    """Three text columns; rows without a label are no answers, rows without a name an error."""
+    """Return three columns of text; rows without a label are no answers."""
     from pyspark.sql import functions as f
 
     missing = [name for name in names.values() if name not in df.columns]
@@ -220,14 +188,10 @@ def _answers(df: Any, names: Mapping[str, str]) -> Any:
         f.coalesce(f.trim(f.col(name).cast("string")), f.lit("")).alias(role)
         for role, name in names.items()
     ]
-    answers = df.select(*columns).where("label != ''")
-    nameless = answers.where("worker = '' or item = ''").limit(1).collect()
-    if nameless:
-        raise InputError(f"a label without its worker or item: {nameless[0].asDict()}")
-    return answers
+    return df.select(*columns).where("label != ''")
 
 
-class SparkEngine:
+class SparkEngine(PartitionedEngine):
     """Blocks cached by Spark; rows made anew for every sweep."""
 
     def __init__(
@@ -238,62 +202,83 @@ class SparkEngine:
         partitions: int | None,
         gold: KnownLabels | None = None,
     ) -> None:
-        self.gold, self.session = gold, answers.sparkSession
-        self.counts, self.inputs = Counts(), ()
-        self.n_blocks = partitions or _n_partitions(answers)
-        grouped = answers.repartition(self.n_blocks, "item")
-        encoded = grouped.mapInArrow(_encoder(duplicates), "blob binary").cache()
+        self.session, self.log = answers.sparkSession, KernelLineage()
         try:
-            with _plainly():
-                told = encoded.mapInArrow(_vocabularies, "workers binary, classes binary")
-                found = told.collect()
-            if not found:
+            self.n_blocks = partitions or int(answers.rdd.getNumPartitions())
+        except AttributeError:  # Spark Connect has no RDDs
+            self.n_blocks = int(self.session.conf.get("spark.sql.shuffle.partitions"))
+
+        def encoded(batches: Batches) -> Batches:
+            tables = []
+            for batch in batches:
+                columns = {name: batch[name] for name in ("worker", "item", "label")}
+                for role in ("worker", "item"):
+                    at = pc.index(columns[role], "").as_py()
+                    if at >= 0:
+                        row = {name: column[at].as_py() for name, column in columns.items()}
+                        raise InputError(f"a label without its {role}: {row}")
+                tables.append(pa.table({n: c.dictionary_encode() for n, c in columns.items()}))
+            part = encode_part(tables, duplicates, "the DataFrame")
+            if part is not None:
+                yield _cell(part.labels.items[0].as_py(), part)
+
+        own = answers.repartition(self.n_blocks, "item").mapInArrow(encoded, CELLS).cache()
+        self.blocks = own
+        try:
+            found = self._added(own, Summary.of)
+            if found is None:
                 raise InputError("no answers are left: every label is empty")
+            vocabulary = found.vocabulary(class_order, "the DataFrame")
+            super().__init__(vocabulary, found.sizes, Counts())
+            common = _each(lambda part: part_of(part.labels, vocabulary, gold))
+            self.blocks = own.mapInArrow(common, CELLS).cache()
+            with _plainly():
+                self.blocks.count()
         except BaseException:
-            encoded.unpersist()
+            self.blocks.unpersist()
             raise
-        self.vocabulary = vocabulary_of(
-            (pickle.loads(row.workers) for row in found),
-            (pickle.loads(row.classes) for row in found),
-            class_order,
-        )
-        self.blocks = encoded.mapInArrow(_translator(self.vocabulary), "blob binary").cache()
-        self.log = KernelLineage()
-        n_items, n_votes = self._collect(_sizes)
-        self.n_items, self.n_votes = int(n_items), int(n_votes)
-        encoded.unpersist()
-
-    @property
-    def n_workers(self) -> int:
-        return len(self.vocabulary.workers)
-
-    @property
-    def n_classes(self) -> int:
-        return len(self.vocabulary.classes)
-
-    @property
-    def ordered(self) -> bool:
-        return self.vocabulary.ordered
-
-    def whole(self, name: str) -> None:
-        return None
+        finally:
+            own.unpersist()
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         before, payload = self.log.payloads, pickle.dumps(kernel, protocol=5)
 
-        def one(part: Part) -> Any:
+        def one(part: LocalEngine) -> Any:
             _replay(part, before)
-            return part.engine.sweep(pickle.loads(payload))
+            return part.sweep(pickle.loads(payload))
 
-        sums: Sums = self._collect(one)
+        sums: Sums = self._added(self.blocks, one)
         self.log.add(kernel, payload)
         return sums
 
+    def _added(self, blocks: Any, one: Callable[[Any], Any]) -> Any:
+        """Return the sum of `one` over all blocks, added by executors in a tree of fixed order."""
+        sums, left = blocks.mapInArrow(_each(one), CELLS), self.n_blocks
+        while left > FAN_IN:
+            left = -(-left // FAN_IN)
+            sums = sums.repartition(left, "first").mapInArrow(_add, CELLS)
+        with _plainly():
+            rows = sums.collect()
+        return _sum([(row.first, row.blob) for row in rows])[1] if rows else None
+
+    def labels(self, make: MakeColumns) -> Any:
+        """Return a DataFrame whose rows are made where the blocks are."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        before = self.log.payloads
+
+        def decided(batches: Batches) -> Batches:
+            for _, blob in _cells(batches):
+                part = pickle.loads(blob)
+                _replay(part, before)
+                columns = part.columns(make, slice(0, part.n_items))
+                yield from _plain(pa.table(dict(columns))).to_batches()
+
+        nothing = _plain(pa.table(dict(make.of_nothing(self.n_classes))))
+        return self.blocks.mapInArrow(decided, from_arrow_schema(nothing.schema))
+
     def facts(self) -> dict[str, Any]:
         return {}
-
-    def refuse_one_file(self) -> None:
-        """Refuse nothing: who asks for chunks asks the driver to hold them."""
 
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         table = pa.Table.from_pandas(self.labels(make).toPandas(), preserve_index=False)
@@ -304,177 +289,77 @@ class SparkEngine:
     ) -> dict[str, str]:
         raise ConfigError("Spark writes files itself: fit(df).labels().write")
 
-    def labels(self, make: MakeColumns) -> Any:
-        """Return a DataFrame whose rows are made where the blocks are."""
-        before, gold = self.log.payloads, self.gold
 
-        def decided(batches: Batches) -> Batches:
-            for part in _parts(batches, gold):
-                _replay(part, before)
-                rows = slice(0, len(part.items))
-                yield from _plain(PartTable(part, make).table(rows)).to_batches()
-
-        nothing = _plain(pa.table(make.of_nothing(self.n_classes)))
-        return self.blocks.mapInArrow(decided, _schema(nothing.schema))
-
-    def _collect(self, one: Callable[[Part], Any]) -> Any:
-        """The sum of `one` over all blocks, added by the executors in a tree of fixed order."""
-        gold = self.gold
-
-        def task(batches: Batches) -> Batches:
-            for part in _parts(batches, gold):
-                yield _sum_cell(part.items[0].as_py(), one(part))
-
-        sums, left = self.blocks.mapInArrow(task, SUM_CELLS), self.n_blocks
-        while left > FAN_IN:
-            left = -(-left // FAN_IN)
-            sums = sums.repartition(left, "first").mapInArrow(_add_cells, SUM_CELLS)
-        with _plainly():
-            rows = sums.collect()
-        return _added((row.first, row.blob) for row in rows)[1]
-
-
-def _n_partitions(df: Any) -> int:
-    try:
-        return int(df.rdd.getNumPartitions())
-    except AttributeError:  # Spark Connect has no RDDs
-        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))
-
-
-def _sum_cell(first: str, sums: Any) -> Any:
-    cells = [
-        pa.array([first], pa.string()),
-        pa.array([pickle.dumps(sums, protocol=5)], pa.binary()),
-    ]
+def _cell(first: str, value: Any) -> Any:
+    blob = pickle.dumps(value, protocol=5)
+    cells = [pa.array([first], pa.string()), pa.array([blob], pa.binary())]
     return pa.RecordBatch.from_arrays(cells, names=["first", "blob"])
 
 
-def _add_cells(batches: Batches) -> Batches:
-    cells = [
-        (first.as_py(), blob.as_buffer())
-        for batch in batches
-        for first, blob in zip(batch["first"], batch["blob"], strict=True)
-    ]
+def _cells(batches: Batches) -> Iterator[tuple[str, Any]]:
+    for batch in batches:
+        for first, blob in zip(batch["first"], batch["blob"], strict=True):
+            yield first.as_py(), blob.as_buffer()
+
+
+def _each(one: Callable[[Any], Any]) -> Callable[[Batches], Batches]:
+    """Return a task that turns every cell into that of `one` of its value."""
+
+    def task(batches: Batches) -> Batches:
+        for first, blob in _cells(batches):
+            with thread_limit(1):
+                yield _cell(first, one(pickle.loads(blob)))
+
+    return task
+
+
+def _add(batches: Batches) -> Batches:
+    cells = list(_cells(batches))
     if cells:
-        yield _sum_cell(*_added(cells))
+        yield _cell(*_sum(cells))
 
 
-def _added(cells: Iterable[tuple[str, Any]]) -> tuple[str, Any]:
+def _sum(cells: list[tuple[str, Any]]) -> tuple[str, Any]:
     """Return the sum in the order of the blocks' first items: never by who was first."""
     in_order = sorted(cells, key=lambda cell: cell[0])
     return in_order[0][0], add_up(pickle.loads(blob) for _, blob in in_order)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A kernel and the names of the rows it needs and writes; None where not declared."""
+def _replay(part: LocalEngine, payloads: list[bytes]) -> None:
+    for payload in payloads:
+        part.sweep(pickle.loads(payload))
 
-    needs: frozenset[str] | None
-    writes: frozenset[str] | None
-    payload: bytes
+
+def _plain(table: Any) -> Any:
+    """Return a table with its dictionary columns as plain text."""
+    fields = [
+        pa.field(one.name, pa.string() if pa.types.is_dictionary(one.type) else one.type)
+        for one in table.schema
+    ]
+    return table.cast(pa.schema(fields))
 
 
 class KernelLineage:
     """The pickled kernels that are needed to make the current rows again, in their order."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+        self._entries: list[tuple[Kernel[Any], bytes]] = []
 
     @property
     def payloads(self) -> list[bytes]:
-        return [entry.payload for entry in self._entries]
+        return [payload for _, payload in self._entries]
 
     def add(self, kernel: Kernel[Any], payload: bytes) -> None:
         """Add a kernel; drop those whose rows are all overwritten before a kernel needs them."""
-        entry = _Entry(_names(kernel, "needs"), _names(kernel, "writes"), payload)
-        if entry.writes is not None and not entry.writes:
-            return
-        kept: list[_Entry] = []
+        kept = []
         rewritten: frozenset[str] = frozenset()  # by kernels after this one, and not needed by them
-        for one in (entry, *reversed(self._entries)):
-            if one.writes is not None and one.writes <= rewritten:
+        for one in ((kernel, payload), *reversed(self._entries)):
+            needs, writes = row_names("needs", one[0]), row_names("writes", one[0])
+            if writes is not None and writes <= rewritten:
                 continue
             kept.append(one)
-            if one.needs is None:
+            if needs is None:
                 rewritten = frozenset()
             else:
-                rewritten = (rewritten | (one.writes or frozenset())) - one.needs
+                rewritten = (rewritten | (writes or frozenset())) - needs
         self._entries = kept[::-1]
-
-
-def _names(kernel: Kernel[Any], which: str) -> frozenset[str] | None:
-    names = getattr(kernel, which, None)
-    return None if names is None else frozenset(names)
-
-
-def _plain(table: Any) -> Any:
-    """Return a table with its dictionary columns as plain text."""
-    columns = {
-        name: table[name].cast(pa.string())
-        if pa.types.is_dictionary(table[name].type)
-        else table[name]
-        for name in table.column_names
-    }
-    return pa.table(columns)
-
-
-def _schema(schema: Any) -> str:
-    """In Spark's words."""
-    columns = [f"`{field.name.replace('`', '``')}` {TYPES[str(field.type)]}" for field in schema]
-    return ", ".join(columns)
-
-
-def _encoder(duplicates: str) -> Callable[[Batches], Batches]:
-    def encode(batches: Batches) -> Batches:
-        tables = [
-            pa.Table.from_batches([batch.select(["worker", "item", "label"])]) for batch in batches
-        ]
-        encoded_columns = [
-            pa.table({name: table[name].dictionary_encode() for name in table.column_names})
-            for table in tables
-            if table.num_rows
-        ]
-        part = encode_part(joined(encoded_columns), duplicates, "the DataFrame")
-        if part is not None:
-            yield _blob(part.labels)
-
-    return encode
-
-
-def _vocabularies(batches: Batches) -> Batches:
-    for labels in _loaded(batches):
-        cells = [pa.array([pickle.dumps(names)]) for names in (labels.workers, labels.classes)]
-        yield pa.RecordBatch.from_arrays(cells, schema=VOCABULARY)
-
-
-def _translator(vocabulary: Vocabulary) -> Callable[[Batches], Batches]:
-    def translated(batches: Batches) -> Batches:
-        for labels in _loaded(batches):
-            yield _blob(translate(labels, vocabulary))
-
-    return translated
-
-
-def _sizes(part: Part) -> Any:
-    return np.array([part.engine.n_items, part.engine.n_votes])
-
-
-def _replay(part: Part, payloads: list[bytes]) -> None:
-    for payload in payloads:
-        part.engine.sweep(pickle.loads(payload))
-
-
-def _blob(labels: Labels) -> Any:
-    cell = pa.array([pickle.dumps(labels, protocol=5)], pa.binary())
-    return pa.RecordBatch.from_arrays([cell], schema=BLOB)
-
-
-def _loaded(batches: Batches) -> Iterator[Labels]:
-    for batch in batches:
-        for cell in batch["blob"]:
-            yield pickle.loads(cell.as_buffer())
-
-
-def _parts(batches: Batches, gold: KnownLabels | None) -> Iterator[Part]:
-    for labels in _loaded(batches):
-        yield part_of(labels, gold, labels.votes)

@@ -123,8 +123,18 @@ class SparseVotes:
     def block(self, rows: slice) -> sp.csr_array:
         return self._cut[1][rows.start]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle columns and pointers: the ones and the blocks are three quarters of all bytes."""
+        return _sparse, (self.matrix.indices, self.matrix.indptr, self.n_workers, self.n_classes)
+
     def class_totals(self, rows: slice) -> Floats:
         return totals_by_class(self.block(rows), self.n_classes)
+
+
+def _sparse(columns: Int32s, pointers: Pointers, n_workers: int, n_classes: int) -> SparseVotes:
+    shape = (len(pointers) - 1, n_workers * n_classes)
+    matrix = sp.csr_array((np.ones(len(columns)), columns, pointers), shape=shape)
+    return SparseVotes(matrix, n_workers, n_classes)
 
 
 @dataclass(frozen=True)

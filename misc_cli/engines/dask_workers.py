@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import platform
 import sys
 import time
 import warnings
@@ -38,7 +37,7 @@ QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
 
 
 @contextmanager
-def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> Iterator[Any]:
+def connected(scheduler: str | None, say: Say) -> Iterator[Any]:
     """Yield a Dask client of the cluster at `scheduler`, or of one on this machine."""
     try:
         import dask
@@ -60,13 +59,12 @@ def connected(scheduler: str | None, say: Say, n_workers: int | None = None) -> 
                     _stderr_of_children_nowhere(),
                     dask.config.set(OWN_CLUSTER),
                 ):
-                    cluster = LocalCluster(
-                        n_workers=n_workers, threads_per_worker=1, silence_logs=logging.CRITICAL
-                    )
+                    cluster = LocalCluster(threads_per_worker=1, silence_logs=logging.CRITICAL)
                     stack.callback(cluster.close, timeout=10)
             client = Client(scheduler or cluster, timeout="10s", set_as_default=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"--scheduler {scheduler}: no answer ({_line(error)})") from None
+            told = " ".join(str(error).split())[:200]
+            raise InputError(f"--scheduler {scheduler}: no answer ({told})") from None
         stack.callback(client.close, timeout=5)
         say(f"dask dashboard: {client.dashboard_link}")
         yield client
@@ -104,37 +102,35 @@ def _kill_children() -> None:
             child.kill()
 
 
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
-
-
-def _versions_there() -> Callable[[], dict[str, str | None]]:
+def _versions_there() -> Callable[[], dict[str, str]]:
     """Return a function that Dask sends by value: it runs where misc may be missing."""
 
-    def versions() -> dict[str, str | None]:
+    def versions() -> dict[str, str]:
         import platform
 
-        found: dict[str, str | None] = {"Python": platform.python_version()}
+        found: dict[str, str] = {"Python": platform.python_version()}
         for name, module in (("misc", "misc_cli.version"), ("numpy", "numpy.version")):
             try:
                 found[name] = __import__(module, fromlist=["version"]).__dict__["__version__"]
             except Exception:  # whatever hinders the import there: it would fail in a task, too
-                found[name] = None
+                found[name] = ""
         return found
 
     return versions
 
 
-def _versions_here() -> dict[str, str]:
-    import numpy
+@contextmanager
+def _scheduler_may_go() -> Iterator[None]:
+    """Turn the errors of a connection that is gone into one line."""
+    from distributed.client import FutureCancelledError, FuturesCancelledError
 
-    from misc_cli.version import __version__
-
-    return {
-        "Python": platform.python_version(),
-        "misc": __version__,
-        "numpy": numpy.__version__,
-    }
+    try:
+        yield
+    except (FutureCancelledError, FuturesCancelledError, OSError, TimeoutError):
+        raise MiscError(
+            "the Dask scheduler is gone, so this run ends without output; start it and its "
+            "workers, then run this again"
+        ) from None
 
 
 class DaskWorkers:
@@ -151,7 +147,7 @@ class DaskWorkers:
         self._seen = self._moved = time.monotonic()
         self._told_paused: set[str] = set()
         self._refused: set[str] = set()
-        with self._scheduler_may_go():
+        with _scheduler_may_go():
             self._find()
 
     def _find(self) -> None:
@@ -174,25 +170,12 @@ class DaskWorkers:
                     "the same misc-cli, numpy and Python as here"
                 )
 
-    @contextmanager
-    def _scheduler_may_go(self) -> Iterator[None]:
-        """Turn the errors of a connection that is gone into one line."""
-        from distributed.client import FutureCancelledError, FuturesCancelledError
-
-        try:
-            yield
-        except (FutureCancelledError, FuturesCancelledError, OSError, TimeoutError):
-            raise MiscError(
-                "the Dask scheduler is gone, so this run ends without output; start it and its "
-                "workers, then run this again"
-            ) from None
-
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results in their order; say what keeps them, and give up in the end."""
         from distributed import TimeoutError, wait
         from distributed.scheduler import KilledWorker
 
-        with self._scheduler_may_go():
+        with _scheduler_may_go():
             pending, self._moved = list(futures), time.monotonic()
             while pending:
                 cleanup.check()  # one may have come in a destructor of Dask's, which swallows it
@@ -212,23 +195,24 @@ class DaskWorkers:
             raise error
         return found
 
+    @_scheduler_may_go()
     def look(self, waiting: bool = False) -> None:
         """Notice workers that were lost, joined or paused; raise if nothing moves for long."""
-        with self._scheduler_may_go():
-            self._look(waiting)
-
-    def _look(self, waiting: bool) -> None:
         if self.client.status != "running":
             raise ConnectionError
         info = self.client.scheduler_info()["workers"]
         self._seen = now = time.monotonic()
-        lost = [worker for worker in self.threads if worker not in info]
-        for worker in lost:
+        for worker in [worker for worker in self.threads if worker not in info]:
             del self.threads[worker]
             self.losses += 1
             _warn(f"worker {worker} of the Dask cluster is lost; others make its share again")
         if new := [w for w in info if w not in self.threads and w not in self._refused]:
-            self._welcome({worker: info[worker]["nthreads"] for worker in new})
+            told = self.client.run(_versions_there(), workers=new, on_error="ignore")
+            for worker, versions in told.items():
+                if _difference(versions):
+                    self._refused.add(worker)
+                else:
+                    self.threads[worker] = info[worker]["nthreads"]
         paused = {worker for worker in info if info[worker]["status"] == "paused"}
         for worker in paused - self._told_paused:
             _warn(f"worker {worker} of the Dask cluster is paused, for want of memory")
@@ -246,23 +230,16 @@ class DaskWorkers:
                 "or give them more memory"
             )
 
-    def _welcome(self, new: dict[str, int]) -> None:
-        """Take workers that joined, if they have our versions."""
-        told = self.client.run(_versions_there(), workers=list(new), on_error="ignore")
-        fine = [worker for worker in new if worker in told and not _difference(told[worker])]
-        self._refused |= set(told) - set(fine)
-        self.threads |= {worker: new[worker] for worker in fine}
-
 
 def _warn(text: str) -> None:
     warnings.warn(text, MiscWarning, stacklevel=3)
 
 
-def _difference(there: dict[str, str | None]) -> str | None:
+def _difference(there: dict[str, str]) -> str | None:
     """Return what is missing or differs, in words; None if tasks run there as here."""
-    for name, ours in _versions_here().items():
-        theirs = there.get(name)
-        if theirs is None:
+    for name, ours in _versions_there()().items():
+        theirs = there[name]
+        if not theirs:
             return f"no {name}"
         parts = slice(None) if name == "misc" else slice(2)
         if theirs.split(".")[parts] != ours.split(".")[parts]:

@@ -17,6 +17,7 @@ from misc_cli.data.types import Aggregator, Floats, Labels, Names, OnIteration, 
 from misc_cli.data.votes import Rows, Votes
 from misc_cli.engines.protocol import (
     GOLD,
+    OF_BOTH,
     POSTERIORS,
     Array,
     Columns,
@@ -38,6 +39,7 @@ CHUNK_ROWS = 1 << 20
 
 # (name, shape, dtype) → an array for the rows of that name
 Allocate = Callable[[str, tuple[int, ...], "np.dtype[np.generic]"], Array]
+_allocating = Lock()
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def in_memory(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) ->
 class LocalEngine:
     """Engine in this process.
 
-    `rows` are the initial arrays, (n_items, ...) each; `allocate` makes new ones; `items` are the
-    names of the items, for kernels that need them.
+    `rows` are the initial arrays, (n_items, ...) each; `allocate` makes new ones, which go `into` a
+    mapping of the caller's, or replace those of their name; `items` are the names of the items.
     """
 
     def __init__(
@@ -78,27 +80,14 @@ class LocalEngine:
         allocate: Allocate = in_memory,
         items: Names = None,
         ordered: bool = False,
+        into: dict[str, Array] | None = None,
     ) -> None:
         self.votes, self.items, self.ordered = votes, items, ordered
+        self.n_items, self.n_votes = votes.n_items, votes.n_votes
+        self.n_workers, self.n_classes = votes.n_workers, votes.n_classes
         self._arrays = dict(rows or {})
+        self._into = self._arrays if into is None else into
         self._allocate = allocate
-        self._lock = Lock()
-
-    @property
-    def n_items(self) -> int:
-        return self.votes.n_items
-
-    @property
-    def n_workers(self) -> int:
-        return self.votes.n_workers
-
-    @property
-    def n_classes(self) -> int:
-        return self.votes.n_classes
-
-    @property
-    def n_votes(self) -> int:
-        return self.votes.n_votes
 
     def sweep(self, kernel: Kernel[Sums]) -> Sums:
         # Kernels that run together are tasks of their own: threads have work even in one block.
@@ -140,11 +129,24 @@ class LocalEngine:
 
     def _array(self, name: str, values: Array) -> Array:
         """Return the array of this name; allocate it for the first block that has some rows."""
-        with self._lock:
-            if name not in self._arrays:
+        with _allocating:
+            if name not in self._into:
                 shape = (self.n_items, *values.shape[1:])
-                self._arrays[name] = self._allocate(name, shape, values.dtype)
-            return self._arrays[name]
+                self._into[name] = self._allocate(name, shape, values.dtype)
+            return self._into[name]
+
+    def __sizeof__(self) -> int:
+        """Tell Dask how large it is: the votes are a sparse matrix."""
+        return 12 * self.n_votes + 8 * self.n_items + int(self.items.nbytes)
+
+    def columns(self, make: MakeColumns, some: slice) -> Columns:
+        """Return columns of these items."""
+        return make(self.items.slice(some.start, some.stop - some.start), self.rows(some))
+
+    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
+        """Yield columns of all items, in their order, some rows at a time."""
+        for start in range(0, self.n_items, CHUNK_ROWS):
+            yield self.columns(make, slice(start, min(start + CHUNK_ROWS, self.n_items)))
 
 
 class MemoryEngine(LocalEngine):
@@ -180,12 +182,6 @@ class MemoryEngine(LocalEngine):
         """Return an engine of these labels and no rows, read from the same inputs."""
         return MemoryEngine(labels, None, self.counts, self.inputs, self._facts)
 
-    def refuse_one_file(self) -> None:
-        """Refuse nothing: chunks are written one at a time."""
-
-    def chunks(self, make: MakeColumns) -> Iterator[Columns]:
-        return column_chunks(self, make)
-
     def write_parts(
         self, folder: Path, suffix: str, make: MakeColumns, write: WriteChunks
     ) -> dict[str, str]:
@@ -220,25 +216,8 @@ def solved(
     else:
         found = method(labels, on_iteration)
         rows = {POSTERIORS: found.posteriors, **found.item_details}
-        fitted = Fitted(
-            confusions=found.confusions,
-            class_prior=found.class_prior,
-            iterations=found.iterations,
-            stopped=found.stopped,
-            objective=found.objective,
-            own_workers=found.own_workers,
-            own_shared=found.own_shared,
-            detail_rows=tuple(found.item_details),
-            predictor=found.predictor,
-        )
+        same = {name: getattr(found, name) for name in OF_BOTH}
+        fitted = Fitted(detail_rows=tuple(found.item_details), **same)
     for name, values in rows.items():
         engine.put(name, values)
     return fitted
-
-
-def column_chunks(engine: LocalEngine, make: MakeColumns) -> Iterator[Columns]:
-    """Yield columns of an engine's items, in their order, some rows at a time."""
-    for start in range(0, engine.n_items, CHUNK_ROWS):
-        some = slice(start, min(start + CHUNK_ROWS, engine.n_items))
-        items = engine.items.slice(some.start, some.stop - some.start)
-        yield make(items, engine.rows(some))

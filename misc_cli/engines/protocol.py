@@ -26,10 +26,9 @@ from misc_cli.data.encode import Counts
 from misc_cli.data.types import Aggregation, Floats, Names, OnIteration, Predictor, Start
 from misc_cli.errors import MiscError
 
-_JOIN = "join"
 # `change: float = field(metadata=LARGEST)` keeps the larger of two instead of their sum.
-LARGEST: Mapping[str, Callable[..., Any]] = {_JOIN: max}
-SMALLEST: Mapping[str, Callable[..., Any]] = {_JOIN: min}
+LARGEST: Mapping[str, Callable[..., Any]] = {"join": max}
+SMALLEST: Mapping[str, Callable[..., Any]] = {"join": min}
 
 
 @dataclass
@@ -38,9 +37,8 @@ class Summed:
 
     def __iadd__(self, other: Self) -> Self:
         for each in fields(self):
-            join = each.metadata.get(_JOIN, iadd)
-            joined = join(getattr(self, each.name), getattr(other, each.name))
-            setattr(self, each.name, joined)
+            join = each.metadata.get("join", iadd)
+            setattr(self, each.name, join(getattr(self, each.name), getattr(other, each.name)))
         return self
 
 
@@ -100,6 +98,12 @@ class Kernel(Protocol[SumsOut]):
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]: ...
 
 
+def row_names(which: str, *kernels: Kernel[Any]) -> frozenset[str] | None:
+    """Return the names of rows that kernels need or write; None if one does not declare them."""
+    names = [getattr(kernel, which, None) for kernel in kernels]
+    return None if None in names else frozenset().union(*names)  # type: ignore[arg-type]
+
+
 @dataclass
 class FusedSums(Generic[Sums]):
     """The sums of several kernels, each added by itself."""
@@ -118,22 +122,12 @@ class FusedKernels(Generic[Sums]):
     kernels: tuple[Kernel[Sums], ...]
 
     @property
-    def needs(self) -> tuple[str, ...] | None:
-        return self._names("needs")
+    def needs(self) -> frozenset[str] | None:
+        return row_names("needs", *self.kernels)
 
     @property
-    def writes(self) -> tuple[str, ...] | None:
-        return self._names("writes")
-
-    def _names(self, which: str) -> tuple[str, ...] | None:
-        """Join the names of all kernels; None if one does not declare them."""
-        names: list[str] = []
-        for kernel in self.kernels:
-            of_kernel = getattr(kernel, which, None)
-            if of_kernel is None:
-                return None
-            names += of_kernel
-        return tuple(names)
+    def writes(self) -> frozenset[str] | None:
+        return row_names("writes", *self.kernels)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, FusedSums[Sums]]:
         new: dict[str, Array] = {}
@@ -245,9 +239,6 @@ class AnswerEngine(Engine, Protocol):
     def facts(self) -> dict[str, Any]:
         """Return what run.json says of the engine."""
 
-    def refuse_one_file(self) -> None:
-        """Raise if so many labels cannot become one file."""
-
     def chunks(self, make: MakeColumns) -> Iterator[Columns]:
         """Yield the columns of all items, sorted by item from the first row to the last."""
 
@@ -284,6 +275,10 @@ class Fitted:
     predictor: Predictor | None = None
 
 
+# Fields of an `Aggregation`, too.
+OF_BOTH = tuple(one.name for one in fields(Fitted) if one.name != "detail_rows")
+
+
 class EngineMethod(Protocol):
     """A method that runs on any engine."""
 
@@ -300,12 +295,5 @@ def gathered(engine: Engine, fitted: Fitted) -> Aggregation:
     return Aggregation(
         posteriors=np.asarray(posteriors, dtype=np.float64),
         item_details={name: np.asarray(engine.whole(name)) for name in fitted.detail_rows},
-        predictor=fitted.predictor,
-        confusions=fitted.confusions,
-        class_prior=fitted.class_prior,
-        iterations=fitted.iterations,
-        stopped=fitted.stopped,
-        objective=fitted.objective,
-        own_workers=fitted.own_workers,
-        own_shared=fitted.own_shared,
+        **{name: getattr(fitted, name) for name in OF_BOTH},
     )

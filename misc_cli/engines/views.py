@@ -7,10 +7,10 @@ of the size of the items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, cast
+from typing import ClassVar, Generic, cast
 
 import numpy as np
 import pyarrow as pa
@@ -35,19 +35,28 @@ from misc_cli.engines.protocol import (
     Summed,
     SumOver,
     Sums,
+    SumsOut,
+    row_names,
 )
 
-# The items' names, how many votes each has, the votes' columns, and the rows asked for.
-Piece = tuple[Names, Array, Array, dict[str, Array]]
+
+@dataclass
+class Gathered(Summed):
+    """Votes of some items and rows by name, in one piece for each block.
+
+    sizes    (n_block_items,) how many votes each item has
+    columns  (n_block_votes,) worker * n_classes + class
+    """
+
+    names: list[Names]
+    sizes: list[Array]
+    columns: list[Array]
+    rows: list[dict[str, Array]]
 
 
-def gather(
-    block: Block,
-    rows: RowArrays,
-    chosen: Callable[[Names], Array] | None = None,
-    names: tuple[str, ...] = (),
-) -> list[Piece]:
-    """Return the votes of a block and the rows of these names; `chosen` as in `gathered_votes`."""
+def _gather(
+    block: Block, rows: RowArrays, chosen: Callable[[Names], Array] | None, names: tuple[str, ...]
+) -> Gathered:
     matrix = block.matrix
     found = {name: np.array(rows[name]) for name in names if name in rows}
     items = pa.concat_arrays([block.items])  # a slice would travel with all it was cut from
@@ -55,42 +64,32 @@ def gather(
         wanted = chosen(items)
         matrix, items = matrix[wanted], items.filter(pa.array(wanted))
         found = {name: values[wanted] for name, values in found.items()}
-    return [(items, np.diff(matrix.indptr), matrix.indices, found)]
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """Votes as those of a CSR matrix, by item in byte order, and rows by name."""
-
-    names: Names
-    pointers: Array
-    columns: Array
-    rows: Mapping[str, Array]
+    return Gathered([items], [np.diff(matrix.indptr)], [matrix.indices], [found])
 
 
 def gathered_votes(
     engine: Engine,
     chosen: Callable[[Names], Array] | None = None,
     rows: tuple[str, ...] = (),
-) -> Gathered:
-    """Return all votes in the order that one memory would have them in.
+) -> tuple[Names, Array, Array, dict[str, Array]]:
+    """Return items in byte order, pointers and columns of their votes' CSR matrix, and their rows.
 
     `chosen` says by their names which items are wanted; None: all.
     """
-    pieces = engine.sweep(SumOver(partial(gather, chosen=chosen, names=rows)))
-    names = pa.concat_arrays([piece[0] for piece in pieces])
-    sizes = np.concatenate([piece[1] for piece in pieces])
-    columns = np.concatenate([piece[2] for piece in pieces])
+    found = engine.sweep(SumOver(partial(_gather, chosen=chosen, names=rows)))
+    names, sizes = pa.concat_arrays(found.names), np.concatenate(found.sizes)
+    columns = np.concatenate(found.columns)
     order = pc.sort_indices(names).to_numpy().astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(sizes)])[:-1][order]
     pointers = np.concatenate([[0], np.cumsum(sizes[order])])
     within = np.arange(len(columns)) - np.repeat(pointers[:-1], np.diff(pointers))
     in_order = columns[np.repeat(starts, np.diff(pointers)) + within]
-    everywhere = [name for name in rows if all(name in piece[3] for piece in pieces)]
-    found = {
-        name: np.concatenate([piece[3][name] for piece in pieces])[order] for name in everywhere
+    kept = {
+        name: np.concatenate([piece[name] for piece in found.rows])[order]
+        for name in rows
+        if all(name in piece for piece in found.rows)
     }
-    return Gathered(names.take(pa.array(order)), pointers, in_order, found)
+    return names.take(pa.array(order)), pointers, in_order, kept
 
 
 def behind(engine: Engine) -> AnswerEngine:
@@ -106,21 +105,21 @@ def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryE
     if isinstance(engine, MemoryEngine):
         return engine
     require_for(engine.n_items, engine.n_workers, engine.n_classes)
-    found = gathered_votes(engine, rows=(GOLD, TRUTH, *rows))
-    shape = (len(found.names), engine.n_workers * engine.n_classes)
-    columns, pointers = found.columns.astype(np.int32), found.pointers.astype(np.int32)
-    matrix = sp.csr_array((np.ones(len(columns)), columns, pointers), shape=shape)
+    items, pointers, columns, found = gathered_votes(engine, rows=(GOLD, TRUTH, *rows))
+    shape = (len(items), engine.n_workers * engine.n_classes)
+    codes = columns.astype(np.int32), pointers.astype(np.int32)
+    matrix = sp.csr_array((np.ones(len(columns)), *codes), shape=shape)
     vocabulary = engine.vocabulary
     labels = Labels(
         SparseVotes(matrix, engine.n_workers, engine.n_classes),
         vocabulary.workers,
-        found.names,
+        items,
         vocabulary.classes,
         vocabulary.ordered,
-        found.rows.get(GOLD),
+        found.get(GOLD),
     )
     facts = {**engine.facts(), "gathered": True}
-    return MemoryEngine(labels, found.rows, engine.counts, engine.inputs, facts)
+    return MemoryEngine(labels, found, engine.counts, engine.inputs, facts)
 
 
 # The key of an item some of whose answers are hidden, 0 of all others, (n_block_items,).
@@ -180,99 +179,70 @@ class KeptBlock:
         return totals_by_class(self.matrix, self.n_classes)
 
 
-@dataclass(frozen=True)
-class MaskedKernel:
-    """Base of kernels that show another kernel only a part; the rows are those of that kernel."""
+Mask = Callable[[Block, RowArrays], tuple[Block, RowArrays]]
 
-    kernel: Kernel[Any]
+
+@dataclass(frozen=True)
+class MaskedKernel(Generic[SumsOut]):
+    """Shows a kernel what a mask leaves of a block and its rows.
+
+    `mask` is a function of a module, or a `partial` of one; `also` names rows that it needs.
+    """
+
+    kernel: Kernel[SumsOut]
+    mask: Mask
+    also: frozenset[str]
 
     @property
-    def needs(self) -> tuple[str, ...] | None:
-        return getattr(self.kernel, "needs", None)
+    def needs(self) -> frozenset[str] | None:
+        needs = row_names("needs", self.kernel)
+        return None if needs is None else needs | self.also
 
     @property
-    def writes(self) -> tuple[str, ...] | None:
-        return getattr(self.kernel, "writes", None)
+    def writes(self) -> frozenset[str] | None:
+        return row_names("writes", self.kernel)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SumsOut]:
+        return self.kernel(*self.mask(block, rows))
 
 
-@dataclass(frozen=True)
-class Without(MaskedKernel):
-    """Shows a kernel the block without the hidden votes."""
-
-    draw: Draw
-    n_classes: int
-
-    @property
-    def needs(self) -> tuple[str, ...] | None:
-        needs = super().needs
-        return None if needs is None else (*needs, DRAWN)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
-        hidden = _hidden(block.matrix, self.n_classes, self.draw, rows[DRAWN])
-        return self.kernel(KeptBlock(block, hidden, self.n_classes), rows)
-
-
-@dataclass(frozen=True)
-class WithoutGold(MaskedKernel):
-    """Shows a kernel the rows without the known classes."""
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
-        return self.kernel(block, {name: rows[name] for name in rows if name != GOLD})
-
-
-@dataclass(frozen=True)
 class View:
-    """Base of engines that show a part of another engine."""
+    """Shows an engine through a mask, which hides some of its votes, or rows."""
 
-    engine: Engine
+    def __init__(
+        self, engine: Engine, mask: Mask, n_hidden: int = 0, also: tuple[str, ...] = ()
+    ) -> None:
+        self.engine, self.mask, self.also = engine, mask, frozenset(also)
+        self.n_items, self.n_votes = engine.n_items, engine.n_votes - n_hidden
+        self.n_workers, self.n_classes = engine.n_workers, engine.n_classes
+        self.ordered = engine.ordered
 
-    @property
-    def n_items(self) -> int:
-        return self.engine.n_items
-
-    @property
-    def n_workers(self) -> int:
-        return self.engine.n_workers
-
-    @property
-    def n_classes(self) -> int:
-        return self.engine.n_classes
-
-    @property
-    def n_votes(self) -> int:
-        return self.engine.n_votes
-
-    @property
-    def ordered(self) -> bool:
-        return self.engine.ordered
+    def sweep(self, kernel: Kernel[Sums]) -> Sums:
+        return self.engine.sweep(MaskedKernel(kernel, self.mask, self.also))
 
     def whole(self, name: str) -> Array | None:
         return self.engine.whole(name)
 
 
-@dataclass(frozen=True)
 class TrainingView(View):
     """Shows an engine without the answers that a draw hides; `Hide` went before."""
 
-    draw: Draw
-    n_hidden: int
-
-    @property
-    def n_votes(self) -> int:
-        return self.engine.n_votes - self.n_hidden
-
-    def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        blinded: Kernel[Sums] = Without(kernel, self.draw, self.n_classes)
-        return self.engine.sweep(blinded)
+    def __init__(self, engine: Engine, draw: Draw, n_hidden: int) -> None:
+        mask = partial(_without_drawn, draw=draw, n_classes=engine.n_classes)
+        super().__init__(engine, mask, n_hidden, (DRAWN,))
+        self.draw = draw
 
 
-@dataclass(frozen=True)
-class WithoutGoldView(View):
-    """Shows an engine without its known classes."""
+def _without_drawn(
+    block: Block, rows: RowArrays, draw: Draw, n_classes: int
+) -> tuple[Block, RowArrays]:
+    hidden = _hidden(block.matrix, n_classes, draw, rows[DRAWN])
+    return KeptBlock(block, hidden, n_classes), rows
 
-    def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        blinded: Kernel[Sums] = WithoutGold(kernel)
-        return self.engine.sweep(blinded)
+
+def without_gold(block: Block, rows: RowArrays) -> tuple[Block, RowArrays]:
+    """Hide the known classes: the mask of a `View`."""
+    return block, {name: rows[name] for name in rows if name != GOLD}
 
 
 @dataclass

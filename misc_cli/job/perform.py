@@ -369,6 +369,6 @@ def _on_engine(
     with watch.stage("read"):
         engine: AnswerEngine = stack.enter_context(opening)
     refuse_changed(read)
-    if not is_folder(request.output):
-        engine.refuse_one_file()
+    if request.engine == "dask" and not is_folder(request.output):
+        dask.refuse_one_file(engine.n_items)
     return Inputs("", known, engine=engine, read_stamps=read)

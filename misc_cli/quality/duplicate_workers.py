@@ -10,7 +10,7 @@ user names gets all answers as they are.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,12 +27,10 @@ from misc_cli.engines.protocol import (
     AnswerEngine,
     Block,
     Engine,
-    Kernel,
     RowArrays,
     SumOver,
-    Sums,
 )
-from misc_cli.engines.views import KeptBlock, MaskedKernel, View
+from misc_cli.engines.views import KeptBlock, View
 from misc_cli.errors import DuplicateWorkersWarning
 from misc_cli.quality.worker_dependence import WorkerPairs
 
@@ -74,38 +72,12 @@ def groups(pairs: WorkerPairs) -> Groups:
     return group
 
 
-@dataclass(frozen=True)
-class _Once(MaskedKernel):
-    """Shows a kernel one answer per item of every group."""
-
-    group: Groups
-    answers: Groups
-    n_classes: int
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Any]:
-        gone = superfluous(block.matrix, self.n_classes, self.group, self.answers)
-        return self.kernel(KeptBlock(block, gone, self.n_classes), rows)
-
-
-@dataclass(frozen=True)
-class OncePerCopy(View):
-    """Shows an engine with one answer per item of every group of copies.
-
-    group    (n_workers,) of copies, -1 of all others
-    answers  (n_workers,) how many each gave in all
-    """
-
-    group: Groups
-    answers: Groups
-    n_gone: int
-
-    @property
-    def n_votes(self) -> int:
-        return self.engine.n_votes - self.n_gone
-
-    def sweep(self, kernel: Kernel[Sums]) -> Sums:
-        once: Kernel[Sums] = _Once(kernel, self.group, self.answers, self.n_classes)
-        return self.engine.sweep(once)
+def _one_of_each(
+    block: Block, rows: RowArrays, n_classes: int, **known: Any
+) -> tuple[Block, RowArrays]:
+    """Hide all answers but one per item of every group: the mask of a `View`."""
+    gone = superfluous(block.matrix, n_classes, **known)
+    return KeptBlock(block, gone, n_classes), rows
 
 
 def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
@@ -116,8 +88,8 @@ def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
     group, answers = groups(pairs), pairs.answers
     if (group < 0).all():
         return engine
-    count = partial(_count_superfluous, n_classes=engine.n_classes, group=group, answers=answers)
-    gone = engine.sweep(SumOver(count))
+    known: dict[str, Any] = {"n_classes": engine.n_classes, "group": group, "answers": answers}
+    gone = engine.sweep(SumOver(partial(_count_superfluous, **known)))
     if gone < LEAST_SHARE * engine.n_votes:
         return engine
     _warn(engine.vocabulary.workers, group, answers)
@@ -127,7 +99,7 @@ def once_per_copy(engine: AnswerEngine, pairs: WorkerPairs) -> Engine:
         gone_now = superfluous(votes.matrix, votes.n_classes, group, answers)
         once = replace(votes, matrix=without(votes.matrix, gone_now))
         return engine.with_labels(replace(engine.labels, votes=once))
-    return OncePerCopy(engine, group, answers, gone)
+    return View(engine, partial(_one_of_each, **known), gone)
 
 
 def judged_by_all_answers(confusions: Floats, engine: Engine, pairs: WorkerPairs) -> Floats:

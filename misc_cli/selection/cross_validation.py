@@ -52,9 +52,10 @@ from misc_cli.engines.protocol import (
 from misc_cli.engines.views import (
     Hide,
     TrainingView,
-    WithoutGoldView,
+    View,
     gathered_votes,
     reveal,
+    without_gold,
 )
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
@@ -411,8 +412,8 @@ class CrossValidation:
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
         chosen = partial(looked_at, n_votes=self.n_votes, seed=self.seed)
-        votes = gathered_votes(self.engine, chosen)
-        return together(votes.pointers, votes.columns, self._counts(0, [score], [1.0]), self.seed)
+        _, pointers, columns, _ = gathered_votes(self.engine, chosen)
+        return together(pointers, columns, self._counts(0, [score], [1.0]), self.seed)
 
     def by_gold(
         self,
@@ -431,7 +432,7 @@ class CrossValidation:
 
         def attempt(member: Candidate) -> list[Array]:
             engine = self.engine
-            unaware: Engine = WithoutGoldView(engine)
+            unaware: Engine = View(engine, without_gold)
             if isinstance(engine, MemoryEngine):
                 unaware = engine.with_labels(replace(engine.labels, gold=None))
             with warnings.catch_warnings():

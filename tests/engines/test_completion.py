@@ -19,7 +19,7 @@ from misc_cli.data.types import Floats, ignore_iteration
 from misc_cli.data.votes import SparseVotes
 from misc_cli.engines import disk
 from misc_cli.engines.local import LocalEngine
-from misc_cli.engines.partitioned import Part, PartsEngine
+from misc_cli.engines.partitioned import PartsEngine
 from misc_cli.engines.protocol import SLICE, Vocabulary
 from tests.completers.test_tucker import reference
 from tests.engines.crowds import crowd, write_csv
@@ -115,12 +115,11 @@ def test_the_slice_is_that_of_dense_hooi() -> None:
     parts = []
     for rows in (slice(0, 3), slice(3, 25), slice(25, 40)):
         votes = SparseVotes(tensor.votes.matrix[rows], 9, 3)
-        names = pa.array(map(str, range(rows.start, rows.stop)))
-        parts.append(Part(names, LocalEngine(votes, {SLICE: tensor.slice[rows].copy()})))
+        parts.append(LocalEngine(votes, {SLICE: tensor.slice[rows].copy()}))
     engine = PartsEngine(parts, vocabulary)
     table = Tucker((3, 4, 2), sweeps=4).slice_table(engine, ignore_iteration, {})
     engine.sweep(TimesTable(table, "completed"))
-    ours = np.vstack([part.engine.whole("completed") for part in engine])
+    ours = np.vstack([part.whole("completed") for part in engine.parts])
     theirs = reference(dense(tensor), (3, 4, 2), 4, sweeps=4)[-1]
     np.testing.assert_allclose(ours, theirs, atol=1e-8)
 

@@ -20,7 +20,7 @@ from misc_cli.__main__ import run
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers
 from misc_cli.engines import disk
-from misc_cli.engines.partitioned import WholeTable, merged, split
+from misc_cli.engines.partitioned import merged, split
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers import chunks as stream
 from tests.engines.crowds import (
@@ -184,8 +184,9 @@ def test_merged_rows_are_sorted_whatever_the_chunks() -> None:
         pa.table({"item": part["item"].cast(pa.string()).combine_chunks(), "label": part["label"]})
         for part in parts
     ]
-    parts = [WholeTable(part.take(pc.sort_indices(part["item"]))) for part in parts]
-    chunks = list(merged(parts, chunk_rows=300))
+    parts = [part.take(pc.sort_indices(part["item"])) for part in parts]
+    items = [part["item"].combine_chunks() for part in parts]
+    chunks = list(merged(items, lambda at, rows: parts[at][rows], chunk_rows=300))
     assert len(chunks) > 5
     assert [name for chunk in chunks for name in chunk["item"].to_pylist()] == sorted(names)
 

@@ -13,8 +13,8 @@ from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.data.encode import encode
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.partitioned import PartsEngine, encode_part, part_of, split, vocabulary_of
-from misc_cli.engines.partitioned import translate as in_codes_of_all
+from misc_cli.engines.partitioned import PartsEngine, Summary, encode_part, part_of, split
+from misc_cli.engines.protocol import add_up
 from misc_cli.quality.figures import figures
 from misc_cli.quality.worker_dependence import compare_workers
 from misc_cli.readers.read import read_answer_columns
@@ -101,11 +101,10 @@ def test_whatever_the_parts(n_parts: int) -> None:
     method.solve(here, lambda _: None)
     ended: dict[str, Any] = {"iterations": 1, "converged": True}
     of_memory = figures(here, compare_workers(here), **ended)
-    encoded = [encode_part(table, "last", "answers.csv") for table in split(answers, n_parts)]
-    labels = [part.labels for part in encoded if part is not None]
-    vocabulary = vocabulary_of((x.workers for x in labels), (x.classes for x in labels), None)
-    own = [in_codes_of_all(part, vocabulary) for part in labels]
-    there = PartsEngine([part_of(part, None, part.votes) for part in own], vocabulary)
+    encoded = [encode_part([table], "last", "answers.csv") for table in split(answers, n_parts)]
+    vocabulary = add_up(map(Summary.of, encoded)).vocabulary(None, "answers.csv")
+    parts = [part_of(part.labels, vocabulary, None) for part in encoded if part is not None]
+    there = PartsEngine(parts, vocabulary)
     method.solve(there, lambda _: None)
     of_parts = figures(there, compare_workers(there), **ended)
     assert of_parts == pytest.approx(of_memory, abs=2e-6)

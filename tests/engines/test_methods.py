@@ -55,8 +55,8 @@ def on_disk(method: Any, folder: Path, n_parts: int, gold: KnownLabels) -> tuple
     lines: list[Iteration] = []
     method.solve(engine, ignore_iteration)  # a second fit on an engine forgets the first one
     fitted = method.solve(engine, lines.append)
-    items = pa.concat_arrays([part.items for part in engine])
-    posteriors = np.concatenate([part.engine.whole(POSTERIORS) for part in engine])
+    items = pa.concat_arrays([part.items for part in engine.parts])
+    posteriors = np.concatenate([part.whole(POSTERIORS) for part in engine.parts])
     order = pc.sort_indices(items).to_numpy()
     return fitted, lines, items.take(order), posteriors[order]
 

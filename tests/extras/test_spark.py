@@ -123,6 +123,17 @@ def test_figures_workers_and_details_are_those_of_memory(
     assert list(details.columns)[-3:] == ["p_a", "p_b", "p_c"]
 
 
+def test_the_automatic_choice_is_that_of_memory(session: Any, answers: pd.DataFrame) -> None:
+    named = answers.set_axis(["worker", "item", "label"], axis=1)
+    here = misc_cli.aggregate(named.sort_values("item"))
+    there = fit(session.createDataFrame(named), aggregator="auto", partitions=2)
+    assert there.result.fit.selection["chosen"] == here.record["selection"]["chosen"]
+    labels = there.labels().toPandas()
+    assert labels["label"].tolist() == here.labels["label"].tolist()
+    np.testing.assert_allclose(labels["confidence"], here.labels["confidence"], atol=1e-8)
+    there.unpersist()
+
+
 def test_a_worker_who_contradicts_itself_is_named(session: Any) -> None:
     rows = [("ann", "i1", "yes"), ("ann", "i1", "no"), ("bob", "i1", "no")]
     df = session.createDataFrame(rows, ["worker", "item", "label"])
@@ -158,7 +169,7 @@ def test_executors_without_misc_are_told_in_one_line() -> None:
 
 def test_what_cannot_be_is_said(session: Any) -> None:
     df = session.createDataFrame([("ann", None, "yes")], "worker string, item string, label string")
-    with pytest.raises(InputError, match="without its worker or item"):
+    with pytest.raises(InputError, match="a label without its item"):
         aggregate(df)
     with pytest.raises(ConfigError, match="not 'mmce-c'"):
         aggregate(df, aggregator="mmce-c")
