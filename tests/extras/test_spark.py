@@ -127,7 +127,7 @@ def test_the_automatic_choice_is_that_of_memory(session: Any, answers: pd.DataFr
     named = answers.set_axis(["worker", "item", "label"], axis=1)
     here = misc_cli.aggregate(named.sort_values("item"))
     there = fit(session.createDataFrame(named), aggregator="auto", partitions=2)
-    assert there.result.fit.selection["chosen"] == here.record["selection"]["chosen"]
+    assert there.result.fit.selection["chosen"] == here.outcome.fit.selection["chosen"]
     labels = there.labels().toPandas()
     assert labels["label"].tolist() == here.labels["label"].tolist()
     np.testing.assert_allclose(labels["confidence"], here.labels["confidence"], atol=1e-8)
