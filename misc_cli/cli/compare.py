@@ -84,7 +84,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.data.holdout import fold_plan
     from misc_cli.data.resources import thread_limit
     from misc_cli.job.datasets import find_datasets
-    from misc_cli.readers.source import check_stdin_once
+    from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.selection.compare import compare, compare_datasets
     from misc_cli.writers.output_paths import TABLES, check_writable
 

@@ -66,7 +66,7 @@ def command(
     """
     from misc_cli.cli.console import Console
     from misc_cli.quality.changes import compare
-    from misc_cli.readers.source import check_stdin_once
+    from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.read_back import read_labels, read_workers
 

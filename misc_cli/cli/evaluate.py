@@ -44,8 +44,8 @@ def command(labels: str, truth: str, as_json: bool, output: str | None) -> None:
     from misc_cli.cli.console import Console
     from misc_cli.cli.tables import plain, print_tables
     from misc_cli.quality.evaluation import evaluate
+    from misc_cli.readers.addresses import check_stdin_once
     from misc_cli.readers.known_labels import read_known
-    from misc_cli.readers.source import check_stdin_once
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.read_back import read_labels
 

@@ -33,7 +33,7 @@ def told(value: Any) -> Any:
     """Return what may be said of a text, or of a log's fields: nothing secret of any address."""
     if not any("://" in word for word in (*sys.argv, str(value))):
         return value
-    from misc_cli.readers.remote import hide_secrets, redact_all
+    from misc_cli.readers.addresses import hide_secrets, redact_all
 
     if isinstance(value, str):
         return hide_secrets(value, sys.argv)
@@ -159,7 +159,7 @@ def _open(
 ) -> None:
     """Open the log and write its first line: the command without secrets."""
     global current
-    from misc_cli.readers.remote import redact
+    from misc_cli.readers.addresses import redact
 
     if file is not None:
         from misc_cli.writers import output_paths

@@ -247,7 +247,7 @@ def request_from(
 
 def command_line() -> list[str]:
     """Return the words after `misc`; secrets of an address are left out."""
-    from misc_cli.readers.remote import redact
+    from misc_cli.readers.addresses import redact
 
     return [redact(word) for word in sys.argv[1:]]
 

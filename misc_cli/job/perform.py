@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from misc_cli.data.parameters import AUTO
 from misc_cli.errors import ConfigError, GateTripped, InputError, MiscWarning
 from misc_cli.job.outputs import OutputSet, is_folder, previous_outputs
-from misc_cli.readers.source import check_stdin_once, refuse_changed, stamps
+from misc_cli.readers.addresses import check_stdin_once
+from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run import pipeline
 from misc_cli.run.fail_if import Gate, parse_gates
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf, Stopwatch

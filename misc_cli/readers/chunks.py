@@ -22,17 +22,23 @@ import pyarrow.parquet as parquet
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import checks
+from misc_cli.readers.addresses import (
+    DATABASES,
+    PACKED_SUFFIXES,
+    WEB,
+    expand,
+    redact,
+    scheme_of,
+)
 from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.dialect import SPACE, sniff
 from misc_cli.readers.document import encoded
-from misc_cli.readers.expand import expand
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
-from misc_cli.readers.remote import DATABASES, WEB, redact, scheme_of
 from misc_cli.readers.row_status import gold_of
-from misc_cli.readers.source import PACKED_SUFFIXES, Source, empty, one_line
+from misc_cli.readers.source import Source, empty, one_line
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError, needs_extra
-from misc_cli.readers.remote import Access, too_large
+from misc_cli.readers.addresses import Access
 
 MOST_CELLS = 50_000_000
 
@@ -27,9 +27,7 @@ def sheet_as_csv(name: str, archive: zipfile.ZipFile, access: Access) -> pa.Buff
         import openpyxl
     except ImportError:
         raise needs_extra(f"{name}: reading this", "excel") from None
-    n_bytes = sum(member.file_size for member in archive.infolist())
-    if n_bytes > access.max_bytes:
-        raise too_large(name, n_bytes, access.max_bytes)
+    access.refuse_large(name, sum(member.file_size for member in archive.infolist()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on styles and extensions, which do not matter here
         try:

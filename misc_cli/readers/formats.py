@@ -82,6 +82,8 @@ def open_document(
 
     `bad_rows` says how many of so many rows may be set aside because their form is broken.
     """
+    if source.is_rows:
+        return open_table(source, "csv", synonyms, ",", True)
     format_name = format_name or detect(source)
     if format_name in DELIMITED:
         return open_table(source, format_name, synonyms, delimiter, header, bad_rows)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from shlex import quote
 
 from misc_cli.errors import ConfigError
+from misc_cli.readers.addresses import Access
 from misc_cli.readers.dialect import delimiter_of
 from misc_cli.readers.formats import FORMATS
 from misc_cli.readers.platforms import READERS
-from misc_cli.readers.remote import Access
 from misc_cli.readers.vocabulary import is_position
 
 LAYOUTS = ("long", "wide", "form", "matrix", "counts")

@@ -17,6 +17,7 @@ from shlex import quote
 from typing import Any
 
 from misc_cli.errors import InputError, MiscError
+from misc_cli.readers.addresses import STDIN
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.columns import Layout, Refusal, is_unique, naming_column
 from misc_cli.readers.document import Document
@@ -26,7 +27,7 @@ from misc_cli.readers.options import ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.reading import agreement
 from misc_cli.readers.row_status import is_standing
-from misc_cli.readers.source import STDIN, Source, open_source
+from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import CHOICE, NUMBER, is_number, is_scale, kind_of_values
 from misc_cli.readers.vocabulary import (
     ABOUT,

@@ -20,6 +20,7 @@ import numpy as np
 from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
+from misc_cli.readers.addresses import check_stdin_once, expand
 from misc_cli.readers.answer_table import (
     AnswerTable,
     FileInfo,
@@ -29,7 +30,6 @@ from misc_cli.readers.answer_table import (
 )
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document
-from misc_cli.readers.expand import expand
 from misc_cli.readers.formats import open_document
 from misc_cli.readers.layouts import read_layout
 from misc_cli.readers.options import ReadOptions, flags_of, is_name
@@ -52,7 +52,7 @@ from misc_cli.readers.row_filters import (
     relabelled,
     unanswered,
 )
-from misc_cli.readers.source import Source, check_stdin_once, open_source
+from misc_cli.readers.source import Source, open_source
 
 NO_ANSWER = "no answer"
 BAD_ROW = "broken row"

@@ -21,19 +21,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
-from urllib.parse import quote as quote_url
 
 import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
-from misc_cli.readers.excel import sheet_as_csv
-from misc_cli.readers.remote import Access, fetch, is_address, is_database, redact
+from misc_cli.readers.addresses import (
+    STDIN,
+    Access,
+    database_kind,
+    is_address,
+    redact,
+    suffix_of,
+)
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 Stamp = tuple[int, int, int, int]
 
-STDIN = "-"
 PIECE = 1 << 20
 CHUNK = 1 << 17  # small enough that its copy stays in the cache
 STALE_SECONDS = 0.02  # a file system's clock may tick as slowly as this
@@ -48,7 +52,6 @@ _UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
     (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
     (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
 ]
-PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 # What is no text and nothing that is read here, by its first bytes.
 _KNOWN = {
     rb"\x80[\x04\x05]": "a pickle of Python, which may run anything",
@@ -70,17 +73,17 @@ class Source:
 
     raw      its bytes as they are, in memory or mapped
     content  unpacked, and UTF-8 without a mark, unless binary
-    digest   the SHA-256 of what was read, where that is not `raw` (rows of a database)
     quotes_span_lines  the user knows of cells with many lines
     inner    the name of the file within the archive that this is, if it is one
+    is_rows  the rows of a database, as CSV with a header
     """
 
     name: str
     raw: Buffer
     content: Buffer
-    digest: str | None = None
     quotes_span_lines: bool = False
     inner: str = ""
+    is_rows: bool = False
 
     @property
     def suffix(self) -> str:
@@ -94,61 +97,45 @@ class Source:
     def sha256(self) -> str:
         """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
         # hashing lets other threads run meanwhile
-        return self.digest or hashlib.sha256(self.raw).hexdigest()
-
-
-def suffix_of(name: str) -> str:
-    """Return the extension of a file or an address, `.gz` and the like set aside."""
-    plain = (re.split(r"[?#]", name)[0] if is_address(name) else name).lower()
-    for packed in PACKED_SUFFIXES:
-        plain = plain.removesuffix(packed)
-    return os.path.splitext(plain)[1]
-
-
-def check_stdin_once(sources: Iterable[str]) -> None:
-    """Refuse a second reader of standard input, which would find it empty."""
-    if list(sources).count(STDIN) > 1:
-        raise ConfigError("standard input (-) can be read only once")
+        return hashlib.sha256(self.raw).hexdigest()
 
 
 def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
     """Read one input, `-` for standard input."""
     access = access or Access()
-    if is_database(path):
-        return _query(path, access)
     name = "<stdin>" if path == STDIN else redact(path)
-    if path == STDIN:
-        raw = pa.py_buffer(_read_stdin(access.max_input))
-    elif is_address(path):
+    if database_kind(path):
+        return _rows_of_database(path, access)
+    if is_address(path):
+        from misc_cli.readers.remote import fetch
+
         raw = pa.py_buffer(fetch(path, access))
     else:
         raw = pa.py_buffer(_read_file(path, access.max_input))
     content, inner = _unpacked(name, raw, access.max_input), ""
     if starts_with(content, b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
         inner, content = _from_zip(name, content, access)
-        if not inner:  # a workbook
-            return Source(name, raw, content)
         content = _unpacked(name, content, access.max_input)
     if starts_with(content, b"SQLite format 3\0"):
         if path == STDIN or is_address(path):
             raise InputError(f"{name}: a database; save it to a file and name that")
-        return _query(f"sqlite:///{quote_url(path)}", access)
+        from urllib.parse import quote as quote_url
+
+        return _rows_of_database(f"sqlite:///{quote_url(path)}", access)
     if starts_with(content, _ARROW, b"\xff\xff\xff\xff"):  # a file, and a stream
-        return Source(name, raw, _arrow_as_parquet(name, content))
-    if starts_with(content, b"\x93NUMPY", b"PAR1"):
-        return Source(name, raw, content, inner=inner)
-    content = _to_utf8(name, content, encoding)
-    if not content.size or not any(chunk.strip() for chunk in chunks(content)):
-        raise empty(name)
-    return Source(name, raw, content, None, access.quotes_span_lines, inner)
+        content = _arrow_as_parquet(name, content)
+    if not starts_with(content, b"\x93NUMPY", b"PAR1"):
+        content = _to_utf8(name, content, encoding)
+        if not content.size or not any(chunk.strip() for chunk in chunks(content)):
+            raise empty(name)
+    return Source(name, raw, content, access.quotes_span_lines, inner)
 
 
-def _query(address: str, access: Access) -> Source:
-    """Return the rows of a database, as a Parquet file in memory."""
+def _rows_of_database(address: str, access: Access) -> Source:
     from misc_cli.readers.sql import run_query
 
-    content, digest = run_query(address, access)
-    return Source(redact(address), content, content, digest)
+    rows = run_query(address, access)
+    return Source(redact(address), rows, rows, quotes_span_lines=True, is_rows=True)
 
 
 def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
@@ -167,40 +154,34 @@ def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
 
 
 def _from_zip(name: str, content: Buffer, access: Access) -> tuple[str, Buffer]:
-    """Return name and bytes of the only file in a zip; of a workbook, which is one, "" and CSV."""
+    """Return name and bytes of the only file in a zip; of a workbook, which is one, its CSV."""
     try:
         with zipfile.ZipFile(io.BytesIO(memoryview(content))) as archive:
             if "xl/workbook.xml" in archive.namelist():
-                return "", sheet_as_csv(name, archive, access)
-            members = [one for one in archive.infolist() if _is_file(one)]
-            if any(one.filename == "mimetype" for one in members):
-                raise InputError(
-                    f"{name}: a spreadsheet or document that is no .xlsx; save it as CSV"
-                )
-            if len(members) != 1:
-                raise _several(name, [one.filename for one in members])
-            with archive.open(members[0]) as stream:
-                limit = access.max_input
-                return members[0].filename, pa.py_buffer(_limited(name, stream, limit))
+                from misc_cli.readers.excel import sheet_as_csv
+
+                return "sheet.csv", sheet_as_csv(name, archive, access)
+            members = [
+                one
+                for one in archive.infolist()
+                if not one.is_dir() and not re.search(r"(^|/)(\.|__MACOSX/)", one.filename)
+            ]
+            names = [one.filename for one in members]
+            if len(names) == 1:
+                with archive.open(members[0]) as stream:
+                    return names[0], pa.py_buffer(_limited(name, stream, access.max_input))
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
         raise InputError(f"{name}: damaged zip file ({error}); fetch or pack it again") from None
     except (RuntimeError, NotImplementedError) as error:  # a password, or a way of packing
         raise InputError(f"{name}: cannot be unpacked here ({error}); unpack it first") from None
-
-
-def _is_file(member: zipfile.ZipInfo) -> bool:
-    parts = member.filename.split("/")
-    hidden = any(part.startswith(".") for part in parts) or "__MACOSX" in parts
-    return not member.is_dir() and not hidden
-
-
-def _several(name: str, members: list[str]) -> InputError:
-    if not members:
-        return InputError(f"{name}: a zip archive without files; fetch or pack it again")
-    shown = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
+    if not names:
+        raise InputError(f"{name}: a zip archive without files; fetch or pack it again")
+    if "mimetype" in names:
+        raise InputError(f"{name}: a spreadsheet or document that is no .xlsx; save it as CSV")
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
     folder = os.path.splitext(os.path.basename(name))[0] or "export"
-    return InputError(
-        f"{name}: a zip archive of {len(members)} files ({shown}); unpack it, "
+    raise InputError(
+        f"{name}: a zip archive of {len(names)} files ({shown}); unpack it, "
         f"`unzip {quote(name)} -d {quote(folder)}`, and name the folder in its place, with "
         "--worker-from filename if each file is one worker's"
     )
@@ -220,18 +201,13 @@ def _unpacked(name: str, raw: Buffer, limit: int) -> Buffer:
     return raw
 
 
-def _read_stdin(limit: int) -> bytes:
-    if sys.stdin is None:
-        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
-    try:
-        return _limited("<stdin>", sys.stdin.buffer, limit)
-    except OSError as error:
-        raise _unreadable("<stdin>", error) from None
-
-
 def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
     """Return the bytes of a file; of a pipe or a device at most `limit` of them."""
+    if path == STDIN and sys.stdin is None:
+        raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
     try:
+        if path == STDIN:
+            return _limited("<stdin>", sys.stdin.buffer, limit)
         if os.path.isdir(path):
             raise InputError(f"{path}: this is a folder; name the files in it")
         with open(path, "rb", buffering=0) as file:
@@ -246,7 +222,8 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
         near = nearest_file(path) or "; check the path"
         raise InputError(f"{path}: no such file{near}") from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise InputError(f"{path}: cannot be read ({reason}); check the permissions") from None
 
 
 def _copied(name: str, file: io.FileIO, before: os.stat_result) -> mmap.mmap:
@@ -271,11 +248,7 @@ def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
 
 def refuse_changed(before: Mapping[str, Stamp]) -> None:
     for path, stamp in before.items():
-        try:
-            now = _stamp(path)
-        except OSError:
-            raise _changed(path) from None
-        if now != stamp:
+        if not os.path.exists(path) or _stamp(path) != stamp:
             raise _changed(path)
 
 
@@ -309,11 +282,6 @@ def _limited(name: str, stream: Any, limit: int) -> bytes:
                 "meant, raise --max-input"
             )
     return b"".join(pieces)
-
-
-def _unreadable(name: str, error: OSError) -> InputError:
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return InputError(f"{name}: cannot be read ({reason}); check the permissions")
 
 
 def one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Answers from a database: one query, read in batches into a Parquet buffer in memory.
+"""Answers from a database: one query, read in batches into CSV in memory.
 
 | address | by | credentials |
 |---|---|---|
@@ -13,8 +13,6 @@ rows, as CSV text in the order in which they came.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import re
 import sqlite3
@@ -25,18 +23,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
-import pyarrow.parquet as parquet
 
 from misc_cli.errors import ConfigError, InputError, needs_extra
-from misc_cli.readers.remote import (
-    Access,
-    Cancel,
-    database_kind,
-    in_thread,
-    redact,
-    too_large,
-    without_secrets,
-)
+from misc_cli.readers.addresses import Access, database_kind, redact, without_secrets
+from misc_cli.readers.remote import Cancel, in_thread
 
 BATCH_ROWS = 50_000
 # Actions that SQLite asks about and a select needs: to select, read, call a function, recur.
@@ -47,11 +37,8 @@ _TABLES = (
 Batches = Iterator[pa.RecordBatch]
 
 
-def run_query(address: str, access: Access) -> tuple[pa.Buffer, str]:
-    """Return the rows that `access.query` selects as a Parquet file, and their SHA-256.
-
-    Without a query they are those of the only table.
-    """
+def run_query(address: str, access: Access) -> pa.Buffer:
+    """Return the rows that `access.query` selects, as CSV; without it those of the only table."""
     read = _sqlite if database_kind(address) == "sqlite" else _postgresql
     if access.query is not None:
         _refuse_other_statements(access.query)
@@ -133,11 +120,10 @@ def _libpq(address: str, access: Access) -> str:
     return f"postgresql://{parts.netloc}{parts.path}?{urlencode(asked, quote_via=quote)}"
 
 
-def _collect(batches: Batches, shown: str, access: Access) -> tuple[pa.Buffer, str]:
-    buffer, text = pa.BufferOutputStream(), io.BytesIO()
-    digest = hashlib.sha256()
-    writer: parquet.ParquetWriter | None = None
-    n_rows = n_bytes = 0
+def _collect(batches: Batches, shown: str, access: Access) -> pa.Buffer:
+    buffer = pa.BufferOutputStream()
+    writer: arrow_csv.CSVWriter | None = None
+    n_bytes = 0
     for batch in batches:
         names = batch.schema.names
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -146,22 +132,14 @@ def _collect(batches: Batches, shown: str, access: Access) -> tuple[pa.Buffer, s
                 f"{shown}: two columns are called {twice!r}; name them apart in --query, with AS"
             )
         table = pa.table([_as_text(column) for column in batch.columns], names)
-        n_rows += table.num_rows
         n_bytes += table.nbytes
-        if n_bytes > access.max_bytes:
-            raise too_large(shown, None, access.max_bytes)
-        if writer is None:
-            writer = parquet.ParquetWriter(buffer, table.schema)
-            digest.update(",".join(map(json.dumps, names)).encode())
+        access.refuse_large(shown, n_bytes, told=False)
+        writer = writer or arrow_csv.CSVWriter(buffer, table.schema)
         writer.write_table(table)
-        arrow_csv.write_csv(table, text, arrow_csv.WriteOptions(include_header=False))
-        digest.update(text.getvalue())
-        text.seek(0)
-        text.truncate()
-    if writer is None or not n_rows:
+    if writer is None or not n_bytes:
         raise InputError(f"{shown}: the query gives no rows; check --query")
     writer.close()
-    return buffer.getvalue(), digest.hexdigest()
+    return buffer.getvalue()
 
 
 def _as_text(column: pa.Array) -> pa.Array:

@@ -25,7 +25,7 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import conforms
 from misc_cli.data.resources import threads
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
-from misc_cli.readers.remote import redact_all
+from misc_cli.readers.addresses import redact_all
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.tables import method_in_words
 from misc_cli.selection.calibration import Calibration

@@ -183,7 +183,7 @@ def is_among(path: Path, names: Sequence[str]) -> bool:
 
 def _identities(names: Sequence[str]) -> set[Identity]:
     """Return device and inode of every regular file behind names, folders, patterns, addresses."""
-    from misc_cli.readers.expand import expand
+    from misc_cli.readers.addresses import expand
 
     found = set()
     for name in names:

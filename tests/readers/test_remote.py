@@ -15,9 +15,9 @@ import pytest
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import remote
+from misc_cli.readers.addresses import Access, redact, without_secrets
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.readers.remote import Access, redact, without_secrets
 
 ROWS = b"worker,item,label\nw1,i1,cat\nw2,i1,dog\n"
 Answer = Callable[[BaseHTTPRequestHandler, int], None]

@@ -1,0 +1,229 @@
+"""Names of inputs: files, folders, patterns, addresses; and the secrets that addresses carry.
+
+This module is loaded by every command, so it imports little; remote.py and sql.py fetch.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from misc_cli.errors import ConfigError, InputError
+
+STDIN = "-"
+WEB = ("http", "https")
+STORES = ("s3", "gs", "gcs")
+DATABASES = ("sqlite", "postgresql", "postgres")
+GIBIBYTE = 1 << 30
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+SUFFIXES = (
+    *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
+    *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
+)
+_OURS = (".run.json", ".diagnostics.jsonl")
+
+_SCHEME = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# Names of parameters that carry a secret: tokens, keys, signatures of signed links, passwords.
+_SECRET_NAME = re.compile(
+    r"token|secret|pass|pwd|key|sig|auth|cred|session|jwt|bearer|code|sas|ticket", re.IGNORECASE
+)
+# A long run of letters and digits is more likely a secret than a name.
+_SECRET_VALUE = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_.-]{20,}")
+# A host, perhaps with a port, and not a login with an odd password.
+_HOST = re.compile(r"[^:]*|(localhost|.*[.\]].*):\d+")
+HIDDEN = "***"
+_secrets: set[str] = set()  # that were hidden so far, and parts of them
+
+
+@dataclass(frozen=True)
+class Access:
+    """Ways to read inputs that are no plain local file.
+
+    query      for a database: what to select
+    sheet      for a spreadsheet: which of its sheets
+    max_bytes  the most that one download, query or unpacked spreadsheet may bring
+    timeout    seconds a connection may stall; a whole download may take 60 times that
+    retries    how often a download is tried again after a passing fault
+    max_input  the most bytes that a pipe or a packed file may bring
+    quotes_span_lines  cells with many lines are meant
+    """
+
+    query: str | None = None
+    sheet: str | None = None
+    max_bytes: int = GIBIBYTE
+    timeout: float = 30.0
+    retries: int = 3
+    max_input: int = 2 * GIBIBYTE
+    quotes_span_lines: bool = False
+
+    @property
+    def deadline(self) -> float:
+        """Return the seconds that a whole download or query may take."""
+        return 60 * self.timeout
+
+    def refuse_large(self, shown: str, n_bytes: int, told: bool = True) -> None:
+        """Raise if a download, a query or an unpacked workbook brings more than allowed."""
+        if n_bytes > self.max_bytes:
+            size = f"{n_bytes:,} bytes are" if told else "it is"
+            raise InputError(
+                f"{shown}: {size} more than the limit of {self.max_bytes:,} bytes; raise it with "
+                "--max-download"
+            )
+
+
+def scheme_of(path: str) -> str | None:
+    """Return `https` of https://…, in lower case; None for a local path."""
+    match = _SCHEME.match(path)
+    return match[1].lower() if match else None
+
+
+def is_address(path: str) -> bool:
+    """Return whether the input is no local file, so that no path rule applies."""
+    return scheme_of(path) is not None
+
+
+def database_kind(path: str) -> str | None:
+    """Return sqlite or postgresql, also of postgres:// and SQLAlchemy's postgresql+driver://."""
+    scheme = (scheme_of(path) or "").partition("+")[0]
+    if scheme not in DATABASES:
+        return None
+    return "postgresql" if scheme == "postgres" else scheme
+
+
+def suffix_of(name: str) -> str:
+    """Return the extension of a file or an address, `.gz` and the like set aside."""
+    plain = (re.split(r"[?#]", name)[0] if is_address(name) else name).lower()
+    for packed in PACKED_SUFFIXES:
+        plain = plain.removesuffix(packed)
+    return os.path.splitext(plain)[1]
+
+
+def redact(text: str) -> str:
+    """Return the text with passwords and tokens of every address in it replaced by ***.
+
+    Anything else comes back as it is, so it can be asked of every word of a command line.
+    """
+    starts = [match.start() for match in _SCHEME.finditer(text)]
+    pieces = [_redact_address(text[at:end]) for at, end in pairwise([*starts, len(text)])]
+    return "".join([text[: starts[0]], *pieces]) if starts else text
+
+
+def redact_all(value: Any) -> Any:
+    """Return lists, mappings and texts with every text in them redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        return [redact_all(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: redact_all(entry) for name, entry in value.items()}
+    return value
+
+
+def hide_secrets(text: str, addresses: Sequence[str]) -> str:
+    """Return a text without what these addresses and earlier ones hide.
+
+    A library may show a part of a password that it took for a host or a path.
+    """
+    for address in addresses:
+        redact(address)  # learns its secrets
+    shown = redact(text)
+    for secret in sorted(_secrets, key=len, reverse=True):
+        shown = shown.replace(secret, HIDDEN)
+    return shown
+
+
+def without_secrets(message: str, address: str) -> str:
+    """Return a library's message about an address in one line, without what that hides."""
+    return " ".join(hide_secrets(message, [address]).split())
+
+
+def _redact_address(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    netloc = re.split("[/?#]", rest, maxsplit=1)[0]
+    at = max(re.split(r"[\s'\"]", rest, maxsplit=1)[0].rfind("@"), netloc.rfind("@"))
+    if at >= 0 and ("@" in netloc or not _HOST.fullmatch(netloc)):
+        login, rest = rest[:at], rest[at:]
+        name, colon, password = login.partition(":")
+        public = scheme not in STORES and password not in ("", "x-oauth-basic")
+        public = (public or database_kind(address) is not None) and not _is_random(name)
+        _learn(login, password, *([] if public else [name]), *re.split("[/@#?:&=]", password))
+        rest = f"{name if public else HIDDEN}{colon}{HIDDEN if colon else ''}{rest}"
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{place}" + re.sub("[^?&#]+", _redact_pair, rest[len(place) :])
+
+
+def _redact_pair(pair: re.Match[str]) -> str:
+    """Return name=value of a query or a fragment, or a value alone, without a secret."""
+    name, equals, value = pair[0].rpartition("=") if "=" not in pair[0] else pair[0].partition("=")
+    if not value or not (_SECRET_NAME.search(unquote(name)) or _is_random(unquote(value))):
+        return pair[0]
+    _learn(value)
+    return f"{name}{equals}{HIDDEN}"
+
+
+def _is_random(text: str) -> bool:
+    return _SECRET_VALUE.fullmatch(text) is not None
+
+
+def _learn(*secrets: str) -> None:
+    for secret in secrets:
+        spellings = (secret, unquote(secret), quote(secret), quote(secret, safe=""))
+        _secrets.update(one for one in spellings if len(one) > 3 and HIDDEN not in one)
+
+
+def check_stdin_once(sources: Iterable[str]) -> None:
+    """Refuse a second reader of standard input, which would find it empty."""
+    if list(sources).count(STDIN) > 1:
+        raise ConfigError("standard input (-) can be read only once")
+
+
+def expand(sources: Sequence[str]) -> list[str]:
+    """Return every file that folders and quoted patterns mean; a plain path as it is.
+
+    Recursive, sorted, without hidden files and our own outputs.
+    """
+    found: list[str] = []
+    for source in sources:
+        is_pattern = glob.has_magic(source) and not os.path.exists(source)
+        if source == STDIN or "://" in source or not (os.path.isdir(source) or is_pattern):
+            found.append(source)
+            continue
+        if is_pattern:
+            paths = sorted(glob.glob(source, recursive=True))
+        else:
+            shown = (
+                path
+                for path in sorted(Path(source).rglob("*"))
+                if not any(part[0] in "._~" for part in path.relative_to(source).parts)
+            )
+            paths = [str(path) for path in shown if suffix_of(path.name) in SUFFIXES]
+        files = _without_ours([path for path in paths if os.path.isfile(path)])
+        if not files:
+            why = "no file matches" if is_pattern else "a folder without files of answers"
+            raise InputError(f"{source}: {why}; check the path, or name the files")
+        found.extend(files)
+    return list(dict.fromkeys(found))
+
+
+def _without_ours(files: list[str]) -> list[str]:
+    """Return files but for run records, diagnostics and the outputs that a record beside names."""
+    ours: set[str] = set()
+    for folder in {Path(file).parent for file in files}:
+        for record in folder.glob(f"*{_OURS[0]}"):
+            try:
+                named = list(map(str, json.loads(record.read_bytes()).get("outputs", {}).values()))
+            except (OSError, ValueError, AttributeError, RecursionError):
+                continue
+            beside = [str(folder / Path(path).name) for path in named]
+            ours.update(map(os.path.realpath, (*named, *beside)))
+    return [
+        file for file in files if not file.endswith(_OURS) and os.path.realpath(file) not in ours
+    ]
