@@ -5,10 +5,13 @@ No numeric imports: records of methods are read for the help.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from misc_cli.data.parameters import COUNT, WEIGHT, parameter
-from misc_cli.data.solver import OnIteration, ignore_iteration
+from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
+from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Aggregation, Labels
@@ -57,3 +60,58 @@ def tol(default: float = 1e-3) -> Any:
 
 def max_iter(default: int = 100) -> Any:
     return parameter(default, "Iterations at most.", COUNT)
+
+
+# Pseudo-answers per class that pull the confusions of a worker towards the crowd's.
+VOTE_SHRINKAGE = 0.5
+
+
+@dataclass(frozen=True)
+class CustomAggregator:
+    """An own method: `function(labels)` returns posteriors, or an Aggregation with more than that.
+
+    Posteriors are (n_items, n_classes), not negative; rows are scaled to sum to 1, and a row of
+    zeros says nothing of its item. Confusions and class shares are estimated from them.
+    """
+
+    function: Callable[[Labels], Any]
+
+    @property
+    def name(self) -> str:
+        """Return the function's name, or that of its class."""
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def __call__(self, labels: Labels, on_iteration: OnIteration = ignore_iteration) -> Aggregation:
+        import numpy as np
+
+        from misc_cli.aggregators.confusion_kernels import confusions_of
+        from misc_cli.data.posteriors import clamp
+        from misc_cli.data.types import Aggregation
+
+        found = self.function(labels)
+        if isinstance(found, Aggregation):
+            return found
+        posteriors = np.array(found, dtype=np.float64)
+        expected = (labels.n_items, labels.n_classes)
+        if posteriors.shape != expected:
+            raise ConfigError(
+                f"aggregator {self.name} returned an array of shape {posteriors.shape}; "
+                f"posteriors are items × classes, {expected}"
+            )
+        if not np.isfinite(posteriors).all() or (posteriors < 0).any():
+            raise ConfigError(
+                f"aggregator {self.name} returned numbers that are negative or not finite; "
+                "posteriors are probabilities"
+            )
+        sums = posteriors.sum(axis=1, keepdims=True)
+        posteriors = np.where(sums > 0, posteriors, 1.0)
+        posteriors /= posteriors.sum(axis=1, keepdims=True)
+        if labels.gold is not None:
+            clamp(posteriors, labels.gold)
+        on_iteration(Iteration(self.name, 1, change=0.0, posteriors=posteriors))
+        return Aggregation(
+            posteriors=posteriors,
+            confusions=confusions_of(labels, posteriors, VOTE_SHRINKAGE),
+            class_prior=posteriors.mean(axis=0),
+            iterations=1,
+        )

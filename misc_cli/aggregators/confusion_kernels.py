@@ -1,4 +1,4 @@
-"""Kernels of the models with one confusion matrix per worker: ds-em, ds-mf, one-coin, mv.
+"""Kernels and EM of the models with one confusion matrix per worker: ds-em, ds-mf, one-coin, mv.
 
 Dawid & Skene 1979 (doi:10.2307/2346806):
     n_w[ck] → by_worker[w, c, k]   expected answers, Σ_i T_ic · [worker w answered k on i]
@@ -6,20 +6,21 @@ Dawid & Skene 1979 (doi:10.2307/2346806):
     p_c     → class_prior[c]       ∝ Σ_i T_ic = class_sizes[c]                   (eq. 2.4)
     T_ic    → posteriors[i, c]     ∝ p_c · Π_w π_w[c, x_wi]                      (eq. 2.5)
 
-`em.py` has the loop; the M-steps stand with their methods. The last part of this file is one step
-with a prior per item, S_ic instead of p_c: the final step of the completion loop.
+The M-steps stand with their methods. The last part of this file is one step with a prior per item,
+S_ic instead of p_c: the final step of the completion loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from misc_cli.data.posteriors import clamp, normalise_scores
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.types import Floats, Labels, OnIteration
+from misc_cli.data.types import Floats, Labels, OnIteration, Start
 from misc_cli.engines.local import LocalEngine
 from misc_cli.engines.protocol import (
     GOLD,
@@ -33,6 +34,10 @@ from misc_cli.engines.protocol import (
     RowArrays,
     SumOver,
 )
+from misc_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from misc_cli.aggregators.dawid_skene import DawidSkene, MeanField, OneCoin
 
 # Keeps the logarithm of an empty cell finite.
 TINY = float(np.finfo(np.float64).eps)
@@ -103,21 +108,24 @@ class Expectation:
     """The E-step (eq. 2.5), which also adds up the sums for the next M-step.
 
     table      (n_workers * n_classes, n_classes): row (w, k) is E[log π_w[c, k]] for every c
-    log_prior  (n_classes,)
+    log_prior  (n_classes,); None: every item has a prior of its own, its slice
 
-    The old posteriors are only read to measure the change; without any, the change is 1.
+    The old posteriors (or the slice) are read to measure the change; without any, the change is 1.
     """
 
     table: Floats
-    log_prior: Floats
+    log_prior: Floats | None
 
-    needs: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (SLICE,) if self.log_prior is None else ()
+
     @classmethod
-    def of(cls, model: Model, class_prior: Floats) -> Expectation:
-        n_classes = len(class_prior)
-        logs, log_prior = model.log_confusions, np.log(class_prior)
+    def of(cls, model: Model, class_prior: Floats | None) -> Expectation:
+        n_classes, logs = model.log_confusions.shape[1], model.log_confusions
+        log_prior = None if class_prior is None else np.log(class_prior)
         if logs.shape[2] > n_classes:
             # Count every worker as silent on every item, and add per answer the difference: the
             # silent cells, most of workers × items, are never visited.
@@ -131,8 +139,13 @@ class Expectation:
         matrix = block.matrix
         # eq. 2.5 in logs: T_ic ∝ p_c · Π_w π_w[c, x_wi]
         scores = matrix @ self.table
+        before = rows.get(POSTERIORS)
+        if self.log_prior is None:
+            before = _item_prior(rows)
+            with np.errstate(divide="ignore"):  # the prior of a gold item has zeros
+                scores += np.log(before)
         log_normalisers = normalise_scores(scores, rows.get(GOLD), self.log_prior)
-        moved = rows[POSTERIORS] - scores if POSTERIORS in rows else np.ones((1, 1))
+        moved = np.ones((1, 1)) if before is None else before - scores
         sums = Sums(
             counts=matrix.T @ scores,
             class_sizes=np.ones(len(scores)) @ scores,  # several times faster than sum(axis=0)
@@ -175,6 +188,137 @@ def normalise_rows(counts: Floats) -> Floats:
     return rows
 
 
+# An extrapolation may cost this much log-likelihood: with shrinkage a plain step may, too.
+LOSS = 1.0
+
+EstimatePrior = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Squarem:
+    """SQUAREM, scheme S3 (Varadhan & Roland 2008, doi:10.1111/j.1467-9469.2007.00585.x).
+
+    It accelerates warm starts. The points x are expected counts; `steps` holds the last of them,
+    `before` the one to return to if an extrapolation did not pay.
+    """
+
+    steps: tuple[Sums, ...] = ()
+    before: Sums | None = None
+
+    def next(self, sums: Sums) -> tuple[Sums, Squarem]:
+        """Return the sums for the next M-step, after a sweep gave `sums`, and the new state."""
+        if self.before is not None and sums.log_likelihood < self.before.log_likelihood - LOSS:
+            return self.before, Squarem()
+        steps = (*self.steps, sums)
+        if len(steps) < 3:
+            return sums, Squarem(steps)
+        counts = extrapolate(*(step.counts for step in steps))
+        class_sizes = extrapolate(*(step.class_sizes for step in steps))
+        return Sums(counts, class_sizes), Squarem(before=sums)
+
+
+def extrapolate(first: Floats, second: Floats, third: Floats) -> Floats:
+    """Return x0 − 2a·r + a²·v, never below zero: r = x1 − x0, v = x2 − 2·x1 + x0, a = −|r|/|v|."""
+    r = second - first
+    v = (third - second) - r
+    length = float(np.linalg.norm(v))
+    a = -max(float(np.linalg.norm(r)) / length, 1.0) if length > 0.0 else -1.0
+    far: Floats = np.maximum(first - 2.0 * a * r + a**2 * v, 0.0)
+    return far
+
+
+@dataclass(frozen=True)
+class EmState:
+    """Sums for the next M-step, and the last model; the posteriors are rows of the engine."""
+
+    sums: Sums
+    model: Model | None
+    class_prior: Floats
+    squarem: Squarem | None = None
+
+
+def estimated_prior(class_sizes: Floats) -> Floats:
+    # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
+    prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
+    return prior
+
+
+def prior_rule(name: str) -> EstimatePrior:
+    """Return the rule for `--class-prior`: "uniform" or "estimated"."""
+    if name == "estimated":
+        return estimated_prior
+    return lambda class_sizes: np.full(len(class_sizes), 1.0 / len(class_sizes))
+
+
+def fit_confusions(
+    method: OneCoin | DawidSkene | MeanField,
+    engine: Engine,
+    on_iteration: OnIteration,
+    start: Start | None,
+) -> Fitted:
+    """Fit a confusion-matrix model by EM.
+
+    EM starts from vote fractions, or from an E-step with the confusions of `start`. With
+    `missing` "informative" no answer is one more label that a worker may give, never a class.
+    """
+    prior_of = prior_rule(method.class_prior)
+    pseudo = None if start is None else start.pseudo_counts
+    informative = getattr(method, "missing", "ignored") == "informative"
+    if informative and start is not None:
+        raise ConfigError("--missing informative knows no earlier run: it cannot go on from one")
+
+    def maximise(sums: Sums) -> Model:
+        counts = sums.with_silence if informative else sums.by_worker
+        return method.estimate(counts if pseudo is None else counts + pseudo, pseudo is None)
+
+    def step(state: EmState) -> Step[EmState]:
+        known, squarem = state.sums, state.squarem
+        if squarem is not None:
+            known, squarem = squarem.next(known)
+        model = maximise(known)
+        prior = prior_of(known.class_sizes)
+        sums = engine.sweep(Expectation.of(model, prior))
+        return Step(
+            EmState(sums, model, prior, squarem),
+            sums.change,
+            None if model.penalty is None else sums.log_likelihood - model.penalty,
+            posteriors=engine.whole(POSTERIORS),
+            extra={} if model.penalty is not None else {"log_likelihood": sums.log_likelihood},
+        )
+
+    sums = engine.sweep(first_posteriors(start, prior_of))
+    warm = start is not None and start.confusions is not None
+    first = EmState(sums, None, prior_of(sums.class_sizes), Squarem() if warm else None)
+    solution = iterate(
+        step,
+        first,
+        stage=method.name,
+        tol=method.tol,
+        max_iter=method.max_iter,
+        on_iteration=on_iteration,
+    )
+    end = solution.state
+    model = end.model if end.model is not None else maximise(end.sums)
+    confusions = model.confusions
+    if informative:  # given that the worker answers
+        confusions = normalise_rows(confusions[:, :, :-1])
+    return Fitted(
+        confusions=confusions,
+        class_prior=end.class_prior,
+        iterations=solution.iterations,
+        stopped={method.name: solution.stopped},
+        objective=solution.objective,
+    )
+
+
+def first_posteriors(start: Start | None, prior_of: EstimatePrior) -> VoteFractions | Expectation:
+    """Return the kernel of the first posteriors: vote fractions, or an earlier fit's E-step."""
+    if start is None or start.confusions is None or start.class_prior is None:
+        return VoteFractions()
+    model = Model(np.log(start.confusions + TINY), start.confusions)
+    return Expectation.of(model, prior_of(start.class_prior))
+
+
 # Least prior of a class before normalising; a likely class is of order one.
 FLOOR = 0.01
 # Pseudo-answers per class that shrink confusions towards the crowd.
@@ -191,8 +335,7 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
     def step(believed: Sums) -> Step[Sums]:
         confusions = shrunk_rows(believed.by_worker, PSEUDO_ANSWERS)
         model = Model(np.log(confusions), confusions)
-        flat = np.ones(engine.n_classes)  # each item has a prior of its own
-        judged = engine.sweep(SliceExpectation(Expectation.of(model, flat).table))
+        judged = engine.sweep(Expectation.of(model, None))
         posteriors = engine.whole(POSTERIORS)
         return Step(judged, judged.change, judged.log_likelihood, posteriors=posteriors)
 
@@ -212,26 +355,6 @@ def judge(engine: Engine, on_iteration: OnIteration) -> Fitted:
 def _slice_sums(block: Block, rows: RowArrays) -> Sums:
     """Return n_w[ck] with the item priors as posteriors (eq. 2.3)."""
     return sums_of(block, _item_prior(rows))
-
-
-@dataclass(frozen=True)
-class SliceExpectation:
-    """The E-step with a prior per item: T_ic ∝ S_ic · Π_w π_w[c, x_wi]; `table` as above."""
-
-    table: Floats
-
-    needs: ClassVar[tuple[str, ...]] = (SLICE,)
-    writes: ClassVar[tuple[str, ...]] = (POSTERIORS,)
-
-    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
-        prior = _item_prior(rows)
-        with np.errstate(divide="ignore"):  # the prior of a gold item has zeros
-            scores = block.matrix @ self.table + np.log(prior)
-        log_normalisers = normalise_scores(scores, rows.get(GOLD))
-        sums = sums_of(block, scores)
-        sums.log_likelihood = float(log_normalisers.sum())
-        sums.change = float(np.abs(scores - prior).max(initial=0.0))
-        return {POSTERIORS: scores}, sums
 
 
 def _item_prior(rows: RowArrays) -> Floats:

@@ -3,16 +3,17 @@
 Dawid & Skene 1979 (doi:10.2307/2346806) by expectation maximisation:
     π → confusions (eq. 2.3)    p → class_prior (eq. 2.4)    T → posteriors (eq. 2.5)
 
-The M-steps are below, the EM loop is in em.py, the E-step in confusion_kernels.py (`Expectation`).
+The M-steps are below; the E-step (`Expectation`) and the EM loop are in confusion_kernels.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from misc_cli.aggregators import (
+    VOTE_SHRINKAGE,
     OnEngines,
     class_prior,
     diagonal,
@@ -28,10 +29,8 @@ from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 if TYPE_CHECKING:
     from misc_cli.aggregators.confusion_kernels import Model
     from misc_cli.data.types import Floats, Start
-    from misc_cli.engines.protocol import Engine, EngineMethod, Fitted
+    from misc_cli.engines.protocol import Engine, Fitted
 
-# Pseudo-answers per class that pull the confusions of a worker towards the crowd's, after a vote.
-VOTE_SHRINKAGE = 0.5
 # With fewer, what was fitted with the hidden answers would still know them.
 WARM_ANSWERS = 500_000
 
@@ -61,11 +60,31 @@ class MajorityVote(OnEngines):
 
 
 class ConfusionModel(OnEngines):
-    """A model of confusions whose folds start from its fit on all answers, where these are many."""
+    """A model of confusions: its M-step, `estimate`, is all that tells it from the others.
 
-    def refit_subset(
-        self: EngineMethod, engine: Engine, whole: Fitted, start: Start | None = None
+    Its folds start from its fit on all answers, where these are many.
+    """
+
+    name: ClassVar[str]
+    takes_prior: ClassVar[bool] = True  # --workers-prior
+
+    @property
+    def calibratable(self) -> bool:
+        """False if a hidden answer would look like one that was withheld on purpose."""
+        return getattr(self, "missing", "ignored") == "ignored"
+
+    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
+        """Return the model of expected counts, (n_workers, K, K)."""
+        raise NotImplementedError
+
+    def solve(
+        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
     ) -> Fitted:
+        from misc_cli.aggregators.confusion_kernels import fit_confusions
+
+        return fit_confusions(cast(Any, self), engine, on_iteration, start)
+
+    def refit_subset(self, engine: Engine, whole: Fitted, start: Start | None = None) -> Fitted:
         """Fit a part of the answers; `start` gives a prior."""
         from misc_cli.data.types import Start
 
@@ -89,34 +108,28 @@ class OneCoin(Checked, ConfusionModel):
     tol: float = tol()
     max_iter: int = max_iter()
 
-    takes_prior: ClassVar[bool] = True  # --workers-prior
+    name: ClassVar[str] = "one-coin"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
-    def solve(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> Fitted:
+    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
         import numpy as np
 
         from misc_cli.aggregators.confusion_kernels import TINY, Model
-        from misc_cli.aggregators.em import fit_confusions
 
-        def estimate(counts: Floats) -> Model:
-            # accuracy_w = expected correct / answered
-            n_classes = counts.shape[1]
-            correct = np.trace(counts, axis1=1, axis2=2)
-            answered = counts.sum(axis=(1, 2))
-            crowd = correct.sum() / max(answered.sum(), TINY)
-            accuracy = (correct + self.shrinkage * crowd + TINY) / (
-                answered + self.shrinkage + 2 * TINY
-            )
-            accuracy = np.clip(accuracy, TINY, 1.0 - TINY)[:, None, None]
-            wrong = (1.0 - accuracy) / max(n_classes - 1, 1)
-            confusions = np.where(np.eye(n_classes, dtype=bool), accuracy, wrong)
-            if n_classes == 1:
-                confusions = np.ones_like(confusions)
-            return Model(np.log(confusions), confusions)
-
-        return fit_confusions(self, "one-coin", estimate, engine, on_iteration, start)
+        # accuracy_w = expected correct / answered
+        n_classes = counts.shape[1]
+        correct = np.trace(counts, axis1=1, axis2=2)
+        answered = counts.sum(axis=(1, 2))
+        crowd = correct.sum() / max(answered.sum(), TINY)
+        accuracy = (correct + self.shrinkage * crowd + TINY) / (
+            answered + self.shrinkage + 2 * TINY
+        )
+        accuracy = np.clip(accuracy, TINY, 1.0 - TINY)[:, None, None]
+        wrong = (1.0 - accuracy) / max(n_classes - 1, 1)
+        confusions = np.where(np.eye(n_classes, dtype=bool), accuracy, wrong)
+        if n_classes == 1:
+            confusions = np.ones_like(confusions)
+        return Model(np.log(confusions), confusions)
 
 
 @dataclass(frozen=True)
@@ -133,30 +146,19 @@ class DawidSkene(Checked, ConfusionModel):
     tol: float = tol()
     max_iter: int = max_iter()
 
-    takes_prior: ClassVar[bool] = True  # --workers-prior
+    name: ClassVar[str] = "ds-em"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }
 
-    @property
-    def calibratable(self) -> bool:
-        """False if a hidden answer would look like one that was withheld on purpose."""
-        return self.missing == "ignored"
-
-    def solve(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> Fitted:
+    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
         import numpy as np
 
         from misc_cli.aggregators.confusion_kernels import Model, shrunk_rows
-        from misc_cli.aggregators.em import fit_confusions
 
-        def estimate(counts: Floats) -> Model:
-            # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
-            confusions = shrunk_rows(counts, self.shrinkage)
-            return Model(np.log(confusions), confusions)
-
-        return fit_confusions(self, "ds-em", estimate, engine, on_iteration, start, self.missing)
+        # eq. 2.3 with pseudo-counts: π_w[ck] ∝ n_w[ck] + shrinkage · crowd[ck]
+        confusions = shrunk_rows(counts, self.shrinkage)
+        return Model(np.log(confusions), confusions)
 
 
 @dataclass(frozen=True)
@@ -180,42 +182,26 @@ class MeanField(Checked, ConfusionModel):
     tol: float = tol()
     max_iter: int = max_iter()
 
-    takes_prior: ClassVar[bool] = True  # --workers-prior
+    name: ClassVar[str] = "ds-mf"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"class_prior": "uniform", "shrinkage": 0.0, "diagonal": 2.0, "off_diagonal": 1.0}
     }
 
-    @property
-    def calibratable(self) -> bool:
-        """False if a hidden answer would look like one that was withheld on purpose."""
-        return self.missing == "ignored"
-
-    def solve(
-        self, engine: Engine, on_iteration: OnIteration, start: Start | None = None
-    ) -> Fitted:
+    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
         import numpy as np
         from scipy.special import digamma, gammaln
 
         from misc_cli.aggregators.confusion_kernels import Model, crowd_rows
-        from misc_cli.aggregators.em import fit_confusions
 
-        n_classes = engine.n_classes
-        said = n_classes + (self.missing == "informative")  # no answer is one more label
-        prior = np.full((n_classes, said), self.off_diagonal)
+        prior = np.full(counts.shape[1:], self.off_diagonal)
         np.fill_diagonal(prior, self.diagonal)
-        # nothing need rise if the prior is not fixed
-        fixed = self.shrinkage == 0 and (start is None or start.pseudo_counts is None)
-
-        def estimate(counts: Floats) -> Model:
-            pseudo = counts + prior + self.shrinkage * crowd_rows(counts)
-            totals = pseudo.sum(axis=-1, keepdims=True)
-            logs = digamma(pseudo) - digamma(totals)
-            divergence = None
-            if fixed:  # Σ_w KL(q(π_w) ‖ prior)
-                own = gammaln(totals).sum() - gammaln(pseudo).sum()
-                of_prior = gammaln(prior.sum(axis=-1)).sum() - gammaln(prior).sum()
-                moved = ((pseudo - prior) * logs).sum()
-                divergence = float(own + moved - len(pseudo) * of_prior)
-            return Model(logs, pseudo / totals, divergence)
-
-        return fit_confusions(self, "ds-mf", estimate, engine, on_iteration, start, self.missing)
+        pseudo = counts + prior + self.shrinkage * crowd_rows(counts)
+        totals = pseudo.sum(axis=-1, keepdims=True)
+        logs = digamma(pseudo) - digamma(totals)
+        divergence = None  # nothing need rise if the prior is not fixed
+        if prior_is_fixed and self.shrinkage == 0:  # Σ_w KL(q(π_w) ‖ prior)
+            own = gammaln(totals).sum() - gammaln(pseudo).sum()
+            of_prior = gammaln(prior.sum(axis=-1)).sum() - gammaln(prior).sum()
+            moved = ((pseudo - prior) * logs).sum()
+            divergence = float(own + moved - len(pseudo) * of_prior)
+        return Model(logs, pseudo / totals, divergence)

@@ -15,7 +15,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import TINY, Sums, crowd_rows
+from misc_cli.aggregators.confusion_kernels import (
+    TINY,
+    Sums,
+    crowd_rows,
+    estimated_prior,
+    first_posteriors,
+)
 from misc_cli.aggregators.ebcc import EnhancedBcc
 from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys, initial_restarts
 from misc_cli.aggregators.ebcc.kernels import (
@@ -28,7 +34,6 @@ from misc_cli.aggregators.ebcc.kernels import (
     largest_difference,
     sweep,
 )
-from misc_cli.aggregators.em import estimated_prior, first_posteriors
 from misc_cli.data.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
 from misc_cli.data.types import Codes, Floats, Labels, OnIteration, Start
 from misc_cli.data.votes import Votes

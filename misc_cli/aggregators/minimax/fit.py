@@ -23,7 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.em import EstimatePrior, first_posteriors, prior_rule
+from misc_cli.aggregators.confusion_kernels import EstimatePrior, first_posteriors, prior_rule
 from misc_cli.aggregators.minimax import MinimaxEntropy
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
