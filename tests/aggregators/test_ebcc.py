@@ -12,8 +12,7 @@ from scipy.stats import dirichlet
 
 from misc_cli import registry
 from misc_cli.aggregators.ebcc import EnhancedBcc, fit
-from misc_cli.aggregators.ebcc.fit import _marked, _priors
-from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys
+from misc_cli.aggregators.ebcc.fit import FractionsAndKeys, _marked, _priors
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels, ignore_iteration
@@ -180,9 +179,9 @@ def test_who_lags_is_given_up_only_at_a_pace_that_cannot_catch_up(
 ) -> None:
     """A hundred nats behind, with fifty sweeps to catch up in."""
     nothing = np.zeros(2)
-    leader = Restart(0, np.arange(2), nothing, np.zeros((1, 2, 2)), elbo=-900.0)
+    leader = Restart(0, np.arange(2), nothing, np.zeros((1, 2, 2)), bounds=(-900.0,))
     behind = Restart(
-        1, np.arange(2), nothing, np.zeros((1, 2, 2)), -1000.0, gain, change=1.0, iterations=30
+        1, np.arange(2), nothing, np.zeros((1, 2, 2)), gain, change=1.0, bounds=(-1000.0,) * 30
     )
     assert _marked(EnhancedBcc(), behind, leader).done is given_up
 

@@ -94,7 +94,6 @@ class EnhancedBcc(Checked, OnEngines):
 
         Never from its posteriors; `start` only gives a prior.
         """
-        from misc_cli.aggregators.ebcc.fit import best_restart, continued
+        from misc_cli.aggregators.ebcc.fit import best_restart
 
-        begun = continued(whole.own_workers, whole.own_shared)
-        return best_restart(self, engine, ignore_iteration, start, begun)
+        return best_restart(self, engine, ignore_iteration, start, whole)

@@ -8,37 +8,47 @@ model of the label tensor. The notation is in kernels.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import (
     TINY,
     Sums,
+    VoteFractions,
     crowd_rows,
     estimated_prior,
     first_posteriors,
 )
 from misc_cli.aggregators.ebcc import EnhancedBcc
-from misc_cli.aggregators.ebcc.initialization import FractionsAndKeys, initial_restarts
 from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
     Dirichlets,
     Priors,
     Restart,
     SubtypeExpectation,
+    SubtypeSums,
     dirichlets_of,
-    largest_difference,
     sweep,
 )
+from misc_cli.data.holdout import mixed, sums_between
 from misc_cli.data.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
 from misc_cli.data.types import Codes, Floats, Labels, OnIteration, Start
-from misc_cli.data.votes import Votes
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, CopyRows, Engine, Fitted, SumOver
+from misc_cli.engines.protocol import (
+    POSTERIORS,
+    Block,
+    CopyRows,
+    Engine,
+    Fitted,
+    FusedKernels,
+    RowArrays,
+    SumOver,
+)
 
 # A restart is given up only after this many sweeps, so that its subtypes have time to separate
 # (plateaus last about ten sweeps) ...
@@ -49,9 +59,85 @@ HORIZON = 50
 # this much, the data has no subtypes to find, and the other restarts are spared.
 FIRST_RESTARTS = 2
 AGREEMENT = 0.03
+# A restart splits the vote fractions among the subtypes: it draws a table of splits, and the votes
+# on an item choose one. So a start does not depend on the order or the names of items: it is the
+# same on every engine. Splits are many, so that items rarely share one, but not many more than
+# items; with many classes fewer, so that the table stays small.
+MOST_SPLITS, LEAST_SPLITS = 4096, 64
+MOST_NUMBERS = 1 << 20
+# Rows: vote fractions, (n_block_items, n_classes), and a hash of the votes, (n_block_items,).
+FRACTIONS, KEYS = "fractions", "keys"
 # Before subtypes separate, posteriors may stand still while the bound gains more with every sweep
 # (0.5 nats on `product`; 1e-5 after convergence): a plateau is not convergence.
 PLATEAU_GAIN = 0.01
+
+
+@dataclass(frozen=True)
+class FractionsAndKeys:
+    """Write vote fractions, also as the first posteriors, and the keys of items."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = (POSTERIORS, FRACTIONS, KEYS)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
+        fractions, sums = VoteFractions()(block, rows)
+        matrix = block.matrix
+        keys = sums_between(mixed(matrix.indices.astype(np.uint64) + np.uint64(1)), matrix.indptr)
+        return {**fractions, FRACTIONS: fractions[POSTERIORS], KEYS: keys}, sums
+
+
+@dataclass(frozen=True)
+class SplitFractions:
+    """Split the vote fractions among subtypes: q(z, g) of a restart before its first sweep.
+
+    splits  (n_splits, n_classes, n_subtypes): Dirichlet(1) draws for each class
+    """
+
+    number: int
+    row_name: str
+    splits: Floats
+
+    needs: ClassVar[tuple[str, ...]] = (FRACTIONS, KEYS)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.row_name,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, SubtypeSums]:
+        fractions = rows[FRACTIONS]
+        # items with the same votes share a split, a different one in every restart
+        places = mixed(rows[KEYS] + np.uint64(self.number)) % np.uint64(len(self.splits))
+        joint = self.splits[places.astype(np.intp)]
+        joint *= fractions[:, :, None]
+        flat = joint.reshape(len(fractions), -1)
+        sums = SubtypeSums(block.matrix.T @ flat, flat.sum(axis=0))
+        return {self.row_name: fractions}, sums
+
+
+def initial_restarts(
+    engine: Engine, priors: Priors, seed: int, numbers: Sequence[int]
+) -> list[Restart]:
+    """Return these restarts before their first sweep; each draws from its own random stream."""
+    n_workers, n_classes, n_subtypes = engine.n_workers, engine.n_classes, priors.subtypes
+    most = max(LEAST_SPLITS, MOST_NUMBERS // (n_classes * n_subtypes))
+    n_splits = min(MOST_SPLITS, 2 * engine.n_items, most)
+    classes = np.repeat(np.arange(n_classes), n_subtypes)
+    nothing = np.zeros((n_workers, n_classes, 0))
+    runs = [Restart(number, classes, np.zeros(0), nothing) for number in numbers]
+    kernels = []
+    for run in runs:
+        # normalised exponentials are Dirichlet(1)
+        splits = np.random.default_rng([seed, run.number]).standard_exponential(
+            (n_splits, n_classes, n_subtypes)
+        )
+        splits /= splits.sum(axis=2, keepdims=True)
+        kernels.append(SplitFractions(run.number, run.row_name, splits))
+    found = engine.sweep(FusedKernels(tuple(kernels)))
+    shape = (n_workers, n_classes, len(classes))
+    return [
+        replace(run, subtype_sizes=sums.subtype_sizes, counts=sums.counts.reshape(shape))
+        for run, sums in zip(runs, found.each, strict=True)
+    ]
 
 
 def best_restart(
@@ -59,19 +145,25 @@ def best_restart(
     engine: Engine,
     on_iteration: OnIteration,
     start: Start | None = None,
-    begun: Restart | None = None,
+    whole: Fitted | None = None,
 ) -> Fitted:
-    """Fit the best of all restarts, wave by wave; or `begun`, if given, run to its end."""
+    """Fit the best of all restarts, wave by wave; or go on from an earlier fit.
+
+    That is `whole`, never its posteriors, or the one that `start` has; `start` may give a prior.
+    """
     sums = engine.sweep(FractionsAndKeys())
     priors = _priors(method, sums, start)
-    if begun is None and start is not None and "counts" in start.workers:
-        begun = continued(start.workers, start.shared)
-        engine.sweep(first_posteriors(start, estimated_prior))
-    if begun is not None:  # it may have counted answers that are not here
-        counted = begun.counts.reshape(len(sums.counts), -1).any(axis=1)
-        priors = replace(priors, used=np.union1d(priors.used, np.flatnonzero(counted)))
     best: Restart | None = None
-    if begun is not None:
+    earlier = None if whole is None else (whole.own_workers, whole.own_shared)
+    if earlier is None and start is not None and "counts" in start.workers:
+        earlier = start.workers, start.shared
+        engine.sweep(first_posteriors(start, estimated_prior))
+    if earlier is not None:
+        counts, shared = earlier[0]["counts"], earlier[1]
+        # it may have counted answers that are not here
+        counted = np.flatnonzero(counts.reshape(len(sums.counts), -1).any(axis=1))
+        priors = replace(priors, used=np.union1d(priors.used, counted))
+        begun = Restart(0, shared["classes"].astype(np.intp), shared["subtype_sizes"], counts)
         engine.sweep(CopyRows(POSTERIORS, begun.row_name))
         best, _ = _run_wave(method, engine, priors, [begun], None, on_iteration)
     else:
@@ -127,12 +219,6 @@ def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
     return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY, used)
 
 
-def continued(workers: Mapping[str, Floats], shared: Mapping[str, Floats]) -> Restart:
-    """Return the restart that goes on from the best one of an earlier fit."""
-    classes = shared["classes"].astype(np.intp)
-    return Restart(0, classes, shared["subtype_sizes"], workers["counts"])
-
-
 def _run_wave(
     method: EnhancedBcc,
     engine: Engine,
@@ -152,8 +238,8 @@ def _run_wave(
         rival = leader
         if best is not None and starts[0].number < WAVE:
             # the first restarts had a head start: the rest of their wave meets them sweep by sweep
-            then = best.bounds[min(swept[0].iterations, len(best.bounds)) - 1]
-            rival = max([*wave, *swept, replace(best, elbo=then)], key=lambda one: one.elbo)
+            then = replace(best, bounds=best.bounds[: swept[0].iterations])
+            rival = max([*wave, *swept, then], key=lambda one: one.elbo)
         marked = {one.number: _marked(method, one, rival) for one in swept}
         wave = [marked.get(one.number, one) for one in wave]
         live = [one for one in wave if not one.done]
@@ -191,11 +277,21 @@ def _collapsed_alike(method: EnhancedBcc, engine: Engine, ends: Sequence[Restart
     first, *others = ends
     if any(len(end.classes) > engine.n_classes or not _has_converged(method, end) for end in ends):
         return False
-    kernels = (
-        SumOver(partial(largest_difference, first=first.row_name, second=other.row_name))
+    return all(
+        max(
+            engine.sweep(
+                SumOver(partial(_differences, first=first.row_name, second=other.row_name))
+            )
+        )
+        < AGREEMENT
         for other in others
     )
-    return all(engine.sweep(kernel).difference < AGREEMENT for kernel in kernels)
+
+
+def _differences(block: Block, rows: RowArrays, first: str, second: str) -> list[float]:
+    """Return max |first − second| of two named rows of a block."""
+    between = np.asarray(rows[first]) - rows[second]
+    return [float(np.abs(between).max(initial=0.0))]
 
 
 def _marked(method: EnhancedBcc, run: Restart, leader: Restart) -> Restart:
@@ -221,7 +317,7 @@ class SubtypeForecast:
     run: Restart
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
-        votes: Votes = self.labels.votes
+        votes = self.labels.votes
         gold, expected = self.labels.gold, self.dirichlets.expected_rows
         kernel = SubtypeExpectation.of(POSTERIORS, self.run.classes, self.dirichlets)
         forecast = np.empty((len(items), votes.n_classes))

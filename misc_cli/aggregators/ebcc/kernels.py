@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,22 +74,24 @@ class Restart:
     classes: npt.NDArray[np.intp]
     subtype_sizes: Floats
     counts: Floats
-    elbo: float = -np.inf
     gain: float = np.inf
     change: float = np.inf
-    iterations: int = 0
     done: bool = False
     dirichlets: Dirichlets | None = None
     bounds: tuple[float, ...] = ()
 
     @property
     def row_name(self) -> str:
-        return rows_of(self.number)
+        """The name of its rows, which is unique within its wave."""
+        return f"restart-{self.number % WAVE}"
 
+    @property
+    def elbo(self) -> float:
+        return self.bounds[-1] if self.bounds else -np.inf
 
-def rows_of(number: int) -> str:
-    """Return the name of the rows of a restart, which is unique within its wave."""
-    return f"restart-{number % WAVE}"
+    @property
+    def iterations(self) -> int:
+        return len(self.bounds)
 
 
 @dataclass(frozen=True)
@@ -192,56 +194,39 @@ class SubtypeExpectation:
         return scores, np.log(total) + top
 
 
-@dataclass
-class Difference(Summed):
-    """The largest difference of two rows over all blocks."""
-
-    difference: float = field(metadata=LARGEST)
-
-
-def largest_difference(block: Block, rows: RowArrays, first: str, second: str) -> Difference:
-    """Return max |first − second| of two named rows."""
-    return Difference(float(np.abs(rows[first] - rows[second]).max(initial=0.0)))
-
-
 def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Restart]:
     """Return the restarts after one round: Dirichlets given q(z, g), then q(z, g) of all items."""
-
-    def prepared(run: Restart) -> Restart:
-        run = _without_empty_subtypes(run)
-        return replace(run, dirichlets=dirichlets_of(priors, run))
-
-    ready = list(map_in_order(prepared, list(runs)))
-    kernels = []
-    for run in ready:
-        assert run.dirichlets is not None
-        kernels.append(SubtypeExpectation.of(run.row_name, run.classes, run.dirichlets))
-    found = engine.sweep(FusedKernels(tuple(kernels)))
-    return [_swept(run, sums) for run, sums in zip(ready, found.each, strict=True)]
-
-
-def _swept(run: Restart, sums: SubtypeSums) -> Restart:
-    assert run.dirichlets is not None
-    # with q(z, g) optimal the bound is Σ_i log normaliser − KL of the Dirichlets
-    elbo = sums.evidence - run.dirichlets.divergence
-    return replace(
-        run,
-        subtype_sizes=sums.subtype_sizes,
-        counts=sums.counts.reshape(run.counts.shape),
-        elbo=elbo,
-        gain=elbo - run.elbo,
-        change=sums.change,
-        iterations=run.iterations + 1,
-        bounds=(*run.bounds, elbo),
+    ready = [_without_empty_subtypes(run) for run in runs]
+    found = list(map_in_order(partial(dirichlets_of, priors), ready))
+    kernels = tuple(
+        SubtypeExpectation.of(run.row_name, run.classes, dirichlets)
+        for run, dirichlets in zip(ready, found, strict=True)
     )
+    swept = []
+    for run, dirichlets, sums in zip(
+        ready, found, engine.sweep(FusedKernels(kernels)).each, strict=True
+    ):
+        # with q(z, g) optimal the bound is Σ_i log normaliser − KL of the Dirichlets
+        elbo = sums.evidence - dirichlets.divergence
+        swept.append(
+            replace(
+                run,
+                subtype_sizes=sums.subtype_sizes,
+                counts=sums.counts.reshape(run.counts.shape),
+                gain=elbo - run.elbo,
+                change=sums.change,
+                dirichlets=dirichlets,
+                bounds=(*run.bounds, elbo),
+            )
+        )
+    return swept
 
 
 def _without_empty_subtypes(run: Restart) -> Restart:
     """Return the restart without empty subtypes; a class keeps its largest one."""
     live = run.subtype_sizes > EMPTY
     by_size = np.lexsort((-run.subtype_sizes, run.classes))
-    first_of_class = np.flatnonzero(np.append(True, run.classes[1:] != run.classes[:-1]))
-    live[by_size[first_of_class]] = True
+    live[by_size[np.flatnonzero(np.diff(run.classes, prepend=-1))]] = True
     if live.all():
         return run
     return replace(
