@@ -19,12 +19,14 @@ from misc_cli.aggregators.minimax import steps as minimax_steps
 from misc_cli.aggregators.minimax.fit import structure_of
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
+    Free,
+    Ordinal,
     SlotPairs,
+    Slots,
+    Structure,
     maximise,
-    slot_derivatives,
     solve_batched,
 )
-from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
 from misc_cli.data import resources
 from misc_cli.data.encode import encode
 from misc_cli.data.resources import thread_limit
@@ -65,10 +67,10 @@ class Case:
         self.zeros = structure.owned(structure.zeros(N_SEGMENTS), self.slots)
 
     def derivatives(self, owned: Floats) -> Derivatives:
-        logits = self.offsets + self.structure.logits(owned, self.slots)[:, self.at]
         n_slots = len(self.slots.classes)
-        pairs = SlotPairs.of(self.targets, self.weights, self.at, n_slots, N_CLASSES)
-        return self.structure.pull_back(slot_derivatives(logits, pairs), self.slots)
+        pairs = SlotPairs.of(self.at, self.offsets, self.targets, self.weights, self.at, n_slots)
+        found = pairs.derivatives(self.structure.logits(owned, self.slots))
+        return self.structure.pull_back(found, self.slots)
 
     def value(self, flat: Floats) -> float:
         """The log-likelihood by scipy's own softmax, of flattened parameters."""

@@ -17,40 +17,35 @@ Centred on the crowd, α_w = crowd + workers[w], and λ_w penalises the two part
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from misc_cli.aggregators.confusion_kernels import EstimatePrior, first_posteriors, prior_rule
+from misc_cli.aggregators.confusion_kernels import first_posteriors, prior_rule
 from misc_cli.aggregators.minimax import MinimaxEntropy
+from misc_cli.aggregators.minimax.newton import Free, Ordinal, Structure
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
     ItemStep,
     MinimaxState,
     ZeroItems,
     crowd_step,
+    logit_table,
     recentred,
     worker_step,
 )
-from misc_cli.aggregators.minimax.structure import Free, Ordinal, Slots, Structure
 from misc_cli.data import resources
 from misc_cli.data.holdout import folds, log_score
-from misc_cli.data.solver import Solution, Step, iterate
-from misc_cli.data.types import (
-    Aggregator,
-    Codes,
-    Floats,
-    Iteration,
-    Labels,
-    OnIteration,
-    Start,
-)
+from misc_cli.data.solver import Step, iterate
+from misc_cli.data.types import Codes, Floats, Iteration, Labels, OnIteration, Start
 from misc_cli.data.votes import DenseVotes, SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays
 from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
+
+# Multiples of both weights that `--regularization auto` tries.
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -64,10 +59,11 @@ class MinimaxForecast:
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         n_classes = self.structure.n_classes
+        of_workers = logit_table(self.structure, self.workers)
+        of_items = logit_table(self.structure, self.items)
         forecast = np.zeros((len(items), n_classes))
         for c in range(n_classes):
-            logits = _logits(self.structure, self.workers, workers, c)
-            logits += _logits(self.structure, self.items, items, c)
+            logits = of_workers[:, c::n_classes][:, workers] + of_items[:, c::n_classes][:, items]
             forecast += self.posteriors[items, c, None] * _softmax(logits).T
         return forecast
 
@@ -86,104 +82,21 @@ class Difficulty:
     writes: ClassVar[tuple[str, ...]] = ("difficulty",)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        posteriors, items = np.asarray(rows[POSTERIORS]), np.moveaxis(rows[ITEMS], 0, 1)
+        posteriors = np.asarray(rows[POSTERIORS])
+        of_items = logit_table(self.structure, np.moveaxis(rows[ITEMS], 0, 1))
+        of_crowd = logit_table(self.structure, self.crowd)
         n_items, n_classes = posteriors.shape
-        everywhere = np.arange(n_items, dtype=np.int32)
         right = np.zeros(n_items)
         for c in range(n_classes):
-            logits = _logits(self.structure, items, everywhere, c)
-            logits += _logits(self.structure, self.crowd, np.zeros(1, dtype=np.int32), c)
+            logits = of_items[:, c::n_classes] + of_crowd[:, c::n_classes]
             right += posteriors[:, c] * _softmax(logits)[c]
         return {"difficulty": 1.0 - right}, 0
-
-
-def confusions_of(structure: Structure, workers: Floats) -> Floats:
-    """Return softmax(α_w), (n_workers, K, K): the answers to an item with β = 0."""
-    every = np.arange(workers.shape[1], dtype=np.int32)
-    rows = [_softmax(_logits(structure, workers, every, c)).T for c in range(structure.n_classes)]
-    return np.stack(rows, axis=1)
-
-
-def _logits(structure: Structure, parameters: Floats, segments: Codes, c: int) -> Floats:
-    """Return the logits of these segments if the truth is c, (n_classes, n)."""
-    slots = Slots(segments.astype(np.int64), np.full(len(segments), c), parameters.shape[1])
-    return structure.logits(structure.owned(parameters, slots), slots)
 
 
 def _softmax(logits: Floats) -> Floats:
     weights = np.exp(logits - logits.max(axis=0))
     shares: Floats = weights / weights.sum(axis=0)
     return shares
-
-
-def best_by_held_out_answers(
-    labels: Labels,
-    candidates: Mapping[float, Aggregator],
-    *,
-    default: float,
-    name: str,
-    on_iteration: OnIteration,
-) -> float:
-    """Return the candidate whose forecasts give hidden answers the best mean log probability.
-
-    All candidates are fitted without the same answers; the first of tied ones wins. Completed
-    labels cannot be hidden (they are forecasts themselves), nor can too few answers: then the
-    default is returned, with a warning.
-    """
-    splits = list(folds(labels)) if isinstance(labels.votes, SparseVotes) else []
-    if not splits:
-        warnings.warn(
-            f"no answers could be held out to choose --{name}: {default:g} is used",
-            MiscWarning,
-            stacklevel=3,
-        )
-        return default
-    scores: dict[float, float] = {}
-    for number, (value, candidate) in enumerate(candidates.items(), start=1):
-        with warnings.catch_warnings():
-            # a trial that stops at its limit is scored as it is; only the final fit may warn
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            logs = [
-                log_score(candidate(kept).predict(hidden.workers, hidden.items), hidden)
-                for kept, hidden in splits
-            ]
-        scores[value] = float(np.concatenate(logs).mean())
-        on_iteration(Iteration(name, number, objective=scores[value], extra={name: value}))
-    return max(scores, key=lambda value: scores[value])
-
-
-# Multiples of both weights that `--regularization auto` tries.
-MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
-
-
-def solve(
-    method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
-) -> Fitted:
-    """Fit with the given weights, or with the multiple that forecasts hidden answers best."""
-    structure, copies = structure_of(method, engine), np.ones(engine.n_workers)
-    if isinstance(engine, MemoryEngine):
-        if isinstance(method.regularization, str):
-            multiples = {one: replace(method, regularization=one) for one in MULTIPLES}
-            chosen = best_by_held_out_answers(
-                engine.labels,
-                multiples,
-                default=1.0,
-                name="regularization",
-                on_iteration=on_iteration,
-            )
-            method = multiples[chosen]
-        n_workers, n_items = engine.n_workers, engine.n_items
-        resources.require(
-            8 * structure.zeros(1).size * (n_items + 3 * n_workers),
-            f"mmce's parameters of {n_items} items and {n_workers} workers in {engine.n_classes} "
-            "classes",
-            "merge rare classes, or use an aggregator without parameters for each item, such as "
-            "ds-em",
-        )
-        if isinstance(engine.votes, DenseVotes) and engine.votes.weights is not None:
-            copies = engine.votes.weights
-    solution = _rounds(method, engine, structure, copies, on_iteration, start)
-    return _fitted(method, engine, structure, solution)
 
 
 def structure_of(method: MinimaxEntropy, engine: Engine) -> Structure:
@@ -198,62 +111,97 @@ def structure_of(method: MinimaxEntropy, engine: Engine) -> Structure:
     return Ordinal(engine.n_classes)
 
 
-@dataclass(frozen=True)
-class Weights:
-    """λ_w, λ_i, and the number of workers behind each column of the votes, (n_workers,)."""
+def regularization_of(
+    method: MinimaxEntropy, labels: Labels | None, on_iteration: OnIteration
+) -> float:
+    """Return the multiple of both weights; "auto" is the one that forecasts hidden answers best.
 
-    worker_ridge: float
-    item_ridge: float
-    copies: Floats
+    All are fitted without the same answers; the first of tied ones wins. Completed labels cannot
+    be hidden (they are forecasts themselves), nor can too few answers: then it is 1.
+    """
+    if not isinstance(method.regularization, str):
+        return method.regularization
+    if labels is None:
+        raise ConfigError("--regularization auto is for --engine local; give a number")
+    splits = list(folds(labels)) if isinstance(labels.votes, SparseVotes) else []
+    if not splits:
+        warnings.warn(
+            "no answers could be held out to choose --regularization: 1 is used",
+            MiscWarning,
+            stacklevel=3,
+        )
+        return 1.0
+    scores: dict[float, float] = {}
+    for number, multiple in enumerate(MULTIPLES, start=1):
+        candidate = replace(method, regularization=multiple)
+        with warnings.catch_warnings():
+            # a trial that stops at its limit is scored as it is; only the final fit may warn
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            logs = [
+                log_score(candidate(kept).predict(hidden.workers, hidden.items), hidden)
+                for kept, hidden in splits
+            ]
+        scores[multiple] = float(np.concatenate(logs).mean())
+        extra = {"regularization": multiple}
+        on_iteration(Iteration("regularization", number, objective=scores[multiple], extra=extra))
+    return max(scores, key=lambda multiple: scores[multiple])
 
-    @classmethod
-    def of(cls, method: MinimaxEntropy, engine: Engine, copies: Floats) -> Weights:
-        if isinstance(method.regularization, str):
-            raise ConfigError(
-                f"--regularization {method.regularization} is for --engine local; give a number"
-            )
-        worker_ridge = method.regularization * method.worker_regularization * engine.n_classes**2
-        # mean answers per worker / mean answers per item = items / workers
-        ratio = method.item_regularization * engine.n_items / copies.sum()
-        return cls(worker_ridge, worker_ridge * ratio, copies)
 
-    def penalty(self, state: MinimaxState, item_squares: float) -> float:
-        """Return λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy."""
-        penalty = self.worker_ridge * float(self.copies @ _squares(state.workers))
-        penalty += self.worker_ridge * float(_squares(state.crowd).sum())
-        penalty += self.item_ridge * item_squares
-        return 0.5 * penalty
+def solve(
+    method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
+) -> Fitted:
+    """Fit by rounds; the engine keeps the posteriors, β and the difficulty of items.
 
-
-def _rounds(
-    method: MinimaxEntropy,
-    engine: Engine,
-    structure: Structure,
-    copies: Floats,
-    on_iteration: OnIteration,
-    start: Start | None,
-) -> Solution[MinimaxState]:
-    weights = Weights.of(method, engine, copies)
+    Workers start from zero parameters, or from those of an earlier fit; items always from zero:
+    most of them converge in one step.
+    """
+    structure, n_workers, n_items = structure_of(method, engine), engine.n_workers, engine.n_items
+    labels, copies = None, np.ones(n_workers)  # workers behind each column of the votes
+    if isinstance(engine, MemoryEngine):
+        labels = engine.labels
+        resources.require(
+            8 * structure.zeros(1).size * (n_items + 3 * n_workers),
+            f"mmce's parameters of {n_items} items and {n_workers} workers in {engine.n_classes} "
+            "classes",
+            "merge rare classes, or use an aggregator without parameters for each item, such as "
+            "ds-em",
+        )
+        if isinstance(engine.votes, DenseVotes) and engine.votes.weights is not None:
+            copies = engine.votes.weights
+    multiple = regularization_of(method, labels, on_iteration)
+    worker_ridge = multiple * method.worker_regularization * engine.n_classes**2
+    # mean answers per worker / mean answers per item = items / workers
+    item_ridge = worker_ridge * (method.item_regularization * n_items / copies.sum())
     prior_of = prior_rule(method.class_prior)
 
     def step(state: MinimaxState) -> Step[MinimaxState]:
-        ridges = weights.worker_ridge * weights.copies
-        state = replace(state, workers=worker_step(engine, structure, state, ridges))
+        state = replace(state, workers=worker_step(engine, structure, state, worker_ridge * copies))
         if method.center == "crowd":
-            state = recentred(state, weights.copies)
+            state = recentred(state, copies)
         state = replace(state, class_prior=prior_of(state.class_sizes))
-        sums = engine.sweep(ItemStep.of(structure, state, weights.item_ridge))
+        sums = engine.sweep(ItemStep.of(structure, state, item_ridge))
+        # λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy
+        penalty = worker_ridge * float(copies @ _squares(state.workers))
+        penalty += worker_ridge * float(_squares(state.crowd).sum())
+        penalty += item_ridge * sums.squares
         return Step(
             replace(state, class_sizes=sums.class_sizes),
             sums.change,
-            sums.evidence - weights.penalty(state, sums.squares),
+            sums.evidence - 0.5 * penalty,
             posteriors=engine.whole(POSTERIORS),
         )
 
-    first = _first(engine, structure, prior_of, start)
-    if method.center == "crowd" and not _is_warm(start):
-        first = replace(first, crowd=crowd_step(engine, structure, first, weights.worker_ridge))
-    return iterate(
+    class_sizes = engine.sweep(first_posteriors(start, prior_of)).class_sizes
+    engine.sweep(ZeroItems(structure))
+    first = MinimaxState(
+        structure.zeros(1), structure.zeros(n_workers), class_sizes, prior_of(class_sizes)
+    )
+    if start is not None and "parameters" in start.workers:
+        workers = np.moveaxis(start.workers["parameters"], 0, 1).copy()
+        first = replace(first, crowd=start.shared["crowd"], workers=workers)
+    elif method.center == "crowd":
+        first = replace(first, crowd=crowd_step(engine, structure, first, worker_ridge))
+    solution = iterate(
         step,
         first,
         stage=method.name,
@@ -261,32 +209,6 @@ def _rounds(
         max_iter=method.max_iter,
         on_iteration=on_iteration,
     )
-
-
-def _is_warm(start: Start | None) -> bool:
-    return start is not None and "parameters" in start.workers
-
-
-def _first(
-    engine: Engine, structure: Structure, prior_of: EstimatePrior, start: Start | None
-) -> MinimaxState:
-    """Return the first state: zero parameters, or those of an earlier fit.
-
-    Items start from zero in either case: most of them converge in one step.
-    """
-    class_sizes = engine.sweep(first_posteriors(start, prior_of)).class_sizes
-    engine.sweep(ZeroItems(structure))
-    crowd, workers = structure.zeros(1), structure.zeros(engine.n_workers)
-    if start is not None and _is_warm(start):
-        crowd = start.shared["crowd"]
-        workers = np.moveaxis(start.workers["parameters"], 0, 1).copy()
-    return MinimaxState(crowd, workers, class_sizes, prior_of(class_sizes))
-
-
-def _fitted(
-    method: MinimaxEntropy, engine: Engine, structure: Structure, solution: Solution[MinimaxState]
-) -> Fitted:
-    """Return the result with parameters for a later fit; the engine keeps items' difficulty."""
     end = solution.state
     workers = end.workers + end.crowd
     engine.sweep(Difficulty(structure, workers.mean(axis=1, keepdims=True)))
@@ -294,8 +216,10 @@ def _fitted(
     if isinstance(engine, MemoryEngine):
         items = np.moveaxis(engine.whole(ITEMS), 0, 1)
         forecast = MinimaxForecast(structure, engine.whole(POSTERIORS), workers, items)
+    # softmax(α_w), (n_workers, K, K): the answers to an item with β = 0
+    by_answer = _softmax(logit_table(structure, workers)).reshape(engine.n_classes, n_workers, -1)
     return Fitted(
-        confusions=confusions_of(structure, workers),
+        confusions=np.ascontiguousarray(np.moveaxis(by_answer, 0, 2)),
         class_prior=end.class_prior,
         iterations=solution.iterations,
         stopped={method.name: solution.stopped},

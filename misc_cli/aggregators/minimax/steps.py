@@ -17,12 +17,13 @@ import scipy.sparse as sp
 
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
+    Index,
     SlotPairs,
+    Slots,
+    Structure,
     maximise,
-    slot_derivatives,
     sum_by,
 )
-from misc_cli.aggregators.minimax.structure import Index, Slots, Structure
 from misc_cli.data.posteriors import normalise_scores
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import Rows
@@ -124,30 +125,30 @@ class MinimaxState:
     class_prior: Floats
 
 
-def worker_step(engine: Engine, structure: Structure, state: MinimaxState, ridge: Floats) -> Floats:
+def worker_step(
+    engine: Engine, structure: Structure, state: MinimaxState, ridges: Floats
+) -> Floats:
     """Return α of all workers given the rest; solved in teams if there are many workers."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     size = max(1, PART // (n_classes * _curvature_numbers(structure)))
     teams = [slice(first, min(first + size, n_workers)) for first in range(0, n_workers, size)]
-    solved = [_solve_team(engine, structure, state, ridge[team], team) for team in teams]
-    return np.concatenate(solved, axis=1)
 
+    def solved(team: Rows) -> Floats:
+        ridge = ridges[team]
+        slots = Slots.every(len(ridge), n_classes)
+        crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
+        start = structure.owned(state.workers[:, team], slots)
+        made = _cache(engine)
 
-def _solve_team(
-    engine: Engine, structure: Structure, state: MinimaxState, ridge: Floats, team: Rows
-) -> Floats:
-    slots = Slots.every(len(ridge), engine.n_classes)
-    crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
-    start = structure.owned(state.workers[:, team], slots)
-    by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
-    made = _cache(engine)
+        def derivatives(owned: Floats) -> Derivatives:
+            table = structure.logits(owned, slots) + crowd
+            kernel = AnswerDerivatives(structure, table, team.start, table.shape[1], made)
+            return structure.pull_back(engine.sweep(kernel), slots)
 
-    def derivatives(owned: Floats) -> Derivatives:
-        table = structure.logits(owned, slots) + crowd
-        kernel = AnswerDerivatives(structure, table, team.start, table.shape[1], made)
-        return structure.pull_back(engine.sweep(kernel), slots)
+        by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
+        return structure.stored(maximise(derivatives, start, by_problem), slots)
 
-    return structure.stored(maximise(derivatives, start, by_problem), slots)
+    return np.concatenate([solved(team) for team in teams], axis=1)
 
 
 def crowd_step(engine: Engine, structure: Structure, state: MinimaxState, ridge: float) -> Floats:
@@ -174,17 +175,8 @@ def recentred(state: MinimaxState, copies: Floats) -> MinimaxState:
     return replace(state, crowd=state.crowd + shift, workers=state.workers - shift)
 
 
-@dataclass(frozen=True)
-class TeamPairs:
-    """Pairs of a part of a block: columns in the team's table, (n_pairs,), and logits of items."""
-
-    columns: Index
-    item_logits: Floats
-    pairs: SlotPairs
-
-
 # Pairs of each block by the address of its posteriors.
-PairCache = dict[int, list[TeamPairs]]
+PairCache = dict[int, list[SlotPairs]]
 
 
 def _cache(engine: Engine) -> PairCache | None:
@@ -215,7 +207,7 @@ class AnswerDerivatives:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Derivatives]:
-        parts: Iterable[TeamPairs]
+        parts: Iterable[SlotPairs]
         if self.made is None:
             parts = self._parts(block, rows)
         else:
@@ -223,14 +215,9 @@ class AnswerDerivatives:
             if key not in self.made:
                 self.made[key] = list(self._parts(block, rows))
             parts = self.made[key]
-        return {}, add_up(map(self._derivatives, parts))
+        return {}, add_up(part.derivatives(self.table) for part in parts)
 
-    def _derivatives(self, part: TeamPairs) -> Derivatives:
-        logits = np.take(self.table, part.columns, axis=1)
-        logits += part.item_logits
-        return slot_derivatives(logits, part.pairs)
-
-    def _parts(self, block: Block, rows: RowArrays) -> Iterator[TeamPairs]:
+    def _parts(self, block: Block, rows: RowArrays) -> Iterator[SlotPairs]:
         matrix, posteriors = block.matrix, rows[POSTERIORS]
         structure, n_classes = self.structure, self.structure.n_classes
         n_columns = self.table.shape[1]
@@ -242,8 +229,7 @@ class AnswerDerivatives:
             owned = structure.owned(_items_of(rows, part), pairs.slots)
             of_items = np.take(structure.logits(owned, pairs.slots), pairs.item_slots, axis=1)
             slots = columns if self.n_slots == n_columns else columns % n_classes
-            of_team = SlotPairs.of(pairs.targets, pairs.weights, slots, self.n_slots, n_classes)
-            yield TeamPairs(columns, of_items, of_team)
+            yield SlotPairs.of(columns, of_items, pairs.targets, pairs.weights, slots, self.n_slots)
 
 
 def logit_table(structure: Structure, parameters: Floats) -> Floats:
@@ -306,16 +292,15 @@ class ItemStep:
         structure = self.structure
         pairs = pairs_of(votes, posteriors)
         slots = pairs.slots
-        at = pairs.workers * structure.n_classes + slots.classes[pairs.item_slots]
-        offsets = np.take(self.table, at, axis=1)
+        places = pairs.item_slots
+        at = pairs.workers * structure.n_classes + slots.classes[places]
+        of_workers = np.take(self.table, at, axis=1)
         by_item = SlotPairs.of(
-            pairs.targets, pairs.weights, pairs.item_slots, len(slots.classes), structure.n_classes
+            places, of_workers, pairs.targets, pairs.weights, places, len(slots.classes)
         )
 
         def derivatives(owned: Floats) -> Derivatives:
-            logits = np.take(structure.logits(owned, slots), pairs.item_slots, axis=1)
-            logits += offsets
-            return structure.pull_back(slot_derivatives(logits, by_item), slots)
+            return structure.pull_back(by_item.derivatives(structure.logits(owned, slots)), slots)
 
         start = structure.owned(items, slots)
         return structure.stored(maximise(derivatives, start, self.ridge), slots)
