@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.parameters import Tucker
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Labels
 from misc_cli.data.votes import LabelTensor, SparseVotes

@@ -29,8 +29,7 @@ import numpy as np
 
 from misc_cli import registry
 from misc_cli.completers.completion_loop import Pass, begin, finish, passes
-from misc_cli.completers.parameters import Loop
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.parameters import Loop, Tucker
 from misc_cli.data.types import Aggregator, Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS

@@ -38,8 +38,7 @@ import scipy.sparse as sp
 from misc_cli import registry
 from misc_cli.cli.tables import Table, markdown
 from misc_cli.completers.completion_loop import begin, finish, passes
-from misc_cli.completers.parameters import Loop
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.parameters import Loop, Tucker
 from misc_cli.data.holdout import Triplets, answers_of
 from misc_cli.data.types import Aggregator, Codes, Labels
 from misc_cli.data.votes import SparseVotes

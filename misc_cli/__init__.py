@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from misc_cli.api import report as report
     from misc_cli.api import simulate as simulate
     from misc_cli.api import workers as workers
-    from misc_cli.completers.lrtc import LRTC as LRTC
+    from misc_cli.completers.parameters import LRTC as LRTC
     from misc_cli.completers.parameters import Loop as Loop
-    from misc_cli.completers.tenals import TenALS as TenALS
-    from misc_cli.completers.tucker import Tucker as Tucker
+    from misc_cli.completers.parameters import TenALS as TenALS
+    from misc_cli.completers.parameters import Tucker as Tucker
     from misc_cli.errors import MiscError as MiscError
     from misc_cli.errors import MiscWarning as MiscWarning
     from misc_cli.results import Result as Result
@@ -53,10 +53,7 @@ _NAMES = {
     "aggregators.dawid_skene": "DawidSkene MajorityVote MeanField OneCoin",
     "aggregators.ebcc": "EnhancedBcc",
     "aggregators.minimax": "MinimaxEntropy OrdinalMinimaxEntropy",
-    "completers.lrtc": "LRTC",
-    "completers.parameters": "Loop",
-    "completers.tenals": "TenALS",
-    "completers.tucker": "Tucker",
+    "completers.parameters": "LRTC Loop TenALS Tucker",
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -25,9 +25,9 @@ AGGREGATORS: dict[str, str] = {
 }
 
 COMPLETERS: dict[str, str] = {
-    "tucker": "misc_cli.completers.tucker:Tucker",
-    "tenals": "misc_cli.completers.tenals:TenALS",
-    "lrtc": "misc_cli.completers.lrtc:LRTC",
+    "tucker": "misc_cli.completers.parameters:Tucker",
+    "tenals": "misc_cli.completers.parameters:TenALS",
+    "lrtc": "misc_cli.completers.parameters:LRTC",
 }
 
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of, judge
 from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
-from misc_cli.completers.tucker.unfolding import unfolded
+from misc_cli.completers.tucker import unfolded
 from misc_cli.data import resources
 from misc_cli.data.posteriors import clamp, harden
 from misc_cli.data.solver import Solution, Step, iterations, joined_stops
@@ -59,22 +59,6 @@ from misc_cli.errors import ConfigError, MiscWarning
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
-
-
-class EngineCompleter(Protocol):
-    """A completer that runs on any engine whose rows have the slice.
-
-    It can say its completed slice as T_(2) @ table, with a table as long as workers × classes, and
-    so needs nothing of the size of the items in one place (tucker can).
-    """
-
-    def slice_table(
-        self, engine: Engine, on_iteration: OnIteration, known: dict[str, Any]
-    ) -> Floats:
-        """Return the table, ((n_workers + 1) * n_classes, n_classes).
-
-        `known` keeps what depends on the votes alone, for the passes to come.
-        """
 
 
 @dataclass(frozen=True)
@@ -129,7 +113,9 @@ def run_loop(
         raise ConfigError(f"--final {loop.final}: choose {' or '.join(FINALS)}")
     check_memory(engine, completer, loop)
     shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
-    ranks = _ask(completer, "resolve_ranks", shape)  # impossible ones are refused before any fit
+    ranks = None
+    if hasattr(completer, "resolve_ranks"):  # impossible ones are refused before any fit
+        ranks = completer.resolve_ranks(shape)
     observe = stamped(on_iteration, 0)
     begun, initial = begin(engine, loop.start or aggregator, initial, observe)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
@@ -193,7 +179,8 @@ def passes(
             new, moved = next_slice(tensor.slice, completion.slice, engine.labels.gold, hard)
             engine.put(SLICE, new)
         else:
-            table = cast(EngineCompleter, completer).slice_table(engine, observe, known)
+            # as T_(2) @ table the slice needs nothing of the size of the items here
+            table = cast(Any, completer).slice_table(engine, observe, known)
             moved = engine.sweep(NextSlice(table, hard))
         slices, extra = engine.whole(SLICE), {"flipped": moved.flipped}
         return Step(Pass(number, completion), moved.share, posteriors=slices, extra=extra)
@@ -258,12 +245,6 @@ def stamped(on_iteration: OnIteration, number: int) -> OnIteration:
     return observe
 
 
-def _ask(completer: Completer, question: str, *about: Any) -> Any:
-    """Return what a completer says of a tensor's shape; None if it has no such method."""
-    method = getattr(completer, question, None)
-    return None if method is None else method(*about)
-
-
 def check_memory(engine: Engine, completer: Completer, loop: Loop) -> None:
     """Add up what the loop will hold in memory before it holds any of it."""
     if not isinstance(engine, MemoryEngine):
@@ -272,7 +253,9 @@ def check_memory(engine: Engine, completer: Completer, loop: Loop) -> None:
     shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
     slices = 8 * 6 * engine.n_items * engine.n_classes
     matrix = min(shape[0] * shape[1], max_cells) * np.min_scalar_type(shape[2] - 1).itemsize
-    factors = _ask(completer, "bytes_needed", shape, engine.n_votes) or 0
+    factors = 0
+    if hasattr(completer, "bytes_needed"):
+        factors = completer.bytes_needed(shape, engine.n_votes)
     resources.require(
         slices + max(factors, matrix),
         f"completing {shape[0]} × {shape[1]} × {shape[2]}",

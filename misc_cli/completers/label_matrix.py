@@ -9,6 +9,7 @@ many, workers of nearby directions share a column, approximately.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,31 +54,37 @@ class FactorCompletion:
         return completed
 
     def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
-        """Return the argmax of each fibre, (n_block_items, n_workers + 1).
-
-        The first of tied classes wins. A fibre of zeros takes the label of its item in the
-        completed slice.
-        """
+        """Return the argmax of each fibre, (n_block_items, n_workers + 1); see `top_classes`."""
         workers = self.workers if directions is None else directions
         # (n_classes, n_block_items, R1): item rows times the core
         items = np.moveaxis(np.tensordot(self.items[rows], self.mixer, axes=1), 2, 0)
-        best = np.zeros((items.shape[1], len(workers)), dtype=np.min_scalar_type(len(items) - 1))
-        # class by class: two matrices in cache instead of one array with a short last axis
-        top = items[0] @ workers.T
-        for code in range(1, len(items)):
-            value = items[code] @ workers.T
-            # codes only rise, so a maximum replaces the (slower) masked assignment
-            lead = (value > top).astype(best.dtype)
-            lead *= best.dtype.type(code)
-            np.maximum(best, lead, out=best)
-            np.maximum(top, value, out=top)
-        item, worker = np.nonzero(np.abs(top) <= NOTHING)
-        if len(item):
-            fibres = np.einsum("ckr,kr->kc", items[:, item], workers[worker])
-            empty = (np.abs(fibres) <= NOTHING).all(axis=1)
-            of_slice = self.slice[rows].argmax(axis=1)
-            best[item[empty], worker[empty]] = of_slice[item[empty]]
-        return best
+        return top_classes(lambda code: items[code] @ workers.T, self.slice[rows])
+
+
+def top_classes(values_of: Callable[[int], Floats], of_slice: Floats) -> LabelCodes:
+    """Return the class with the largest value of each fibre, (n_block_items, n_workers).
+
+    `values_of` gives the values of a class: two matrices in cache instead of one array with a short
+    last axis. The first of tied classes wins. A fibre of zeros takes the label of its item in
+    `of_slice`, (n_block_items, n_classes).
+    """
+    n_classes = of_slice.shape[1]
+    top = values_of(0)
+    best = np.zeros(top.shape, dtype=np.min_scalar_type(n_classes - 1))
+    for code in range(1, n_classes):
+        value = values_of(code)
+        # codes only rise, so a maximum replaces the (slower) masked assignment
+        lead = (value > top).astype(best.dtype)
+        lead *= best.dtype.type(code)
+        np.maximum(best, lead, out=best)
+        np.maximum(top, value, out=top)
+    empty = np.abs(top) <= NOTHING
+    if empty.any():
+        for code in range(n_classes):
+            empty &= np.abs(values_of(code)) <= NOTHING
+        item, worker = np.nonzero(empty)
+        best[item, worker] = of_slice.argmax(axis=1)[item]
+    return best
 
 
 def completed_matrix(

@@ -9,8 +9,7 @@ from typing import Any
 
 from misc_cli import registry
 from misc_cli.aggregators.ebcc import EnhancedBcc
-from misc_cli.completers.parameters import RANK_OPTIONS, Loop
-from misc_cli.completers.tucker import check_ranks
+from misc_cli.completers.parameters import RANK_OPTIONS, Loop, check_ranks
 from misc_cli.data.parameters import flag
 from misc_cli.data.types import Aggregator
 from misc_cli.engines.protocol import Engine

@@ -15,8 +15,7 @@ from misc_cli.aggregators.confusion_kernels import expected_counts, judge
 from misc_cli.completers import completion_loop
 from misc_cli.completers.completion_loop import LoopResult, begin, finish, passes
 from misc_cli.completers.label_matrix import completed_matrix, group_directions
-from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop, Tucker
 from misc_cli.data import resources
 from misc_cli.data.types import (
     Aggregation,

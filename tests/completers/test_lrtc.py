@@ -9,20 +9,18 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from misc_cli.completers.lrtc import LRTC
-from misc_cli.completers.lrtc.descent import (
+from misc_cli.completers.lrtc import (
+    LowRank,
+    LowRankCompletion,
+    LowRankPlusSparse,
     bytes_of,
     complete_observed,
     default_rho,
     leading_spectrum,
-)
-from misc_cli.completers.lrtc.lowrank import (
-    LowRank,
-    LowRankCompletion,
-    LowRankPlusSparse,
     on_fibres,
 )
 from misc_cli.completers.observed import Observed, observe
+from misc_cli.completers.parameters import LRTC
 from misc_cli.data import resources
 from misc_cli.data.types import Floats, Iteration
 from misc_cli.data.votes import LabelTensor

@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from misc_cli.completers.observed import labelled_fibres, observe
-from misc_cli.completers.tenals import TenALS
-from misc_cli.completers.tenals.als import Factors, fit_factors, item_blocks, power_start, sweep
+from misc_cli.completers.parameters import TenALS
+from misc_cli.completers.tenals import Factors, fit_factors, item_blocks, power_start, sweep
 from misc_cli.data.types import Floats, Iteration
 from misc_cli.data.votes import LabelTensor
 from misc_cli.errors import ConfigError, ConvergenceWarning

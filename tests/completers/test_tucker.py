@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from misc_cli.completers import tucker
 from misc_cli.completers.label_matrix import FactorCompletion, completed_matrix
-from misc_cli.completers.lrtc import LRTC
-from misc_cli.completers.tucker import Tucker, check_ranks, rule_of_thumb
-from misc_cli.completers.tucker import hooi as tucker
+from misc_cli.completers.parameters import LRTC, Tucker, check_ranks, rule_of_thumb
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Floats, Iteration
 from misc_cli.data.votes import LabelCodes, LabelTensor, Rows, SparseVotes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from misc_cli.completers.tucker import unfolding as module
-from misc_cli.completers.tucker.unfolding import (
+from misc_cli.completers import tucker as module
+from misc_cli.completers.tucker import (
     TimesTable,
     Unfolding,
     leading_left,

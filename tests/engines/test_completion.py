@@ -12,8 +12,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.completers.tucker import Tucker, unfolding
-from misc_cli.completers.tucker.unfolding import TimesTable
+from misc_cli.completers import tucker as unfolding
+from misc_cli.completers.parameters import Tucker
+from misc_cli.completers.tucker import TimesTable
 from misc_cli.data import holdout
 from misc_cli.data.types import Floats, ignore_iteration
 from misc_cli.data.votes import SparseVotes

@@ -26,8 +26,7 @@ import pytest
 from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.completers.completion_loop import run_loop
-from misc_cli.completers.parameters import Loop
-from misc_cli.completers.tucker import Tucker
+from misc_cli.completers.parameters import Loop, Tucker
 from misc_cli.data import holdout
 from misc_cli.data.types import Iteration, OnIteration
 from misc_cli.engines import dask as dask_engine

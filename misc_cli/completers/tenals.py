@@ -30,7 +30,7 @@ import scipy.sparse as sp
 
 from misc_cli.completers.label_matrix import FactorCompletion
 from misc_cli.completers.observed import Observed, observe
-from misc_cli.completers.tenals import BLOCK_CELLS, TenALS
+from misc_cli.completers.parameters import BLOCK_CELLS, TenALS
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.solver import Step, iterate
 from misc_cli.data.types import Floats, OnIteration, ignore_iteration
