@@ -11,6 +11,7 @@ registered when the process ends is removed then.
 from __future__ import annotations
 
 import atexit
+import errno
 import fcntl
 import os
 import shutil
@@ -30,6 +31,8 @@ ENDINGS: dict[int, tuple[int, str]] = {
     signal.SIGTERM: (143, "terminated"),
 }
 GRACE_SECONDS = 2.0
+YOUNG_SECONDS = 60.0
+NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # of a file system
 
 _received: int | None = None  # the signal that ends this run
 _outcome: int | None = None  # the exit code, once it is known: later signals change nothing
@@ -163,62 +166,41 @@ def remove(path: Path) -> None:
     for _ in range(2):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink()
-        if not os.path.lexists(path):
-            return
+        with suppress(OSError):
+            path.unlink()
 
 
 @contextmanager
 def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """Make a temporary folder below `parent` (the system's if None) and remove it afterwards.
 
-    The folder is locked, so that the next run can tell and remove what a killed one left.
+    The folder is locked, so that the next run can tell and remove what a killed one left. One that
+    was made just now may not be locked yet.
     """
     place = Path(parent or tempfile.gettempdir())
     prefix = f"{prefix}{os.uname().nodename}-"  # locks may not reach from one machine to another
-    for path in [path for path in place.iterdir() if path.name.startswith(prefix)]:
+    for left in [path for path in place.iterdir() if path.name.startswith(prefix)]:
         with suppress(OSError):  # its run is at work, or there are no locks here
-            held = _lock(path)
-            remove(path)
-            os.close(held)
-    made: list[Path] = []
-
-    def remove_made() -> None:
-        for path in made:
-            remove(path)
-
-    now = at_end(remove_made)
+            if time.time() - left.stat().st_mtime > YOUNG_SECONDS:
+                held = _lock(left)
+                remove(left)
+                os.close(held)
+    made = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
+    now = at_end(lambda: remove(made))
     lock: int | None = None
     try:
-        while lock is None:
-            made.append(place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}")
-            lock = _make_locked(made[-1])
-        yield made[-1]
+        made.mkdir(mode=0o700)
+        try:
+            lock = _lock(made)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield made
     finally:
         now()
         if lock is not None:
             with suppress(OSError):  # whatever a close says, it has closed
                 os.close(lock)
-
-
-def _make_locked(folder: Path) -> int | None:
-    """Make a folder; return its descriptor, locked, or -1 where there are no locks.
-
-    None says that another run took it for the leavings of a killed one: make another.
-    """
-    folder.mkdir(mode=0o700)
-    try:
-        lock = _lock(folder)
-    except (BlockingIOError, FileNotFoundError):
-        return None
-    except OSError:
-        return -1
-    if folder.exists():
-        return lock
-    os.close(lock)
-    return None
 
 
 def _lock(folder: Path) -> int:

@@ -9,7 +9,7 @@ import click
 
 from misc_cli.cli import options, outputs
 from misc_cli.errors import ConfigError
-from misc_cli.run.fail_if import CHANGES, holding, parse_gate, refuse
+from misc_cli.run.fail_if import CHANGES, parse_gate, refuse
 
 if TYPE_CHECKING:
     from misc_cli.cli.tables import Table
@@ -95,7 +95,7 @@ def command(
             console.say(f"{SHOWN} of {n_flipped:,} flipped items; --changes FILE has them all")
     if place is not None:
         outputs.write_columns(found.columns, place)
-    refuse(holding(gates, found.figures), found.figures, "compared")
+    refuse(gates, found.figures, "compared")
 
 
 def summary(found: Changes) -> list[Table]:

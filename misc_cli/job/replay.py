@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli import cleanup
+from misc_cli.data.types import Lighten, OnIteration
+from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import Observer, performed
-from misc_cli.run.fitting import fit_as_chosen
+from misc_cli.run.fitting import fit_as_chosen, in_memory
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
-from misc_cli.run.run_record import questions_of, read_record, request_of
+from misc_cli.run.run_record import questions_of, read_record, rebuilt, request_of
+from misc_cli.run.settings import Methods
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.ensemble import FitResult
 from misc_cli.state import store
 from misc_cli.writers.output_set import sha256_of
 
 STDIN = "<stdin>"
+KEPT = ("chosen", "weights", "fallback", "methods")  # of a choice that is used again
 HIDDEN = "***"  # in the place of an address's secret
 # Outputs that have nothing to do with a run's labels, and what is only said about them.
 LABELS_ONLY: dict[str, Any] = {
@@ -115,7 +121,18 @@ class RecordedRun:
                 raise InputError(f"{self.path}: it has no question {question!r}; it cannot tell")
             if not entry["members"]:
                 return None  # its methods were named: they are in the request
-            fit: Fitter = fit_as_chosen(entry, self.path)
+            members = [rebuilt(one) for one in entry["members"]]
+            softened, chosen = entry["calibration"], entry["selection"]
+            calibration = None if softened is None else Calibration(**softened)
+            kept = {key: chosen[key] for key in KEPT if key in chosen}
+            kept["why"] = f"{self.path} says so: {chosen['why']}"
+
+            def fit(
+                engine: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
+            ) -> FitResult:
+                here = in_memory(engine)
+                return fit_as_chosen(here, members, calibration, kept, on_iteration)[0]
+
             return fit
 
         return of

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -108,38 +109,29 @@ def parse_gates(texts: Iterable[str], truth: str | None) -> list[Gate]:
 
 
 def parse_gate(text: str) -> Gate:
+    """Return the condition that a text says."""
     match = _GATE.fullmatch(text.lower().replace("_", "-"))
     if match is None:
         raise ConfigError(f"--fail-if {text!r}: write METRIC OP VALUE, such as confidence<0.9")
     metric, symbol, value, percent = match.groups()
+    wanted, number = "a number", math.nan
+    with suppress(ValueError):
+        number = float(value)
+    if metric in YES_OR_NO:
+        wanted, number = "true or false", _TRUE_FALSE.get(value, math.nan)
     if metric not in METRICS:
-        raise ConfigError(
-            f"--fail-if {text!r}: no metric {metric!r}; there are {', '.join(METRICS)}"
-        )
-    if percent and metric not in PERCENTAGES:
-        raise ConfigError(
-            f"--fail-if {text!r}: only {', '.join(PERCENTAGES)} are in %; "
-            f"{metric} is compared with a plain number"
-        )
-    if (metric in YES_OR_NO) != (value in _TRUE_FALSE):
-        wanted = "true or false" if metric in YES_OR_NO else "a number"
-        raise ConfigError(f"--fail-if {text!r}: {metric} is compared with {wanted}")
-    try:
-        number = _TRUE_FALSE[value] if metric in YES_OR_NO else float(value)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ConfigError(f"--fail-if {text!r}: {value!r} is not a number")
-    return Gate(text, metric, symbol, number)
+        wrong = f"no metric {metric!r}; there are {', '.join(METRICS)}"
+    elif percent and metric not in PERCENTAGES:
+        wrong = f"only {', '.join(PERCENTAGES)} are in %; {metric} is compared with {wanted}"
+    elif not math.isfinite(number):
+        wrong = f"{metric} is compared with {wanted}"
+    else:
+        return Gate(text, metric, symbol, number)
+    raise ConfigError(f"--fail-if {text!r}: {wrong}")
 
 
-def holding(gates: Iterable[Gate], figures: Mapping[str, Figure]) -> list[Gate]:
-    """Return the gates that hold; one that cannot be judged is an error."""
-    return [gate for gate in gates if gate.trips(figures)]
-
-
-def refuse(tripped: Sequence[Gate], figures: Mapping[str, Figure], done: str) -> None:
-    """Raise if a condition held; `done` says what the user has all the same."""
-    if tripped:
-        said = "; ".join(gate.told(figures) for gate in tripped)
-        raise GateTripped(f"{done}, but --fail-if {said}")
+def refuse(gates: Iterable[Gate], figures: Mapping[str, Figure], done: str) -> None:
+    """Raise if a condition holds; `done` says what the user has all the same."""
+    held = [gate.told(figures) for gate in gates if gate.trips(figures)]
+    if held:
+        raise GateTripped(f"{done}, but --fail-if {'; '.join(held)}")

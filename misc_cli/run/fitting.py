@@ -28,18 +28,11 @@ from misc_cli.engines.local import MemoryEngine, solved
 from misc_cli.engines.protocol import POSTERIORS, AnswerEngine, CopyRows, Engine
 from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
-from misc_cli.run.settings import (
-    BASELINE,
-    NO_COMPLETER,
-    Methods,
-    Settings,
-    build,
-    with_methods,
-)
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method, fits
 from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
-from misc_cli.selection.scoring import Trial
+from misc_cli.selection.scoring import SIGNIFICANT, Trial
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Completer
@@ -59,11 +52,10 @@ def fit(
     `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
     """
     if methods.automatic:
-        rank = _rank_of_named(methods)
-        completed = [] if rank is None else _ranks_to_try(engine, methods)
-        if rank is None or completed:
-            return _searched(engine, methods, completed, on_iteration, lighten, incumbent)
-        methods = _by_rule_of_thumb(engine, methods, rank)
+        found = _chosen(engine, methods, on_iteration, lighten, incumbent)
+        if found is not None:
+            return found
+        methods = _by_rule_of_thumb(engine, methods)
     found = fit_named(behind(engine), methods, on_iteration)
     return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
 
@@ -116,23 +108,21 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
     Few answers are judged in this process's memory, many where they are.
     """
     from misc_cli.selection.cross_validation import calibration_of
+    from misc_cli.selection.roster import MAX_TRIED_CELLS
 
     engine, aggregator = found.engine, methods.aggregator
     assert aggregator is not None
     method = Method(methods.names["aggregator"], aggregator)
     judge_completion = False
     if methods.completer is not None and found.loop is not None:
-        from misc_cli.selection.roster import MAX_TRIED_CELLS
-
         judge_completion = (engine.n_workers + 1) * engine.n_items <= MAX_TRIED_CELLS
         loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
         method = replace(method, completer=methods.completer, loop=loop)
     judged = gathered_engine(engine) if few(engine) else engine
-    rows = (POSTERIORS, *found.detail_rows)
     in_place = judged is engine and not isinstance(engine, MemoryEngine)
-    if in_place:  # trials change the rows
-        for name in rows:
-            engine.sweep(CopyRows(name, member_row(name)))
+    kept = (POSTERIORS, *found.detail_rows) if in_place else ()  # trials change the rows
+    for name in kept:
+        engine.sweep(CopyRows(name, member_row(name)))
     calibration = calibration_of(
         method,
         judged,
@@ -141,9 +131,8 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
         judge_completion=judge_completion,
         on_iteration=on_iteration if in_place else ignore_iteration,
     )
-    if in_place:
-        for name in rows:
-            engine.sweep(CopyRows(member_row(name), name))
+    for name in kept:
+        engine.sweep(CopyRows(member_row(name), name))
     return calibrated_by(found, calibration)
 
 
@@ -156,196 +145,66 @@ def calibrated_by(found: FitResult, calibration: Calibration | None) -> FitResul
 
 def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
     """Refuse what only one machine's memory can do, and say what to do instead."""
-    if settings.completer not in (None, NO_COMPLETER, AUTO):
-        _refuse_completion(f"--engine {engine}", methods, methods_of(engine))
     check_aggregator(engine, methods.names.get("aggregator", BASELINE))
-
-
-def _refuse_completion(where: str, methods: Methods, runs: Sequence[str]) -> None:
-    """Raise for what of completion needs one machine's memory; `runs` are aggregators that run."""
-    name = methods.names["completer"]
-    if not hasattr(methods.completer, "slice_table"):
-        raise ConfigError(
-            f"--completer {name} is for --engine local; {where} completes with tucker: "
-            "say --completer tucker --ranks R1,R2,R3"
-        )
-    if methods.search_ranks:
-        raise ConfigError(
-            f"{where} does not choose ranks or passes: that is for --engine local; give one of "
-            "each, --ranks R1,R2,R3 and --passes N (a rule of thumb: 5, 5 · classes, classes; 3)"
-        )
-    if Loop(**methods.loop).final != "answers":
-        raise ConfigError(
-            "--final completed (--preset paper, too) holds a label of every worker for every item "
-            f"and is for --engine local; with {where} say --final answers"
-        )
-    if Loop(**methods.loop).strength < 1.0:
-        raise ConfigError(f"--strength is for --engine local; with {where} leave it out")
+    if settings.completer in (None, NO_COMPLETER, AUTO):
+        return
+    loop, runs = Loop(**methods.loop), methods_of(engine)
     starter = methods.resolved.get("start", {}).get("aggregator")
-    if starter is not None and starter not in runs:
-        raise ConfigError(f"{where} does not run --start {starter}; it runs {', '.join(runs)}")
+    refused = {
+        f"--completer {settings.completer}": not hasattr(methods.completer, "slice_table"),
+        "a choice of ranks or passes": methods.search_ranks,
+        "--final completed (--preset paper, too)": loop.final != "answers",
+        "--strength": loop.strength < 1.0,
+        f"--start {starter}": starter is not None and starter not in runs,
+    }
+    for what, is_asked in refused.items():
+        if is_asked:
+            raise ConfigError(
+                f"{what} is for --engine local; --engine {engine} completes with --completer "
+                "tucker --ranks R1,R2,R3 --passes N --final answers (a rule of thumb: 5, "
+                f"5 · classes, classes; 3), started by {', '.join(runs)}"
+            )
 
 
-def _rank_of_named(methods: Methods) -> str | None:
-    """The flag of the rank of a completer that was asked for by its name; None if none was."""
-    if methods.settings.completer in (None, NO_COMPLETER, AUTO):
-        return None
-    ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
-    return flag(next(ranks, "passes"))
-
-
-def _ranks_to_try(engine: Engine, methods: Methods) -> list[Method]:
-    """Return the variants of a named completer that hidden answers choose from: rank, last step."""
-    from misc_cli.selection import roster
-    from misc_cli.selection.search import MIN_ANSWERS
-
-    if engine.n_votes < MIN_ANSWERS:
-        return []
-    return roster.completions(
-        engine,
-        methods.names["completer"],
-        methods.completer,
-        _builds_on(methods),
-        methods.loop,
-        methods.settings.preset,
-        tries=methods.tries,
-    )
-
-
-def _builds_on(methods: Methods) -> Aggregator:
-    """Return the method of the first slice: the aggregator, or the baseline if none is named."""
-    if methods.aggregator is not None:
-        named: Aggregator = methods.aggregator
-        return named
-    baseline: Aggregator = registry.create("aggregator", BASELINE, methods.settings.preset)
-    return baseline
-
-
-def _by_rule_of_thumb(engine: Engine, methods: Methods, rank: str) -> Methods:
-    """A completer that was asked for is used, also where hidden answers cannot choose its rank.
-
-    Of several ranks or passes that were given, the first counts.
-    """
-    from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
-
-    few = engine.n_votes < MIN_ANSWERS
-    why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
-    several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
-    if several:
-        instead = f"{why} cannot choose from several {several}: the first counts"
-    else:
-        instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
-    warnings.warn(instead, MiscWarning, stacklevel=3)
-    first = {name: values[0] for name, values in methods.tries.items()}
-    loop = {name: value for name, value in first.items() if name in LOOP_OPTIONS}
-    own = {name: value for name, value in first.items() if name not in LOOP_OPTIONS}
-    completer: Any = methods.completer
-    return replace(
-        methods,
-        names={"aggregator": BASELINE, **methods.names},
-        aggregator=_builds_on(methods),
-        completer=replace(completer, **own),
-        loop={"strength": LEAST_STRENGTH, **methods.loop, **loop},
-    )
-
-
-def fit_members(
-    engine: MemoryEngine,
-    members: Sequence[Candidate],
-    on_iteration: OnIteration,
-    start_of: Callable[[Candidate], Labels] | None = None,
-) -> list[Trial]:
-    """Fit methods that were chosen earlier, each on the labels that `start_of` gives."""
-    fitted = []
-    for member in members:
-
-        def observe(iteration: Iteration, name: str = member.name) -> None:
-            extra = {**iteration.extra, "candidate": name}
-            on_iteration(replace(iteration, extra=extra))
-
-        here = engine.with_labels(engine.labels if start_of is None else start_of(member))
-        *_, (_, found) = fits(member.method, here, observe)
-        rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
-        fitted.append(Trial(member, found, rows))
-    return fitted
-
-
-def mean_as_chosen(
-    engine: MemoryEngine,
-    fitted: Sequence[Trial],
-    calibration: Calibration | None,
-    selection: Mapping[str, Any],
-) -> FitResult:
-    """Return the mean of fits with the weights of an earlier choice."""
-    weights = selection.get("weights", {})
-    return mean_of(
-        engine,
-        fitted,
-        [weights.get(trial.candidate.name, 1.0) for trial in fitted],
-        selection,
-        by_votes=bool(selection.get("fallback")),
-        calibration=calibration,
-    )
-
-
-def fit_as_chosen(facts: Mapping[str, Any], where: str) -> Any:
-    """Return a fitter of the methods that an earlier run chose; `where` is its run.json."""
-    from misc_cli.run.run_record import rebuilt
-
-    members = [rebuilt(entry) for entry in facts["members"]]
-    softened = facts.get("calibration")
-    calibration = None if softened is None else Calibration(**softened)
-    kept = ("chosen", "weights", "fallback", "methods")
-    selection = {key: facts["selection"][key] for key in kept if key in facts["selection"]}
-    selection["why"] = f"{where} says so: {facts['selection']['why']}"
-
-    def fit(
-        engine: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
-    ) -> FitResult:
-        here = in_memory(engine)
-        fitted = fit_members(here, members, on_iteration)
-        return mean_as_chosen(here, fitted, calibration, selection)
-
-    return fit
-
-
-def _searched(
+def _chosen(
     engine: Engine,
     methods: Methods,
-    completed: list[Method],
     on_iteration: OnIteration,
-    lighten: Lighten = without_posteriors,
-    incumbent: Mapping[str, float] | None = None,
-) -> FitResult:
-    """Choose by hidden answers; `completed` are candidates of a completer that was asked for."""
-    from misc_cli.selection import roster
-    from misc_cli.selection.search import search
+    lighten: Lighten,
+    incumbent: Mapping[str, float] | None,
+) -> FitResult | None:
+    """Choose by hidden answers; None if they cannot choose the rank of a completer that is named.
 
-    settings = methods.settings
-    seed, preset = settings.seed, settings.preset
-    few: list[Method] = []
-    insist = bool(completed)
-    if insist:
-        name = methods.names.get("aggregator", BASELINE)
-        pure = [Method(name, _builds_on(methods), preset=preset)]
-    elif methods.aggregator is None:
-        pure = roster.roster(engine, preset, methods.roster_options, seed)
-        if not isinstance(engine, MemoryEngine):
-            pure = [one for one in pure if not getattr(one.aggregator, "slow", False)]
-        few = [method for method in pure if method.name in roster.FEW]
-    else:
-        pure = [Method(methods.names["aggregator"], methods.aggregator, preset=preset)]
-    if methods.completer is not None and not insist and isinstance(engine, MemoryEngine):
+    A completer that was asked for by its name is used, whatever they say of it.
+    """
+    from misc_cli.selection import roster
+    from misc_cli.selection.search import MIN_ANSWERS, search
+
+    settings, preset, seed = methods.settings, methods.settings.preset, methods.settings.seed
+    insist = settings.completer not in (None, NO_COMPLETER, AUTO)
+    local = isinstance(engine, MemoryEngine)
+    start = _first_aggregator(methods)
+    completed: list[Method] = []
+    if engine.n_votes >= MIN_ANSWERS if insist else methods.completer is not None and local:
         completed = roster.completions(
             engine,
             methods.names["completer"],
             methods.completer,
-            _builds_on(methods),
+            start,
             methods.loop,
             preset,
-            roster.MAX_TRIED_CELLS,
+            roster.MAX_COMPLETED_CELLS if insist else roster.MAX_TRIED_CELLS,
             tries=methods.tries,
         )
+    if insist and not completed:
+        return None
+    pure = [Method(methods.names.get("aggregator", BASELINE), start, preset=preset)]
+    few: list[Method] = []
+    if methods.aggregator is None and not insist:
+        pure = roster.roster(engine, preset, methods.roster_options, seed)
+        if not local:
+            pure = [one for one in pure if not getattr(one.aggregator, "slow", False)]
+        few = [method for method in pure if method.name in roster.FEW]
     found = search(
         engine,
         pure,
@@ -362,53 +221,112 @@ def _searched(
         lighten=lighten,
     )
     if insist and found.members[0].passes:
-        why = completion_in_words(found, methods)
+        why = _completion_in_words(found, methods)
         found = replace(found, selection={**found.selection, "why": why})
-        _warn_of_better_without(settings.completer, found.selection)
     return found
 
 
-def completion_in_words(found: FitResult, methods: Methods) -> str:
-    """Return what was chosen of a completer that was asked for, and the flags that repeat it."""
-    member, names = found.members[0], methods.names
-    alone = names.get("aggregator", BASELINE)
-    completer: Any = member.method.completer
-    ranks = {name: getattr(completer, name) for name in RANK_OPTIONS if hasattr(completer, name)}
-    shown = " ".join(f"{flag(name)} {_comma(rank)}" for name, rank in ranks.items())
-    strength = float(found.selection["weights"][member.name])
-    ahead = next(row["lead"] for row in found.selection["completed"] if row["chosen"])
-    by = f"{abs(ahead):.1f} standard errors"
-    so = f"ahead of {alone} alone by {by}" if ahead >= 0 else f"behind {alone} alone by {by}"
-    counts = f"it counts {100 * strength:.0f} %, {alone} alone the rest"
-    if strength == 1.0:
-        counts = "it counts alone"
-    again = [
-        f"--completer {names['completer']} --aggregator {alone}",
-        *([shown] if shown else []),
-        f"--passes {member.passes} --final {member.method.loop.final} --strength {strength:g}",
-    ]
-    return (
-        f"{member.name} forecasts hidden answers best of its ranks, {so}: {counts}; "
-        f"the same labels: {' '.join(again)}"
+def _first_aggregator(methods: Methods) -> Aggregator:
+    """Return the method of the first slice: the aggregator, or the baseline if none is named."""
+    found: Aggregator | None = methods.aggregator
+    if found is None:
+        found = registry.create("aggregator", BASELINE, methods.settings.preset)
+    return found
+
+
+def _by_rule_of_thumb(engine: Engine, methods: Methods) -> Methods:
+    """Return the methods with a rank for a completer that was asked for, by its rule of thumb.
+
+    Of several ranks or passes that were given, the first counts.
+    """
+    from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
+
+    few = engine.n_votes < MIN_ANSWERS
+    why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
+    several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
+    ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
+    rank = flag(next(ranks, "passes"))
+    instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
+    if several:
+        instead = f"{why} cannot choose from several {several}: the first counts"
+    warnings.warn(instead, MiscWarning, stacklevel=3)
+    first = {name: values[0] for name, values in methods.tries.items()}
+    loop = {name: value for name, value in first.items() if name in LOOP_OPTIONS}
+    own = {name: value for name, value in first.items() if name not in LOOP_OPTIONS}
+    completer: Any = methods.completer
+    return replace(
+        methods,
+        names={"aggregator": BASELINE, **methods.names},
+        aggregator=_first_aggregator(methods),
+        completer=replace(completer, **own),
+        loop={"strength": LEAST_STRENGTH, **methods.loop, **loop},
     )
 
 
-def _comma(rank: Any) -> str:
-    return ",".join(map(str, rank)) if isinstance(rank, tuple | list) else str(rank)
+def _completion_in_words(found: FitResult, methods: Methods) -> str:
+    """Return what was chosen of a completer that was asked for, and the flags that repeat it.
 
-
-def _warn_of_better_without(completer: str | None, selection: Mapping[str, Any]) -> None:
-    """For a completer that was asked for: it is used, but hidden answers may advise against it."""
-    from misc_cli.selection.scoring import SIGNIFICANT
-
-    ahead = max((row["lead"] for row in selection["completed"] if row["chosen"]), default=0.0)
+    It is used, but hidden answers may advise against it: then that is a warning.
+    """
+    member, names = found.members[0], methods.names
+    alone, completer = names.get("aggregator", BASELINE), member.method.completer
+    strength = float(found.selection["weights"][member.name])
+    ahead = next(row["lead"] for row in found.selection["completed"] if row["chosen"])
+    by = f"{abs(ahead):.1f} standard errors"
     if ahead <= -SIGNIFICANT:
         warnings.warn(
-            f"hidden answers advise against --completer {completer}: without it they are forecast "
-            f"better, by {-ahead:.1f} standard errors; --completer auto would decline it",
+            f"hidden answers advise against --completer {names['completer']}: without it they are "
+            f"forecast better, by {by}; --completer auto would decline it",
             MiscWarning,
             stacklevel=4,
         )
+    counts = f"it counts {100 * strength:.0f} %, {alone} alone the rest"
+    again = f"--completer {names['completer']} --aggregator {alone}"
+    for name in RANK_OPTIONS:
+        if (rank := getattr(completer, name, None)) is not None:
+            shown = ",".join(map(str, rank)) if isinstance(rank, tuple | list) else rank
+            again += f" {flag(name)} {shown}"
+    return (
+        f"{member.name} forecasts hidden answers best of its ranks, "
+        f"{'ahead of' if ahead >= 0 else 'behind'} {alone} alone by {by}: "
+        f"{'it counts alone' if strength == 1.0 else counts}; the same labels: {again} "
+        f"--passes {member.passes} --final {member.method.loop.final} --strength {strength:g}"
+    )
+
+
+def fit_as_chosen(
+    engine: MemoryEngine,
+    members: Sequence[Candidate],
+    calibration: Calibration | None,
+    selection: Mapping[str, Any],
+    on_iteration: OnIteration,
+    start_of: Callable[[Candidate], Labels] | None = None,
+) -> tuple[FitResult, list[Trial]]:
+    """Return the mean of methods with the weights of an earlier choice, and their own fits.
+
+    Each is fitted on the labels that `start_of` gives, the engine's by default.
+    """
+    trials = []
+    for member in members:
+
+        def observe(iteration: Iteration, name: str = member.name) -> None:
+            extra = {**iteration.extra, "candidate": name}
+            on_iteration(replace(iteration, extra=extra))
+
+        here = engine.with_labels(engine.labels if start_of is None else start_of(member))
+        *_, (_, found) = fits(member.method, here, observe)
+        rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
+        trials.append(Trial(member, found, rows))
+    weights = selection.get("weights", {})
+    mean = mean_of(
+        engine,
+        trials,
+        [weights.get(member.name, 1.0) for member in members],
+        selection,
+        by_votes=bool(selection.get("fallback")),
+        calibration=calibration,
+    )
+    return mean, trials
 
 
 def combinations(
@@ -426,15 +344,9 @@ def combinations(
             if built.aggregator is None:
                 raise ConfigError("auto chooses among methods; compare the methods themselves")
             given = ", ".join(f"{key}={value}" for key, value in settings.options.items())
-            parts = [
-                built.names[kind] for kind in ("completer", "aggregator") if kind in built.names
-            ]
-            name = " + ".join(parts) + (f" ({given})" if given else "")
-            methods.append(
-                Method(name, built.aggregator, preset=preset)
-                if built.completer is None
-                else Method(
-                    name, built.aggregator, built.completer, Loop(**built.loop), preset=preset
-                )
-            )
+            name = " + ".join(built.names[kind] for kind in sorted(built.names, reverse=True))
+            method = Method(f"{name} ({given})" if given else name, built.aggregator, preset=preset)
+            if built.completer is not None:
+                method = replace(method, completer=built.completer, loop=Loop(**built.loop))
+            methods.append(method)
     return methods

@@ -15,6 +15,7 @@ from misc_cli.data.resources import require_for, thread_limit
 from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, Engine, SumOver, count_known
+from misc_cli.engines.views import gathered_engine
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
@@ -23,7 +24,6 @@ from misc_cli.run.fitting import few, fit
 from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import Methods, Settings
-from misc_cli.selection.ensemble import FitResult
 
 _LOGGER = logging.getLogger("misc_cli")
 
@@ -62,8 +62,6 @@ def run(
         if truth is not None:
             mark_truth(engine, truth)
         if fitter is not None or (methods.automatic and few(engine)):
-            from misc_cli.engines.views import gathered_engine
-
             engine = gathered_engine(engine)
     known = engine.whole(TRUTH) if isinstance(engine, MemoryEngine) and engine.has(TRUTH) else None
     recorder = Recorder(known, on_iteration)
@@ -72,16 +70,29 @@ def run(
             pairs = compare_workers(engine)
             counted: Engine = engine
             if methods.automatic:
-                from misc_cli.quality.duplicate_workers import once_per_copy
+                from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
 
                 counted = once_per_copy(engine, pairs)
         with watch.stage("fit"):
-            in_time = _with_time_left(methods, watch.elapsed)
+            in_time = methods
+            if settings.time_budget is not None:
+                left = max(settings.time_budget - watch.elapsed, 0.0)
+                if not left:
+                    warnings.warn(
+                        f"reading alone took {watch.elapsed:.1f} s, more than --time-budget "
+                        "allows: the quickest method is used, and nothing is judged",
+                        MiscWarning,
+                        stacklevel=2,
+                    )
+                in_time = replace(methods, settings=replace(settings, time_budget=left))
             found = (fitter or fit)(counted, in_time, recorder, recorder.judged)
-            found = _brought_back(found, engine)
+            if found.engine is not engine:  # bring the posteriors to the one with all answers
+                assert isinstance(engine, MemoryEngine)
+                assert isinstance(found.engine, MemoryEngine)
+                for name in (POSTERIORS, *found.detail_rows):
+                    engine.put(name, found.engine.whole(name))
+                found = replace(found, engine=engine)
             if counted is not engine:
-                from misc_cli.quality.duplicate_workers import judged_by_all_answers
-
                 judged = judged_by_all_answers(found.confusions, engine, pairs)
                 found = replace(found, confusions=judged)
         with watch.stage("decide"):
@@ -101,17 +112,6 @@ def run(
     return RunResult(found, methods, recorder.records, numbers, pairs, timings=watch.seconds)
 
 
-def _brought_back(found: FitResult, engine: AnswerEngine) -> FitResult:
-    """Return a fit whose posteriors are on this engine, which holds all answers."""
-    if found.engine is engine:
-        return found
-    assert isinstance(engine, MemoryEngine)
-    assert isinstance(found.engine, MemoryEngine)
-    for name in (POSTERIORS, *found.detail_rows):
-        engine.put(name, found.engine.whole(name))
-    return replace(found, engine=engine)
-
-
 def memory_engine(
     answers: Answers, settings: Settings, gold: KnownLabels | None = None
 ) -> MemoryEngine:
@@ -127,22 +127,6 @@ def memory_engine(
     engine = MemoryEngine(labels, counts=encoding.counts)
     _warn_of_answers(engine, settings, gold)
     return engine
-
-
-def _with_time_left(methods: Methods, seconds: float) -> Methods:
-    """Return the methods with a time budget, if there is one, that is so many seconds shorter."""
-    settings = methods.settings
-    if settings.time_budget is None:
-        return methods
-    left = max(settings.time_budget - seconds, 0.0)
-    if not left:
-        warnings.warn(
-            f"reading alone took {seconds:.1f} s, more than --time-budget allows: the quickest "
-            "method is used, and nothing is judged",
-            MiscWarning,
-            stacklevel=3,
-        )
-    return replace(methods, settings=replace(settings, time_budget=left))
 
 
 def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels | None) -> None:

@@ -28,6 +28,13 @@ LOCAL = "local"
 ACCEPTABLE = ("new-labels", "columns", "format", "duplicates")
 # Fields that carry one question's fit from one run to another.
 ONE_QUESTION = ("state", "workers_prior")
+# Fields that say more about another, which must be given.
+NEEDS = {
+    **dict.fromkeys(("accept", "rechoose", "keep_settled"), "state"),
+    **{"settled": "keep_settled", "prior_weight": "workers_prior"},
+    **dict.fromkeys(("keep_rejected", "publish_anyway"), "fail_if"),
+    **dict.fromkeys(("anonymize_workers", "title"), "report"),
+}
 # Fields without any effect on the bytes of an output.
 WITHOUT_EFFECT = ("fail_if", "keep_rejected", "publish_anyway", "state", "rechoose")
 
@@ -95,27 +102,16 @@ class AggregateRequest:
                         f"{flag(name)} is for one question; pick it with --question, one run for "
                         "each"
                     )
-        if self.state is None:
-            for name in ("accept", "rechoose", "keep_settled", "settled"):
-                if getattr(self, name):
-                    raise ConfigError(f"{flag(name)} needs --state: nothing is remembered")
-        elif isinstance(self.rechoose, str) and self.rechoose != "never":
+        for name, other in NEEDS.items():
+            if getattr(self, name) and not getattr(self, other):
+                raise ConfigError(f"{flag(name)} needs {flag(other)}; give that, too")
+        if isinstance(self.rechoose, str) and self.rechoose != "never":
             raise ConfigError(f"--rechoose {self.rechoose}: give a time such as 30d, or never")
-        elif self.chosen_by is not None:
+        if self.state is not None and self.chosen_by is not None:
             raise ConfigError("--state keeps its own choice of methods; leave one of them out")
         for kind in self.accept:
             if kind not in ACCEPTABLE:
                 raise ConfigError(f"--accept {kind}: choose from {', '.join(ACCEPTABLE)}")
-        for name in ("keep_rejected", "publish_anyway"):
-            if getattr(self, name) and not self.fail_if:
-                raise ConfigError(f"{flag(name)} is for --fail-if; give a condition")
-        if self.settled is not None and not self.keep_settled:
-            raise ConfigError("--settled says what --keep-settled means; give that, too")
-        if self.prior_weight is not None and self.workers_prior is None:
-            raise ConfigError("--prior-weight is for --workers-prior; name a file")
-        for name in ("anonymize_workers", "title"):
-            if getattr(self, name) and self.report is None:
-                raise ConfigError(f"{flag(name)} is for the report; name one with --report")
 
     @property
     def known_files(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ from misc_cli.data.types import (
 )
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine
+from misc_cli.engines.views import gathered_engine
 from misc_cli.quality.figures import Figure
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
@@ -90,8 +91,6 @@ class RunResult:
     @cached_property
     def memory(self) -> MemoryEngine:
         """Return the engine, gathered into memory if it is not there already."""
-        from misc_cli.engines.views import gathered_engine
-
         return gathered_engine(self.engine, (POSTERIORS, *self.fit.detail_rows))
 
     @property

@@ -168,18 +168,24 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
 
     `own` is a method of the caller's, in place of one that is registered by the settings' name.
     """
-    settings, given = _checked(settings)
+    if settings.preset not in registry.PRESETS:
+        known = ", ".join(registry.PRESETS)
+        raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
+    given = {name: value for name, value in settings.options.items() if value is not None}
+    if given.get("missing") == "informative":
+        settings, given = _with_silence(settings, given)
+    own_parameters = parameters_of(Settings)
+    check({name: getattr(settings, name) for name in own_parameters}, own_parameters)
+    check(given, parameters_of(Loop))
     names = {} if settings.aggregator == AUTO else {"aggregator": settings.aggregator}
     if settings.completer_name != NO_COMPLETER:  # one that is automatic may be declined
         automatic = settings.completer_name == AUTO
         names["completer"] = AUTO_COMPLETER if automatic else settings.completer_name
-    unregistered = None if own is None else "aggregator"
-    fields: dict[str, dict[str, Any]] = {}
-    for kind, name in names.items():
-        fields[kind] = {}
-        if kind != unregistered:
-            registry.load(kind, name, also=(AUTO,))
-            fields[kind] = registry.settings(kind, name, settings.preset)
+    registered = {kind: name for kind, name in names.items() if own is None or kind == "completer"}
+    fields: dict[str, dict[str, Any]] = {kind: {} for kind in names}
+    for kind, name in registered.items():
+        registry.load(kind, name, also=(AUTO,))
+        fields[kind] = registry.settings(kind, name, settings.preset)
     tries = _several(given, names)
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
     to_choose |= tries.keys()
@@ -190,7 +196,7 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     if "completer" in names and "aggregator" not in names and not search:
         # Hidden answers choose pure methods and whether to complete at all. Who settles the
         # completer has decided that, and gets it with the aggregator that completion builds on.
-        names["aggregator"] = BASELINE
+        names["aggregator"] = registered["aggregator"] = BASELINE
         fields["aggregator"] = registry.settings("aggregator", BASELINE, settings.preset)
     shares: dict[str, dict[str, Any]] = {kind: {} for kind in ("aggregator", "completer", "loop")}
     for name, value in given.items():
@@ -202,26 +208,30 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
             shares[kind]["seed"] = settings.seed
     built = {
         kind: registry.create(kind, name, settings.preset, **shares[kind])
-        for kind, name in names.items()
-        if kind != unregistered
+        for kind, name in registered.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
     for name in tries.keys() & resolved.get("completer", {}).keys():
         resolved["completer"][name] = tries[name]
-    _refuse_unused_aggregator(settings, shares["loop"], search)
+    loop = {**Loop.presets.get(settings.preset, {}), **shares["loop"]}
     if "start" in shares["loop"]:
-        starter = shares["loop"]["start"]
+        starter, last = loop["start"], loop.get("final", Loop.final)
+        unused = settings.aggregator not in (AUTO, starter) and last == "answers"
+        if unused and not (search and "final" not in shares["loop"]):
+            raise ConfigError(
+                f"--aggregator {settings.aggregator} would not be used: --start fills the first "
+                "slice and the last step judges the answers; leave it out, or say --final completed"
+            )
         parameters = registry.settings("aggregator", starter, settings.preset)
         if "seed" in parameters:
             parameters["seed"] = settings.seed
-        made = registry.create("aggregator", starter, settings.preset, **parameters)
-        shares["loop"]["start"] = made
+        loop["start"] = registry.create("aggregator", starter, settings.preset, **parameters)
         resolved["start"] = {"aggregator": starter, **parameters}
     methods = Methods(
         names,
         built.get("aggregator", own),
         built.get("completer"),
-        loop={**Loop.presets.get(settings.preset, {}), **shares["loop"]},
+        loop=loop,
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
@@ -232,20 +242,6 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
-
-
-def _checked(settings: Settings) -> tuple[Settings, dict[str, Any]]:
-    """Return settings whose own values are possible, and the method parameters that were given."""
-    if settings.preset not in registry.PRESETS:
-        known = ", ".join(registry.PRESETS)
-        raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
-    given = {name: value for name, value in settings.options.items() if value is not None}
-    if given.get("missing") == "informative":
-        settings, given = _with_silence(settings, given)
-    own = parameters_of(Settings)
-    check({name: getattr(settings, name) for name in own}, own)
-    check(given, parameters_of(Loop))
-    return settings, given
 
 
 def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
@@ -287,17 +283,6 @@ def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, 
     return settings, {"missing": "informative", "class_prior": "uniform", **given}
 
 
-def _refuse_unused_aggregator(settings: Settings, loop: Mapping[str, Any], search: bool) -> None:
-    """Refuse an aggregator that would do nothing: --start fills the slice, answers are judged."""
-    last = {**Loop.presets.get(settings.preset, {}), **loop}.get("final", Loop.final)
-    named = settings.aggregator not in (AUTO, loop.get("start"))
-    if "start" in loop and named and last == "answers" and not (search and "final" not in loop):
-        raise ConfigError(
-            f"--aggregator {settings.aggregator} would not be used: --start fills the first slice "
-            "and the last step judges the answers; leave it out, or say --final completed"
-        )
-
-
 def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the kind of method that takes an option, or "loop"."""
     kinds = ("aggregator",) if name in AGGREGATOR_ONLY else ("aggregator", "completer")
@@ -308,11 +293,10 @@ def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str
         return "loop"
     if "aggregator" not in fields and name not in (*LOOP_OPTIONS, *RANK_OPTIONS):
         return "aggregator"  # the roster sees to it that one of its methods takes it
-    takes = {
-        f"{kind} {names[kind]}": ", ".join(map(flag, own)) or "no options"
+    listing = "; ".join(
+        f"{kind} {names[kind]} takes {', '.join(map(flag, own)) or 'no options'}"
         for kind, own in fields.items()
-    }
-    listing = "; ".join(f"{method} takes {options}" for method, options in takes.items())
+    )
     wanting = "completer" not in fields and name not in AGGREGATOR_ONLY
     hint = " (and there is no --completer)" if wanting else ""
     raise ConfigError(f"{flag(name)} does not apply here{hint}: {listing}")

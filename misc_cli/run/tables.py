@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +17,6 @@ from misc_cli.run.result import RunResult
 from misc_cli.run.settings import BASELINE
 
 if TYPE_CHECKING:
-    from misc_cli.selection.candidates import Candidate
     from misc_cli.selection.ensemble import FitResult
 
 
@@ -27,43 +26,30 @@ LISTED = 6
 
 def method_in_words(result: RunResult) -> str:
     """Return the methods by name, each with the preset that it really ran under."""
-    names, members = result.methods.names, result.fit.members
+    names, resolved, members = result.methods.names, result.methods.resolved, result.fit.members
     preset = result.methods.settings.preset
-    if members and members[0].passes:
-        starter = names.get("aggregator", BASELINE)
-        lasts = sorted({member.method.loop.final for member in members})
-        return (
-            f"{names['completer']} started by {starter}, last step: {' and '.join(lasts)} "
-            f"({_listed([member.name for member in members])}), preset {preset}"
-        )
-    if result.fit.selection:
-        if not members:
-            return _listed(result.fit.selection["chosen"])
-        return _mean(members)
-    if "completer" not in names:
-        return f"{names['aggregator']}, preset {preset}"
-    loop = (result.fit.loop or {}).get("settings", {})
+    chosen = [member.name for member in members] or result.fit.selection.get("chosen", [])
+    mean = "mean of " if len(chosen) > 1 else ""
+    listed = mean + ", ".join(chosen)
+    if len(chosen) > LISTED:
+        listed = f"mean of {len(chosen)}: {', '.join(chosen[:3])} and so on"
+    if chosen and not (members and members[0].passes):
+        by_preset: dict[str, list[str]] = {}
+        for member in members:
+            by_preset.setdefault(member.method.preset, []).append(member.name)
+        parts = [f"{', '.join(own)} (preset {of})" for of, own in by_preset.items()]
+        return mean + ", ".join(parts) if members else listed
     aggregator = names.get("aggregator", BASELINE)
-    starter = result.methods.resolved.get("start", {}).get("aggregator", aggregator)
-    last = str(loop.get("final", ""))
-    own = f", judged by {aggregator}" if last == "completed" else ""
+    if "completer" not in names:
+        return f"{aggregator}, preset {preset}"
+    starter = resolved.get("start", {}).get("aggregator", aggregator)
+    lasts = {member.method.loop.final for member in members}
+    if not members:
+        lasts = {str((result.fit.loop or {}).get("settings", {}).get("final", ""))}
+    own = f", judged by {aggregator}" if lasts == {"completed"} and not members else ""
+    own += f" ({listed})" if members else ""
+    last = " and ".join(sorted(lasts))
     return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
-
-
-def _mean(members: Sequence[Candidate]) -> str:
-    by_preset: dict[str, list[str]] = {}
-    for member in members:
-        by_preset.setdefault(member.method.preset, []).append(member.name)
-    parts = [f"{', '.join(names)} (preset {preset})" for preset, names in by_preset.items()]
-    return ("mean of " if len(members) > 1 else "") + ", ".join(parts)
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if len(names) <= LISTED:
-        return f"mean of {', '.join(names)}"
-    return f"mean of {len(names)}: {', '.join(names[:3])} and so on"
 
 
 # A class more is a column more of votes, and in a confusion matrix many more: a table that nobody
@@ -155,22 +141,14 @@ def label_maker(
     return LabelColumns(classes, probabilities, fit.detail_rows if item_details else None)
 
 
-def label_chunks(
-    result: RunResult, *, probabilities: bool = False, item_details: bool = False
-) -> Iterator[Columns]:
-    """Yield item, label, confidence, in item order, some items at a time; then what was asked."""
-    make = label_maker(result.fit, probabilities=probabilities, item_details=item_details)
-    return result.engine.chunks(make)
-
-
 def label_columns(
     result: RunResult, *, probabilities: bool = False, item_details: bool = False
 ) -> Columns:
-    """Return the columns of `label_chunks` as one table."""
+    """Return item, label, confidence, in item order; then what was asked for."""
     from misc_cli.engines.partitioned import joined_columns
 
-    chunks = label_chunks(result, probabilities=probabilities, item_details=item_details)
-    return joined_columns(chunks)
+    make = label_maker(result.fit, probabilities, item_details)
+    return joined_columns(result.engine.chunks(make))
 
 
 def worker_columns(result: RunResult) -> dict[str, Any]:

@@ -235,10 +235,11 @@ class StateSession:
             self._members = {name: found}
             return fitting.calibrated_by(found, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
-        fitted = fitting.fit_members(engine, members, on_iteration, start_of)
-        self._members = {trial.candidate.name: trial.fitted for trial in fitted}
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
-        found = fitting.mean_as_chosen(engine, fitted, calibration, selection)
+        found, trials = fitting.fit_as_chosen(
+            engine, members, calibration, selection, on_iteration, start_of
+        )
+        self._members = {trial.candidate.name: trial.fitted for trial in trials}
         return replace(found, members=())
 
     def _chosen(

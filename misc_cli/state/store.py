@@ -35,43 +35,36 @@ OURS = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
 LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.[0-9a-f]{{8}}\.(part|old)")
 
 
-class UnusableState(Exception):
-    """Raised for a state that is there but cannot be used; says why."""
-
-
 def check_folder(folder: Path) -> None:
-    """Make the folder of a state; refuse one in which a state cannot be kept."""
+    """Make the folder of a state; refuse one with a link or a pipe by one of our names."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _refuse_odd_files(folder, f"--state {folder}")
+        aside = folder / ASIDE
+        odd = [aside] if aside.is_symlink() or (aside.exists() and not aside.is_dir()) else []
+        for path in [*folder.iterdir(), *(aside.iterdir() if aside.is_dir() and not odd else [])]:
+            ours = path.name in (POINTER, PREVIOUS) or OURS.fullmatch(path.name)
+            if ours and (path.is_symlink() or not path.is_file()):
+                odd.append(path)
     except OSError as error:
         raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
+    for path in odd:
+        raise ConfigError(
+            f"--state {path.parent}: {path.name} is no plain file or folder of misc; remove it, or "
+            "name another folder"
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ConfigError(f"--state {folder}: cannot be written; check the permissions")
-
-
-def _refuse_odd_files(folder: Path, called: str) -> None:
-    """Raise ConfigError if one of our names is a link, a pipe or anything but a plain file."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name == ASIDE and entry.is_dir(follow_symlinks=False):
-                _refuse_odd_files(Path(entry.path), f"{called}/{ASIDE}")
-            elif entry.name == ASIDE or (
-                (entry.name in (POINTER, PREVIOUS) or OURS.fullmatch(entry.name))
-                and not entry.is_file(follow_symlinks=False)
-            ):
-                raise ConfigError(
-                    f"{called}: {entry.name} is no plain file or folder of misc; remove it, or "
-                    "name another folder"
-                )
 
 
 def open_state(folder: Path) -> SavedState | None:
     """Return the state in a folder; one that cannot be used is set aside with a warning."""
     try:
         found = load(folder)
-    except UnusableState as why:
-        aside = set_aside(folder)
+    except ValueError as why:
+        aside = _new_aside(folder)
+        tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
+        for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
+            path.replace(aside / path.name)
         warnings.warn(
             f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
             MiscWarning,
@@ -86,38 +79,31 @@ def open_state(folder: Path) -> SavedState | None:
 def load(folder: Path) -> SavedState | None:
     """Return the state in a folder, every byte checked; None if there is none.
 
-    Only what is damaged is unusable: a disk or a system that fails now may have it tomorrow.
+    Only what is damaged is a ValueError: a disk that fails now may have it tomorrow.
     """
     text = _read(folder / POINTER)
     if text is None:
         return None
+    form, tables = FORMAT, {}
     try:
         whole = json.loads(text)
-        form, digest, about, files = (whole[key] for key in ("format", "sha256", "about", "files"))
-        named = {str(name): (str(f["file"]), f["sha256"]) for name, f in files.items()}
-        intact = digest == _digest(_plain([about, files]))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise UnusableState("it is damaged (state.json is not whole)") from None
-    if form != FORMAT:
-        raise UnusableState(f"it is of another version (format {form}, this misc has {FORMAT})")
-    if not intact or not all(OURS.fullmatch(file) for file, _ in named.values()):
-        raise UnusableState("it is damaged (state.json was changed)")
-    tables = {}
-    for name, (file, digest) in named.items():
-        data = _read(folder / file)
-        if data is None:
-            raise UnusableState(f"it is damaged ({file} is gone)")
-        if _digest(data) != digest:
-            raise UnusableState(f"it is damaged ({file} was changed)")
-        try:
+        form, about, files = whole["format"], whole["about"], whole["files"]
+        if form != FORMAT or whole["sha256"] != _digest(_plain([about, files])):
+            raise ValueError
+        for name, file in files.items():
+            data = _read(folder / file["file"]) if OURS.fullmatch(file["file"]) else None
+            if data is None or _digest(data) != file["sha256"]:
+                raise ValueError
             tables[name] = parquet.read_table(pa.BufferReader(data))
-        except (pa.ArrowException, OSError):
-            raise UnusableState(f"it is damaged ({file} is no table)") from None
-    try:
         state = SavedState(about, tables["workers"], tables.get("items"))
         state.check()
+    except InputError:
+        raise
     except Exception:  # whatever a decoder says of content that somebody made up
-        raise UnusableState("it is damaged (its content does not fit together)") from None
+        if form != FORMAT:
+            told = f"it is of another version (format {form!r:.20}, this misc has {FORMAT})"
+            raise ValueError(told) from None
+        raise ValueError("it is damaged, a file of it is gone or was changed") from None
     return state
 
 
@@ -194,15 +180,6 @@ def _new_aside(folder: Path) -> Path:
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
-    return aside
-
-
-def set_aside(folder: Path) -> Path:
-    """Move a state that cannot be used into a folder of its own, and return that."""
-    aside = _new_aside(folder)
-    tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
-    for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
-        path.replace(aside / path.name)
     return aside
 
 

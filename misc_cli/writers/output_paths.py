@@ -9,7 +9,6 @@ its holder ends, however it ends.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import os
@@ -32,7 +31,6 @@ TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 PATIENCE_SECONDS = 5.0  # for another run on the same set
 LONGEST_STEM = 180  # bytes of an output's name that temporary names repeat
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/(\d+)")
 
@@ -302,7 +300,7 @@ def _try_lock(path: Path, taken: list[int]) -> str:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            if error.errno not in _NO_LOCKS:  # without locks runs go on all the same
+            if error.errno not in cleanup.NO_LOCKS:  # without locks runs go on all the same
                 raise
         if os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle)):
             taken.append(handle)

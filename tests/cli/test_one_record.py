@@ -165,7 +165,7 @@ def test_a_request_keeps_no_secret_and_refuses_what_cannot_be() -> None:
     for given, said in [
         ({"engine": "disk", "rejects": "r.csv"}, "--rejects is for --engine local"),
         ({"engine": "dask", "spill": "x"}, "--spill is for --engine disk"),
-        ({"settled": (0.9, 2.0)}, "--settled needs --state"),
+        ({"settled": (0.9, 2.0)}, "--settled needs --keep-settled"),
         ({"each_question": True, "state": "s"}, "--state is for one question"),
     ]:
         with pytest.raises(ConfigError, match=said):

@@ -118,4 +118,4 @@ def test_each_question_is_judged_before_any_is_published() -> None:
 @pytest.mark.parametrize("flag", [["--publish-anyway"], ["--keep-rejected", "no"]])
 def test_flags_that_need_a_condition(flag: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert run([*WORDS, *flag]) == 2
-    assert "is for --fail-if" in capfd.readouterr().err
+    assert "needs --fail-if" in capfd.readouterr().err

@@ -84,7 +84,7 @@ def test_a_run_writes_its_report_with_its_labels(capfd: pytest.CaptureFixture[st
     assert 'id="worker-w5"' not in page
     assert run([*words, "--anonymize-workers"]) == 2
     assert run([*words, "--title", "Birds"]) == 2
-    assert "--title is for the report; name one with --report" in capfd.readouterr().err
+    assert "--title needs --report" in capfd.readouterr().err
     assert run([*words, "--report", "page.html", "--title", "Birds & bees"]) == 0
     assert run(["report", "labels.run.json", "-o", "later.html", "--title", "Birds & bees"]) == 0
     for name in ("page.html", "later.html"):

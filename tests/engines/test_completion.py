@@ -130,9 +130,15 @@ def test_the_slice_is_that_of_dense_hooi() -> None:
     [
         (("--completer", "lrtc"), "--completer tucker --ranks R1,R2,R3"),
         (("--completer", "tenals", "--cp-rank", "3"), "--completer tenals is for --engine local"),
-        (("--completer", "tucker"), "--ranks R1,R2,R3 and --passes N"),
-        ((*COMPLETED, "--final", "completed"), "say --final answers"),
-        ((*COMPLETED, "--preset", "paper"), "say --final answers"),
+        (("--completer", "tucker"), "a choice of ranks or passes is for --engine local"),
+        (
+            (*COMPLETED, "--final", "completed"),
+            "--preset paper, too) is for --engine local",
+        ),
+        (
+            (*COMPLETED, "--preset", "paper"),
+            "--preset paper, too) is for --engine local",
+        ),
         (("--completer", "tucker", "--ranks", "40,8,3"), "R1 = 40 is too large; 12 workers"),
     ],
 )
