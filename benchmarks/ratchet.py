@@ -72,7 +72,7 @@ NAMED: Mapping[str, tuple[str, ...]] = {
     "ds-em": ("--aggregator", "ds-em"),
     "ds-mf": ("--aggregator", "ds-mf"),
     "one-coin": ("--aggregator", "one-coin"),
-    "ebcc": ("--aggregator", "ebcc", "--restarts", "3"),
+    "ebcc": ("--aggregator", "ebcc", "-p", "restarts=3"),
     "mmce-c": ("--aggregator", "mmce-c"),
     "mmce-o": ("--aggregator", "mmce-o"),
     "tucker": ("--aggregator", "ds-em", "--completer", "tucker", "--ranks", "2,2,2"),

@@ -83,7 +83,9 @@ def _outcome(words: list[str]) -> int:
     except click.ClickException as error:
         return _complain(error.format_message(), EXIT_USAGE)
     except MiscError as error:
-        return _complain(str(error), error.exit_code)
+        from misc_cli.cli.parameters import in_flags
+
+        return _complain(in_flags(str(error)), error.exit_code)
     except OSError as error:
         closed = isinstance(error, BrokenPipeError) and _nobody_reads_stdout()
         _abandon_stdout()
@@ -164,10 +166,9 @@ def _complain(message: str, code: int) -> int:
     from misc_cli.errors import printable
 
     cleanup.ignore_signals(code)
-    if "://" in " ".join([message, *sys.argv]):
-        from misc_cli.cli.logs import told
+    from misc_cli.cli.logs import told
 
-        message = told(message)
+    message = told(message)
     first, proposal, command = message.partition("\n  try: ")  # else one line, whatever it holds
     line = printable(" ".join(first.split()))
     if proposal:

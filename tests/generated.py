@@ -13,7 +13,7 @@ import click
 
 from misc_cli.cli import COMMANDS, misc
 from misc_cli.cli.command import ALL_FLAGS
-from misc_cli.cli.parameters import COMPLETER, method_options
+from misc_cli.cli.parameters import SECTIONS, as_typed, in_flags, method_options
 from misc_cli.data.parameters import flag
 from misc_cli.engines.capabilities import CAPABILITIES, ENGINES, LOCAL_FLAGS, READING_FLAGS
 from tests.conftest import REPO
@@ -58,12 +58,10 @@ def parameters() -> str:
     """The table of docs/parameters.md."""
     rows = ["| flag | Python | of | meaning | default |", "|---|---|---|---|---|"]
     for word, row in method_options().items():
-        kind = "completer, loop" if row.section == COMPLETER else "aggregator"
+        kind = "aggregator" if row.section == SECTIONS["aggregator"] else "completer, loop"
         name = word.replace("-", "_")
-        shown = row.metavar.replace("|", "\\|")
-        rows.append(
-            f"| `--{word} {shown}` | `{name}` | {kind} | {row.parameter.help} | {row.default} |"
-        )
+        shown = as_typed(word, row.metavar).replace("|", "\\|")
+        rows.append(f"| `{shown}` | `{name}` | {kind} | {row.parameter.help} | {row.default} |")
     return "\n".join(rows)
 
 
@@ -136,7 +134,7 @@ def capabilities() -> str:
     """The table of docs/scale.md: what is asked for, and the engines that do it."""
     rows = [f"| | {' | '.join(ENGINES)} |", "|---" * (len(ENGINES) + 1) + "|"]
     reading = ", ".join(map(flag, READING_FLAGS))
-    only_local = ", ".join(map(flag, LOCAL_FLAGS))
+    only_local = in_flags(", ".join(map(flag, LOCAL_FLAGS)))
     table = {
         **CAPABILITIES,
         f"reading: {reading}": frozenset(ENGINES) - {"spark"},

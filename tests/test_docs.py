@@ -72,19 +72,18 @@ def test_the_plugin_example_runs(tmp_path: Path) -> None:
 
     def misc(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "misc_cli", "aggregate", *words],
+            [sys.executable, "-m", "misc_cli", *words],
             capture_output=True, text=True, check=False,
             env={"PYTHONPATH": f"{tmp_path}:{REPO}", "PATH": "/usr/bin:/bin"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    said = " ".join(misc("--help-all").split())
-    assert "Other packages add sharp-vote." in said
-    assert "--power X" in said
-    sharp = ["--aggregator", "sharp-vote", "--no-calibrate"]
-    assert misc(str(answers), *sharp, "--power", "1").splitlines()[1] == "1,y,0.666667"
-    assert misc(str(answers), *sharp, "--power", "2").splitlines()[1] == "1,y,0.8"
+    assert "sharp-vote" in misc("help", "methods")
+    assert "-p power=X" in misc("help", "sharp-vote")
+    sharp = ["aggregate", str(answers), "--aggregator", "sharp-vote", "--no-calibrate"]
+    assert misc(*sharp, "-p", "power=1").splitlines()[1] == "1,y,0.666667"
+    assert misc(*sharp, "-p", "power=2").splitlines()[1] == "1,y,0.8"
 
 
 def test_run_json_has_the_shape_that_its_schema_says(tmp_path: Path) -> None:

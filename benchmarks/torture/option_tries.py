@@ -29,7 +29,7 @@ OTHERS: list[list[str]] = [
     *(["--threads", number] for number in NUMBERS),
     *(["--seed", number] for number in NUMBERS),
     *(["--time-budget", number] for number in NUMBERS),
-    *(["--max-input", number] for number in NUMBERS),
+    *(["-p", f"max-input={number}"] for number in NUMBERS),
     *(["--class-order", names] for names in ("a\nb", "a,b", "a,,b", "", '"', "a,b,c,c", "\0")),
     *(["--encoding", name] for name in ("base64", "rot13", "punycode", "undefined", "utf-7", "x")),
     *(["--encoding", name] for name in ("utf-16", "utf-32", "hex", "idna", "mbcs", "", "\n")),

@@ -278,7 +278,7 @@ def databases() -> Tally:
         for query in QUERIES:
             for source in ("base.csv", "sqlite:///base.csv"):
                 tried(tally, ["aggregate", source, *MV, "-o", "l.csv", "--query", query], (0, 2))
-        tried(tally, ["inspect", "loop.db", "--net-timeout", "0.02s"])
+        tried(tally, ["inspect", "loop.db", "-p", "net-timeout=0.02s"])
     return tally
 
 
@@ -324,7 +324,7 @@ def secrets(share: float) -> Tally:
         for address, words in tries[:: max(1, round(1 / share))]:
             line = [word.replace("{}", address) for word in words]
             reads = words[0] in ("aggregate", "inspect")
-            line += ["--net-timeout", "0.1s", "--log-file", "l.log"] if reads else []
+            line += ["-p", "net-timeout=0.1s", "--log-file", "l.log"] if reads else []
             ended = attempt(line, _without_pauses)
             written = [path for path in Path().glob("l.*") if path.is_file()]
             told = ended.err + "".join(p.read_text(errors="replace") for p in written)
@@ -394,7 +394,7 @@ def limits(share: float) -> Tally:
         for name, make in [*bombs()][:: max(1, round(1 / share))]:
             Path(name).write_bytes(make())
             for words in (["aggregate", name, *MV, "-o", "l.csv"], ["inspect", name]):
-                given = [*words, "--max-input", "32M"]
+                given = [*words, "-p", "max-input=32M"]
                 codes = (2,) if words[0] == "aggregate" else (0, 2)
                 tried(tally, given, codes, prepare=partial(_addresses, 3072), seconds=60)
             Path(name).unlink()

@@ -30,7 +30,7 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
 
 @click.command(cls=options.Command, examples=EXAMPLES)
 @options.answers_argument
-@options.methods()
+@options.methods
 @options.reading
 @options.table(
     "Output",

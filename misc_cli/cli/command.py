@@ -1,7 +1,7 @@
 """Commands and groups of `misc`: help in sections, settings, guesses at what was meant.
 
-Every option has a variable and a key in the file of settings (settings.py); the methods of other
-packages add theirs when they are needed.
+Every option has a variable and a key in the file of settings (settings.py). An option that is
+`rare` is no flag: `-p NAME=VALUE` sets it, of whatever kind it is.
 """
 
 from __future__ import annotations
@@ -14,16 +14,13 @@ from typing import Any, TypeVar
 
 import click
 
-from misc_cli import registry
 from misc_cli.cli import logs, settings, startup
-from misc_cli.cli.parameters import NumberType, Row, click_type, joined, method_options
+from misc_cli.cli.parameters import FLAGS, RARE, click_type, joined, method_options
 from misc_cli.data.parameters import Parameter
-from misc_cli.errors import MiscError, did_you_mean, printable
+from misc_cli.errors import ConfigError, MiscError, did_you_mean, printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = "Messages"
-# Sections of the flags that only a new run takes.
-RUN_SECTIONS = ("Method", "Reading", "Known labels")
 CONFIG = "misc_cli.config"  # where a context keeps the file of settings
 ALL_FLAGS = "misc_cli.all_flags"  # and whether its help is to have every flag
 MANY = 24  # flags from which a command shows only those that people use, unless asked
@@ -34,10 +31,132 @@ COMMON = {
     *("top", "sort", "below", "verdict", "all-columns", "quiet", "verbose", "config", "help"),
     *("price", "reach", "keep"),
 }
-
-
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
 HELP_FLAGS = ("-h", "--help")
+
+
+class Option(click.Option):
+    """An option in a section of the help; `declared` is what it is of a method's parameters."""
+
+    def __init__(
+        self,
+        *args: Any,
+        section: str = "Options",
+        declared: Parameter | None = None,
+        rare: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.section, self.declared, self.rare = section, declared, rare
+        if rare:
+            RARE.add(settings.key_of(self))
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        if not self.rare:
+            super().add_to_parser(parser, ctx)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> Any:
+        """Return the value that a flag or -p gives, else a variable, a file or the default."""
+        pairs = [word.partition("=") for word in opts.get("param") or ()]
+        given = [value or "true" for name, _, value in pairs if _key(name) == settings.key_of(self)]
+        if given and self.name not in opts:
+            opts = {**opts, str(self.name): given if self.multiple else given[-1]}
+        return super().consume_value(ctx, opts)
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the value of the option's variable, MISC_ and its name (see settings.py)."""
+        names = settings.variables(settings.path_of(ctx), settings.key_of(self))
+        return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        hint = super().get_error_hint(ctx)
+        return hint.replace("--", "-p ") if self.rare else hint
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None or not self.rare:
+            return record
+        name, _, kind = record[0].removeprefix("--").partition(" ")
+        return f"-p {name}={kind or 'yes'}", record[1]
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
+
+
+def check_names(ctx: click.Context, option: click.Parameter, words: tuple[str, ...]) -> None:
+    """Refuse a -p of no parameter, and one without a value."""
+    known = {
+        settings.key_of(one): one
+        for one in ctx.command.params
+        if isinstance(one, Option) and (one.rare or one.declared)
+    }
+    for word in words:
+        name, sign, value = word.partition("=")
+        if _key(name) not in known:
+            guess = did_you_mean(_key(name), known) or "; misc help METHOD lists those of a method"
+            raise ConfigError(f"-p {word}: no parameter is called {name!r}{guess}")
+        if not value and (sign or not known[_key(name)].is_flag):
+            raise ConfigError(f"-p {word}: give it a value, -p {_key(name)}=…")
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[ALL_FLAGS] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
+
+
+def _use_settings(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Find the file of settings, before any other option looks for its default."""
+    with suppress(*([MiscError] if ctx.resilient_parsing else [])):
+        ctx.meta[CONFIG] = file = settings.find(value)
+        if file.content:
+            ctx.default_map = settings.default_map(ctx, file)
+
+
+def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
+    """Keep the value of an option that every command has and none needs to know of."""
+    ctx.meta[f"misc_cli.{option.name}"] = value
+
+
+def _last(flag: str, text: str, callback: Any, **more: Any) -> Option:
+    unseen: dict[str, Any] = {"section": LAST, "expose_value": False, "is_eager": True}
+    return Option([flag], callback=callback, help=text, **unseen, **more)
+
+
+CONFIG_OPTION = _last(
+    "--config",
+    "Settings, TOML (misc help settings) [default: misc.toml or pyproject.toml here, else "
+    "~/.config/misc/misc.toml].",
+    _use_settings,
+    metavar="FILE",
+)
+LOG_OPTIONS = {
+    "--log-format": "Log with times and, every 10 s, where the run is [default: no log; text with "
+    "--log-file].",
+    "--log-file FILE": "Add the log to this file [default: stderr].",
+}
+_UNSEEN: dict[str, Any] = {"expose_value": False, "callback": _remember}
+
+
+def log_options(function: F) -> F:
+    """Add the flags of the log to a command."""
+    formats = {"type": click.Choice(logs.FORMATS), **_UNSEEN}
+    return table(LAST, LOG_OPTIONS, log_format=formats, log_file=_UNSEEN)(function)
+
+
+def begin_log_of_error(ctx: click.Context, words: list[str], info_name: str | None = None) -> None:
+    """Open the log that words, variables or settings ask for, whatever else is wrong with them."""
+    asked = click.command("log", context_settings={"ignore_unknown_options": True})(
+        log_options(lambda: None)
+    )
+    asked.params.append(CONFIG_OPTION)
+    parent = ctx if info_name is None else ctx.parent
+    more: dict[str, Any] = {"resilient_parsing": True, "allow_extra_args": True}
+    found = asked.make_context(info_name or "log", list(words), parent, **more).meta
+    style, file = (found.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
+    logs.begin_with_an_error(sys.argv, style, file)
 
 
 class Group(click.Group):
@@ -51,38 +170,10 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
+            begin_log_of_error(ctx, args)
             guess = did_you_mean(args[0], names)
-            logs.begin_with_an_error(sys.argv, *logs.asked_for(args))
             raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx)
         return super().resolve_command(ctx, args)
-
-
-class Option(click.Option):
-    """An option in a section of the help; `declared` is what it is of a method's parameters."""
-
-    def __init__(
-        self,
-        *args: Any,
-        section: str = "Options",
-        declared: Parameter | None = None,
-        **kwargs: Any,
-    ) -> None:
-        if isinstance(kwargs.get("type"), NumberType):
-            kwargs.setdefault("metavar", "N")
-        super().__init__(*args, **kwargs)
-        self.section = section
-        self.declared = declared
-
-    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Return the value of the option's variable, MISC_ and its name (see settings.py)."""
-        names = settings.variables(settings.path_of(ctx), settings.key_of(self))
-        return next((os.environ[name] for name in names if os.environ.get(name)), None)
-
-    def get_help_extra(self, ctx: click.Context) -> Any:
-        """Leave out ranges: the help text says what matters, an error message the rest."""
-        extra = super().get_help_extra(ctx)
-        extra.pop("range", None)
-        return extra
 
 
 class Command(click.Command):
@@ -91,46 +182,32 @@ class Command(click.Command):
     def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
-        self.plugins: list[str] = []
-        self.params.append(
-            Option(
-                ["--config"],
-                section=LAST,
-                metavar="FILE",
-                is_eager=True,
-                expose_value=False,
-                callback=_use_settings,
-                help="Settings, TOML (misc help settings) [default: misc.toml or pyproject.toml "
-                "here, else ~/.config/misc/misc.toml].",
-            )
-        )
-        if len(self.params) > MANY:
-            self.params.append(
-                Option(
-                    ["--help-all"],
-                    section=LAST,
-                    is_flag=True,
-                    is_eager=True,
-                    expose_value=False,
-                    callback=_show_all,
-                    help="Every flag.",
-                )
-            )
+        self.params.append(CONFIG_OPTION)
+        self.is_long = len(self.params) > MANY
+        if self.is_long:
+            self.params.append(_last("--help-all", "Every flag.", _show_all, is_flag=True))
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         return list(HELP_FLAGS)
 
+    @property
+    def n_flags(self) -> int:
+        """Return the number of flags, --help included."""
+        options = [one for one in self.params if isinstance(one, click.Option)]
+        return 1 + sum(not getattr(one, "rare", False) for one in options)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; other packages' methods are looked up only for the help or a flag of theirs."""
-        known = {flag for parameter in self.params for flag in parameter.opts} - {"--help-all"}
-        unknown = {word.partition("=")[0] for word in args if word.startswith("-")} - known
-        if "aggregator" in {parameter.name for parameter in self.params} and unknown:
-            self._add_plugins()
+        """Parse; parameters of other packages' methods are looked up only where -p may set one."""
+        known = {settings.key_of(one) for one in self.params}
+        named = {_key(word.removeprefix("-p").partition("=")[0]) for word in args if "=" in word}
+        if "param" in known and "aggregator" in known and not named <= known:
+            theirs = method_options(plugins=True).keys() - known
+            self.params += [Option([f"--{f}"], **of_method(f, plugins=True)) for f in theirs]
         words = list(args)  # the parser uses them up
         try:
             return super().parse_args(ctx, args)
         except (click.UsageError, MiscError) as error:
-            logs.begin_with_an_error(sys.argv, *self._log_asked_for(ctx, words))
+            begin_log_of_error(ctx, words, ctx.info_name)
             if isinstance(error, click.BadParameter) and error.param is not None:
                 where = settings.origin(ctx, error.param, ctx.meta.get(CONFIG, settings.File()))
                 if where not in ("command line", "default"):
@@ -142,37 +219,6 @@ class Command(click.Command):
                 guess = hint_for_flag(ctx, error.option_name)
                 raise click.UsageError(f"No such option {error.option_name}{guess}", ctx) from None
             raise
-
-    def _log_asked_for(self, ctx: click.Context, words: list[str]) -> tuple[str | None, str | None]:
-        """Return the log that words, variables or settings ask for, whatever else is wrong."""
-        style, file = logs.asked_for(words)
-        if CONFIG not in ctx.meta:  # the words were not understood before it was its turn
-            with suppress(click.UsageError, MiscError):
-                _use_settings(ctx, self.params[-1], None)
-        for parameter in self.params:
-            if parameter.name == "log_format" and style is None:
-                found = parameter.consume_value(ctx, {})[0]
-                style = found if found in logs.FORMATS else None
-            if parameter.name == "log_file" and file is None:
-                found = parameter.consume_value(ctx, {})[0]
-                file = found if isinstance(found, str) else None
-        return style, file
-
-    def _add_plugins(self) -> None:
-        for parameter in self.params:
-            if isinstance(parameter, click.Option) and parameter.name in registry.KINDS:
-                theirs = [n for n in registry.plugin_names(parameter.name) if n not in self.plugins]
-                self.plugins += theirs
-                if theirs:
-                    parameter.help = f"{parameter.help} Other packages add {', '.join(theirs)}."
-        if self.plugins:
-            last = max(at for at, known in enumerate(self.params) if of_method(known))
-            taken = {flag for parameter in self.params for flag in parameter.opts}
-            self.params[last + 1 : last + 1] = [
-                Option([f"--{flag}"], **shown(row))
-                for flag, row in method_options(plugins=True).items()
-                if f"--{flag}" not in taken
-            ]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run with the log that was asked for; no output may replace the file of settings."""
@@ -192,23 +238,24 @@ class Command(click.Command):
 
             protect([config.name])
         given = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
-        if not logged and "-" in _arguments(ctx) and startup.rows_are_typed():
+        words = [word for values in given for word in values if isinstance(word, str)]
+        arguments = [one.name or "" for one in self.params if isinstance(one, click.Argument)]
+        read = [word for name in arguments for word in (ctx.params.get(name) or ())]
+        if not logged and "-" in read and startup.rows_are_typed():
             print("misc: waiting for rows to be typed or pasted; Ctrl-D ends them", file=sys.stderr)
-        files = [config.name, *(word for words in given for word in words if isinstance(word, str))]
         from misc_cli.data.resources import processes
 
-        with logs.writing(sys.argv, style, file, files), processes(True):
+        with logs.writing(sys.argv, style, file, [config.name, *words]), processes(True):
             return super().invoke(ctx)
 
     def records(self, ctx: click.Context, *, brief: bool) -> dict[str, list[tuple[str, str]]]:
         """Return flags and their help by section; `brief` leaves out what few people use."""
         sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            wanted = not brief or settings.key_of(parameter) in COMMON
-            if wanted and record is not None and isinstance(parameter, click.Option):
-                section = getattr(parameter, "section", LAST)
-                sections.setdefault(section, []).append(record)
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            wanted = not brief or settings.key_of(option) in COMMON
+            if wanted and record is not None and isinstance(option, click.Option):
+                sections.setdefault(getattr(option, "section", LAST), []).append(record)
         return sections
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -219,39 +266,16 @@ class Command(click.Command):
                     formatter.write(f"{'':>{formatter.current_indent}}{line.strip()}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        brief = len(self.params) > MANY and not ctx.meta.get(ALL_FLAGS, False)
+        brief = self.is_long and not ctx.meta.get(ALL_FLAGS, False)
         for title, records in self.records(ctx, brief=brief).items():
             with formatter.section(title):
                 formatter.write_dl(records, col_max=26 if brief else 34)
         if brief:
             formatter.write_paragraph()
             formatter.write_text(
-                f"{ctx.command_path} --help-all has all {len(self.params)} flags; misc help "
+                f"{ctx.command_path} --help-all has all {self.n_flags} flags; misc help "
                 "explains methods and topics: misc help ds-em, misc help reading."
             )
-
-
-def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        ctx.meta[ALL_FLAGS] = True
-        click.echo(ctx.get_help())
-        ctx.exit()
-
-
-def _arguments(ctx: click.Context) -> list[str]:
-    """Return the words of the command line that are no options."""
-    names = [one.name or "" for one in ctx.command.params if isinstance(one, click.Argument)]
-    given = [ctx.params.get(name) or () for name in names]
-    return [word for words in given for word in ([words] if isinstance(words, str) else words)]
-
-
-def _use_settings(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Find the file of settings, before any other option looks for its default."""
-    if not ctx.resilient_parsing:
-        file = settings.find(value)
-        ctx.meta[CONFIG] = file
-        if file.content:
-            ctx.default_map = settings.default_map(ctx, file)
 
 
 def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -265,11 +289,6 @@ def apply(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def option(*flags: str, section: str, **given: Any) -> Callable[[F], F]:
-    """Return a click option in a section of the help."""
-    return click.option(*flags, cls=Option, section=section, **given)
-
-
 def table(
     section: str,
     rows: Mapping[str, str],
@@ -280,35 +299,40 @@ def table(
     """Return the options of a section as one decorator.
 
     `rows` are "-s --flag METAVAR" and the help; an option that has no metavar and no type is a
-    switch, whose default is `switch`. `more` are settings of click, by the parameter's name.
+    switch, whose default is `switch`. One of "-p name=METAVAR" is rare, a switch if that is "yes".
+    `more` are settings of click, by the parameter's name.
     """
     options = []
     for words, text in rows.items():
         flags = [word for word in words.split() if word.startswith("-")]
-        metavar = words.split()[len(flags) :]
-        given = more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
-        if metavar:
-            given = {"metavar": metavar[0], **given}
-        elif "type" not in given:
+        metavar = " ".join(words.split()[len(flags) :])
+        given: dict[str, Any] = {}
+        if flags == ["-p"]:
+            name, _, metavar = metavar.partition("=")
+            flags, given = [f"--{name}"], {"rare": True}
+            metavar = metavar.removesuffix("yes")
+        given |= {"metavar": metavar} if metavar else {}
+        given |= more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
+        if not given.keys() & {"metavar", "type"}:
             given = {"is_flag": True, "default": switch, **given}
-        options.append(option(*flags, section=section, help=text, **given))
+        options.append(click.option(*flags, cls=Option, section=section, help=text, **given))
     return apply(*options)
 
 
-def shown(row: Row) -> dict[str, Any]:
+def of_method(flag: str, *, plugins: bool = False) -> dict[str, Any]:
     """Return the settings of the option that a method's parameter is."""
+    row = method_options(plugins=plugins)[flag]
     parameter = row.parameter
     several = " Several: hidden answers choose." if parameter.several else ""
-    return {
+    given = {
         "section": row.section,
         "declared": parameter,
+        "rare": flag not in FLAGS,
         "type": click_type(parameter),
         "metavar": row.metavar,
         "help": f"{parameter.help}{several} [default: {row.default}]".strip(),
         "multiple": parameter.several,
-        "callback": (lambda ctx, option, words: joined(parameter, words)) if several else None,
     }
-
-
-def of_method(parameter: click.Parameter) -> bool:
-    return isinstance(parameter, Option) and parameter.declared is not None
+    if several:
+        given["callback"] = lambda ctx, option, words: joined(parameter, words)
+    return given

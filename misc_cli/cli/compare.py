@@ -1,8 +1,8 @@
-"""`misc compare`: methods ranked on answers; of several datasets methods × datasets."""
+"""`misc compare` and `misc reproduce`: methods ranked on answers, and on those of the paper."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,16 +12,14 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import COUNT, SEED, duration, names
+from misc_cli.cli.parameters import COUNT, duration, names
+from misc_cli.cli.tables import Table
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
 if TYPE_CHECKING:
-    from misc_cli.cli.tables import Table
-    from misc_cli.data.types import Iteration
+    from misc_cli.paper.table import Cell
     from misc_cli.selection.candidates import Method
     from misc_cli.selection.compare import Comparison, Dataset, Standing
-
-_output = partial(options.option, section="Output")
 
 EXAMPLES = """
 misc compare answers.csv
@@ -30,7 +28,7 @@ misc compare datasets/ --completers none -o table.tex
 misc compare monday.csv tuesday.csv --as-one
 misc compare answers.csv --json --time-budget 60s
 """
-PAGES = (".md", ".tex", ".json")
+FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json")
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
@@ -43,7 +41,7 @@ PAGES = (".md", ".tex", ".json")
         "--aggregators A,B": f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes "
         "have an order.",
         "--preset": "Of every method's parameters.",
-        "--seed": "Of folds.",
+        "--seed N": "Of folds.",
         **options.THREADS,
         "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out; for "
         "each dataset.",
@@ -51,19 +49,18 @@ PAGES = (".md", ".tex", ".json")
     },
     completers={"type": names, "default": "none,tucker", "show_default": True},
     aggregators={"type": names, "default": "all", "show_default": True},
-    preset={
-        "type": click.Choice(list(registry.PRESETS)),
-        "default": Settings.preset,
-        "show_default": True,
-    },
-    seed={"type": SEED, "default": 0, "show_default": True},
+    preset=options.PRESET,
+    seed=options.FIRST_SEED,
     threads={"type": COUNT},
     time_budget={"type": duration},
 )
 @options.reading
-@_output("--json", "as_json", is_flag=True, help="One JSON object.")
-@_output(
-    "-o", "--output", metavar="FILE", help="The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX."
+@options.table(
+    "Output",
+    {
+        **options.JSON,
+        "-o --output FILE": "The table as CSV, TSV, Parquet, JSON, Markdown, LaTeX.",
+    },
 )
 @options.talking
 def command(sources: tuple[str, ...], **parameters: Any) -> None:
@@ -84,42 +81,34 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.data.holdout import fold_plan
     from misc_cli.data.resources import thread_limit
     from misc_cli.job.datasets import find_datasets
+<<<<<<< HEAD
     from misc_cli.readers.addresses import check_stdin_once
+=======
+>>>>>>> e80e851 (80 flags: parameters of one method and rare limits are set by -p NAME=VALUE)
     from misc_cli.selection.compare import compare, compare_datasets
-    from misc_cli.writers.output_paths import TABLES, check_writable
 
-    console = Console.of(parameters)
-    kinds = (".json",) if parameters["as_json"] else (*TABLES, *PAGES)
-    output = outputs.output_file(parameters["output"], *kinds)
-    known = [parameters["truth"]] if parameters["truth"] else []
-    check_stdin_once([*sources, *known])
-    check_writable([] if output is None else [output], [*sources, *known])
+    console, as_json, truth = Console.of(parameters), parameters["json"], parameters["truth"]
+    inputs = [*sources, *([truth] if truth else [])]
+    place = outputs.place_of(parameters["output"], inputs, *FILES, as_json=as_json)
     reading = options.read_options_from(parameters)
     rules = Settings(duplicates=parameters["duplicates"], class_order=parameters["class_order"])
     asked = {name: parameters[name] for name in ("seed", "time_budget")}
     with console.watching(), thread_limit(parameters["threads"]):
-        files = find_datasets(sources, as_one=parameters["as_one"], truth=parameters["truth"])
+        files = find_datasets(sources, as_one=parameters["as_one"], truth=truth)
         datasets = [one.read(reading, rules) for one in files]
         if len(datasets) > 1:
-            steps = len(datasets)
-        else:
-            methods = _methods(datasets[0], parameters)
-            steps = len(methods) * (fold_plan(datasets[0].engine.n_votes)[0] + 1)
-        with console.bar(steps) as tell:
-
-            def advance(iteration: Iteration) -> None:
-                if iteration.stage in ("dataset", "search", "fitted"):
-                    tell(str(iteration.extra.get("candidate", "")))
-
-            if len(datasets) > 1:
-                methods_of = partial(_methods, parameters=parameters)
-                table = compare_datasets(datasets, methods_of, on_iteration=advance, **asked)
-                write_table(comparison_table(table), table.columns(), output, parameters["as_json"])
-            else:
-                one = datasets[0]
-                found = compare(one.engine, methods, truth=one.truth, on_iteration=advance, **asked)
-                rows = _columns(found)
-                write_table(leaderboard(found), rows, output, parameters["as_json"])
+            methods_of = partial(_methods, parameters=parameters)
+            told = console.steps(len(datasets), "dataset")
+            table = compare_datasets(datasets, methods_of, on_iteration=told, **asked)
+            _deliver(comparison_table(table), table.columns(), place, as_json)
+            return
+        (one,), methods = datasets, _methods(datasets[0], parameters)
+        steps = len(methods) * (fold_plan(one.engine.n_votes)[0] + 1)
+        told = console.steps(steps, "search", "fitted")
+        found = compare(one.engine, methods, truth=one.truth, on_iteration=told, **asked)
+        rows = [asdict(standing) for standing in found]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        _deliver(leaderboard(found), columns, place, as_json)
 
 
 def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
@@ -139,54 +128,25 @@ def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
     )
 
 
-def _columns(standings: list[Standing]) -> dict[str, Any]:
-    """Return the leaderboard by columns; one of errors only if there is truth."""
-    rows = [asdict(standing) for standing in standings]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    if all(error is None for error in columns["error"]):
-        columns["error"] = []
-    return {name: values for name, values in columns.items() if values}
-
-
-def write_table(
-    table: Table, columns: dict[str, Any], place: Path | None, as_json: bool = False
+def _deliver(
+    table: Table, columns: Mapping[str, Any], place: Path | None, as_json: bool = False
 ) -> None:
-    """Write a table in the format of the file's name, or to stdout."""
-    import numpy as np
-
-    from misc_cli.cli.tables import markdown, print_tables
-    from misc_cli.run.run_record import strict
-
-    suffix = "" if place is None else place.suffix.lower()
-    if as_json or suffix == ".json":
-        plain = {name: np.asarray(values).tolist() for name, values in columns.items()}
-        plain.setdefault("error", [None] * len(plain["method"]))
-        rows = [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
-        outputs.write_bytes(outputs.json_bytes(methods=strict(rows)), place)
-    elif suffix == ".md":
-        outputs.write_bytes(markdown([table]).encode(), place)
-    elif suffix == ".tex":
-        outputs.write_bytes(latex(table).encode(), place)
-    elif place is not None:
-        outputs.write_columns({name: _array(values) for name, values in columns.items()}, place)
-    else:
-        print_tables([table])
-
-
-def _array(values: Any) -> Any:
-    """Return a column as text, or as numbers that are NaN where there is none."""
-    import numpy as np
+    """Write a table of methods; a column of errors that nobody knows is only in JSON."""
+    import pandas as pd
     import pyarrow as pa
 
-    if isinstance(values[0], str):
-        return pa.array(values, pa.string())
-    return np.array([float("nan") if value is None else value for value in values], dtype=float)
+    from misc_cli.run.run_record import strict
+
+    frame = pd.DataFrame(columns)
+    rows = [{"error": None, **row} for row in frame.astype(object).to_dict("records")]
+    known = {str(name): pa.array(column, from_pandas=True) for name, column in frame.items()}
+    if "error" in known and frame["error"].isna().all():
+        del known["error"]
+    outputs.deliver([table], place, {"methods": strict(rows)}, known, as_json=as_json)
 
 
 def leaderboard(standings: list[Standing]) -> Table:
     """Return the methods on one dataset, best first."""
-    from misc_cli.cli.tables import Table
-
     judged = any(standing.error is not None for standing in standings)
     header = ["method", "score", "±", "lead %", "behind", "differs", "seconds"]
     header += ["error %"] * judged
@@ -213,50 +173,97 @@ def leaderboard(standings: list[Standing]) -> Table:
 
 def comparison_table(found: Comparison) -> Table:
     """Return methods × datasets, the best rank first; * marks what may be as good as the best."""
-    from misc_cli.cli.tables import Table
-
     columns = found.columns()
-    digits = 2 if found.measure == "error" else 4
-    shown = (*found.datasets, "mean", "rank")
+    digits = dict.fromkeys((*found.datasets, "mean"), 2 if found.measure == "error" else 4)
+    digits |= {"rank": 1, "p": 3}
     rows = []
     for at, name in enumerate(columns["method"]):
-        marked = f"{name} *" if columns["among_best"][at] else name
-        cells = [_number(columns[column][at], digits) for column in (*found.datasets, "mean")]
-        rest = [_number(columns["rank"][at], 1), _number(columns["p"][at], 3)]
-        rows.append([marked, *cells, *rest])
+        values = {column: columns[column][at] for column in digits}
+        cells = [f"{v:.{digits[c]}f}" if v == v else "–" for c, v in values.items()]
+        rows.append([f"{name} *" if columns["among_best"][at] else name, *cells])
     what = "Error in %" if found.measure == "error" else "Mean log probability of hidden answers"
     best = columns["method"][0]
     notes = [f"* not shown to rank worse than {best} (p of Nemenyi's test at least 0.05)"]
     spare = ("p", *reversed(found.datasets))
-    return Table(what, ("method", *shown, "p"), rows, notes=notes, spare=spare)
+    return Table(what, ("method", *digits), rows, notes=notes, spare=spare)
 
 
-def _number(value: float, digits: int) -> str:
-    return "–" if value != value else f"{value:.{digits}f}"
+REPRODUCE = """
+misc datasets fetch && misc reproduce
+misc reproduce --datasets web,bluebirds --completers none,tucker --aggregators ds-em
+misc reproduce --from datasets/ --completers tucker -o table.tex
+"""
 
 
-_SPECIAL = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "–": "--", "±": r"$\pm$", "×": r"$\times$"},
-}
+@click.command(cls=options.Command, examples=REPRODUCE)
+@options.table(
+    "Which cells",
+    {
+        "--datasets A,B": "[default: all six]",
+        "--completers A,B": "none is the pure row [default: all].",
+        "--aggregators A,B": "[default: all]",
+        "--from DIR": "A folder that has the datasets [default: MISC_DATA_DIR, or what was "
+        "fetched].",
+    },
+    datasets={"type": names},
+    completers={"type": names},
+    aggregators={"type": names},
+)
+@options.table(
+    "Output",
+    {"-o --output FILE": "As CSV, TSV, Parquet, Markdown or LaTeX.", **options.THREADS},
+    threads={"type": COUNT},
+)
+@options.talking
+def reproduce(**parameters: Any) -> None:
+    """Run the 120 cells of the paper's Table 1 and print ours beside the paper's.
+
+    Pure rows use the paper's settings. Mixed rows use settings that we ship and that were found
+    with the truth, as the paper's must have been: they show what the methods can reach, not what a
+    user without truth gets (misc compare shows that).
+    """
+    from misc_cli.cli.console import Console
+    from misc_cli.data.resources import thread_limit
+    from misc_cli.paper import table
+
+    console = Console.of(parameters)
+    place = outputs.place_of(parameters["output"], [], *FILES[:-1])
+    cells = table.choose(*(parameters[name] for name in ("datasets", "completers", "aggregators")))
+    folder = None if parameters["from"] is None else Path(parameters["from"])
+    with console.watching(), thread_limit(parameters["threads"]):
+        told = console.steps(len({cell.dataset for cell in cells}))
+        ours = table.reproduce(cells, folder, told).cells()
+    paper = table.paper_table()
+    errors = {cell: ours[cell.method, cell.dataset] for cell in cells}
+    columns = {
+        **{name: [getattr(cell, name) for cell in cells] for name in vars(cells[0])},
+        "paper": [paper[cell] for cell in cells],
+        "ours": list(errors.values()),
+    }
+    shown = list(dict.fromkeys(cell.dataset for cell in cells))
+    rows = []
+    for method in dict.fromkeys(cell.method for cell in cells):
+        own = {cell.dataset: cell for cell in cells if cell.method == method}
+        for name, figures in (("ours", errors), ("paper", paper)):
+            values = [f"{figures[own[dataset]]:.2f}" for dataset in shown]
+            rows.append([method if name == "ours" else "", name, *values])
+    notes = list(_reached(errors, paper))
+    _deliver(Table("Error in %", ("method", "", *shown), rows, left=2, notes=notes), columns, place)
 
 
-def latex(table: Table) -> str:
-    """Return a table for LaTeX, which needs no package."""
-    rows = [
-        [re.sub(r".", lambda sign: _SPECIAL.get(sign[0], sign[0]), cell) for cell in row]
-        for row in (table.header, *table.rows)
-    ]
-    lines = [" & ".join(row).replace(" *", "$^{*}$") + r" \\" for row in rows]
-    columns = "l" + "r" * (len(table.header) - 1)
-    return "\n".join(
-        [
-            f"% {table.title}",
-            f"\\begin{{tabular}}{{{columns}}}",
-            *("\\hline", lines[0], "\\hline", *lines[1:], "\\hline"),
-            "\\end{tabular}",
-            *(f"% {note}" for note in table.notes),
-            "",
-        ]
-    )
+def _reached(ours: dict[Cell, float], paper: dict[Cell, float]) -> Iterator[str]:
+    """Say for each completer how many cells reach the paper's error, and how far others miss it."""
+    for completer in dict.fromkeys(cell.completer for cell in ours):
+        above = {
+            cell: round(error, 2) - paper[cell]
+            for cell, error in ours.items()
+            if cell.completer == completer
+        }
+        reached = sum(points <= 0 for points in above.values())
+        worst = max(above, key=lambda cell: above[cell])
+        line = f"{'pure' if completer == 'none' else completer}: {reached} of {len(above)}"
+        line += " at or below"
+        if above[worst] > 0:
+            cell = f"{worst.dataset} {worst.aggregator}"
+            line += f", the others at most {above[worst]:.2f} points above ({cell})"
+        yield line

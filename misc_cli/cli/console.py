@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli.cli import logs, startup, tables
-from misc_cli.cli.tables import facts, screen_width, wrapped
+from misc_cli.cli.parameters import in_flags
+from misc_cli.cli.tables import below, screen_width, wrapped
 from misc_cli.errors import printable
 
 if TYPE_CHECKING:
-    from misc_cli.data.types import Iteration
+    from misc_cli.data.types import Iteration, OnIteration
 
 PATIENCE_SECONDS = 0.4  # from the start of the process to the first line
 TICK_SECONDS = 0.1
@@ -211,7 +212,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print a warning once, and keep it for run.json."""
-        line = printable(" ".join(logs.told(text).split()))
+        line = in_flags(printable(" ".join(logs.told(text).split())))
         if line in self.warnings:
             return
         self.warnings.append(line)
@@ -242,7 +243,7 @@ class Console:
         self.clear_line()
         size = max(len(name) for name, _ in rows)
         for name, value in rows:
-            first, *rest = facts(name, printable(value), [size], self._width)
+            first, *rest = below(name, printable(value), size + 2, self._width)
             shown = click.style(name, "cyan", bold=True) if self._coloured else name
             print("\n".join([shown + first[len(name) :], *rest]), file=sys.stderr)
 
@@ -288,19 +289,19 @@ class Console:
         if self._tells_progress and latest is not None:
             self._say(f"misc: {self.progress}")
 
-    @contextmanager
-    def bar(self, total: int) -> Iterator[Callable[[str], None]]:
-        """Yield what is to be called once per step that is done, with the step's name."""
+    def steps(self, total: int, *stages: str) -> OnIteration:
+        """Return an observer that counts steps of these stages (of all unless given) of `total`."""
         from misc_cli.data.types import Iteration
 
         done = count(1)
 
-        def tell(step: str) -> None:
-            self.on_iteration(
-                Iteration("search", next(done), extra={"of": total, "candidate": step})
-            )
+        def tell(step: Iteration) -> None:
+            if not stages or step.stage in stages:
+                name = str(step.extra.get("candidate", ""))
+                found = Iteration("search", next(done), extra={"of": total, "candidate": name})
+                self.on_iteration(found)
 
-        yield tell
+        return tell
 
     @property
     def _width(self) -> int | None:

@@ -8,7 +8,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import default_in_words, kind_in_words
+from misc_cli.cli.parameters import as_typed, default_in_words, kind_in_words
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import parameters_of
 from misc_cli.errors import EXIT_CODES, ConfigError, did_you_mean
@@ -88,7 +88,13 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
             else:
                 formatter.write_text(paragraph)
     elif topic in SECTIONS:
-        _write_section(formatter, root, *SECTIONS[topic])
+        from misc_cli.cli.aggregate import command as aggregate
+
+        section, before = SECTIONS[topic]
+        formatter.write_text(before)
+        context = click.Context(aggregate, info_name="aggregate", parent=root)
+        with formatter.section(section):
+            formatter.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
         if topic == "gates":
             formatter.write_paragraph()
             formatter.write_text(f"Figures: {', '.join(METRICS)}. Signs: < <= > >= = !=")
@@ -118,39 +124,27 @@ def _write_method(formatter: click.HelpFormatter, kind: str, name: str) -> None:
     declared = dict(registry.parameters(kind, name))
     if kind == "completer":
         declared |= parameters_of(Loop)
-        defaults |= {one: getattr(Loop(), one) for one in parameters_of(Loop)}
+        defaults |= {one: getattr(Loop, one) for one in parameters_of(Loop)}
     rows = []
     for one, parameter in declared.items():
         default = default_in_words(parameter, defaults[one])
         text = f"{parameter.help or 'Of random starts.'} [default: {default}]"
-        rows.append((f"--{one.replace('_', '-')} {kind_in_words(parameter)}", text))
+        rows.append((as_typed(one, kind_in_words(parameter)), text))
     if rows:
         with formatter.section("Parameters"):
             formatter.write_dl(rows, col_max=34)
-    paper = registry.settings(kind, name, "paper")
     other = [
-        f"--{one.replace('_', '-')} {default_in_words(declared[one], value)}"
-        for one, value in paper.items()
+        as_typed(one, default_in_words(declared[one], value))
+        for one, value in registry.settings(kind, name, "paper").items()
         if value != defaults[one]
     ]
-    if other:
-        formatter.write_paragraph()
-        formatter.write_text(f"--preset paper sets {', '.join(other)}.")
-    if about and about.reference:
-        formatter.write_paragraph()
-        formatter.write_text(f"Reference: {about.reference}.")
-
-
-def _write_section(
-    formatter: click.HelpFormatter, root: click.Context, section: str, before: str
-) -> None:
-    """Write a section of the flags of `misc aggregate`, all of them."""
-    from misc_cli.cli.aggregate import command as aggregate
-
-    formatter.write_text(before)
-    context = click.Context(aggregate, info_name="aggregate", parent=root)
-    with formatter.section(section):
-        formatter.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
+    for text in (
+        f"--preset paper sets {', '.join(other)}." if other else "",
+        f"Reference: {about.reference}." if about and about.reference else "",
+    ):
+        if text:
+            formatter.write_paragraph()
+            formatter.write_text(text)
 
 
 SHELLS = ("bash", "zsh", "fish")
@@ -178,56 +172,47 @@ def completion(context: click.Context, shell: str) -> None:
 
 # What other tools call our flags.
 MEANT = {
-    **dict.fromkeys(("method", "methods", "algorithm", "algo", "model"), "--aggregator"),
-    **dict.fromkeys(("out", "outfile", "output-file", "save", "to", "out-file"), "--output"),
-    **dict.fromkeys(("sep", "separator", "delim"), "--delimiter"),
-    **dict.fromkeys(("annotator-col", "rater-col", "user-col", "worker-column"), "--worker-col"),
-    **dict.fromkeys(("task-col", "id-col", "item-column", "question-col"), "--item-col"),
-    **dict.fromkeys(("answer-col", "class-col", "label-column", "response-col"), "--label-col"),
-    **dict.fromkeys(("jobs", "n-jobs", "cores", "cpus", "processes", "workers-count"), "--threads"),
-    **dict.fromkeys(("iterations", "max-iterations", "n-iter", "iter", "epochs"), "--max-iter"),
-    **dict.fromkeys(("tolerance", "eps", "epsilon"), "--tol"),
-    **dict.fromkeys(("random-state", "random-seed"), "--seed"),
-    **dict.fromkeys(("ground-truth", "groundtruth", "gt", "true-labels"), "--truth"),
-    **dict.fromkeys(("golden", "known", "honeypots", "control"), "--gold"),
-    **dict.fromkeys(("proba", "probs", "probability", "posteriors"), "--probabilities"),
-    **dict.fromkeys(("html", "page", "dashboard"), "--report"),
-    **dict.fromkeys(("budget", "limit", "head", "n", "rows"), "--top"),
-    **dict.fromkeys(("filter", "query-rows"), "--where"),
-    **dict.fromkeys(("csv", "tsv", "xlsx", "excel", "file"), "--output"),
-    **dict.fromkeys(("threshold", "max-confidence"), "--below"),
-    **dict.fromkeys(("timeout", "time-limit", "max-time"), "--time-budget"),
-    **dict.fromkeys(("silent", "no-warnings"), "--quiet"),
-    **dict.fromkeys(("settings", "conf"), "--config"),
+    **dict.fromkeys(("method", "methods", "algorithm", "algo", "model"), "aggregator"),
+    **dict.fromkeys(("out", "outfile", "output-file", "save", "to", "out-file"), "output"),
+    **dict.fromkeys(("sep", "separator", "delim"), "delimiter"),
+    **dict.fromkeys(("annotator-col", "rater-col", "user-col", "worker-column"), "worker-col"),
+    **dict.fromkeys(("task-col", "id-col", "item-column", "question-col"), "item-col"),
+    **dict.fromkeys(("answer-col", "class-col", "label-column", "response-col"), "label-col"),
+    **dict.fromkeys(("jobs", "n-jobs", "cores", "cpus", "processes", "workers-count"), "threads"),
+    **dict.fromkeys(("iterations", "max-iterations", "n-iter", "iter", "epochs"), "max-iter"),
+    **dict.fromkeys(("tolerance", "eps", "epsilon"), "tol"),
+    **dict.fromkeys(("random-state", "random-seed"), "seed"),
+    **dict.fromkeys(("ground-truth", "groundtruth", "gt", "true-labels"), "truth"),
+    **dict.fromkeys(("golden", "known", "honeypots", "control"), "gold"),
+    **dict.fromkeys(("proba", "probs", "probability", "posteriors"), "probabilities"),
+    **dict.fromkeys(("html", "page", "dashboard"), "report"),
+    **dict.fromkeys(("budget", "limit", "head", "n", "rows"), "top"),
+    **dict.fromkeys(("filter", "query-rows"), "where"),
+    **dict.fromkeys(("csv", "tsv", "xlsx", "excel", "file"), "output"),
+    **dict.fromkeys(("threshold", "max-confidence"), "below"),
+    **dict.fromkeys(("timeout", "time-limit", "max-time"), "time-budget"),
+    **dict.fromkeys(("silent", "no-warnings"), "quiet"),
+    **dict.fromkeys(("settings", "conf"), "config"),
 }
 
 
 def hint_for_flag(ctx: click.Context, flag: str) -> str:
     """Return "; did you mean …?" for a flag that a command does not have, or who has it."""
-    own = _flags(ctx.command)
+    from misc_cli.cli.settings import all_commands, key_of
+
     word = flag.lstrip("-").lower().replace("_", "-")
-    meant = f"--{word}" if f"--{word}" in own else MEANT.get(word)
-    if meant not in own:
-        near = [] if _elsewhere(ctx, flag) else get_close_matches(word, _words(own), 2, 0.7)
-        meant = " or ".join(f"--{one}" for one in near)
-    if meant:
-        return f"; did you mean {meant}?"
-    elsewhere = _elsewhere(ctx, flag)
+    known = {key_of(one): one for one in ctx.command.params if isinstance(one, options.Option)}
+    if word in known and known[word].rare:
+        record = known[word].get_help_record(ctx)
+        return f"; say {record[0] if record else ''}"
+    own = [name for name, one in known.items() if not one.rare]
+    elsewhere = [
+        " ".join(words)
+        for words, command in all_commands(ctx.find_root()).items()
+        if flag in [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
+    ]
+    meant = word if word in own else MEANT.get(word, "")
+    near = [meant] if meant in own else [] if elsewhere else get_close_matches(word, own, 2, 0.7)
+    if near:
+        return f"; did you mean {' or '.join(f'--{one}' for one in near)}?"
     return f"; it is a flag of misc {' and misc '.join(elsewhere[:3])}" if elsewhere else ""
-
-
-def _elsewhere(ctx: click.Context, flag: str) -> list[str]:
-    """Return the other commands that have a flag."""
-    from misc_cli.cli.settings import all_commands
-
-    commands = all_commands(ctx.find_root())
-    return [" ".join(words) for words, command in commands.items() if flag in _flags(command)]
-
-
-def _flags(command: click.Command) -> list[str]:
-    options = [one for one in command.params if isinstance(one, click.Option)]
-    return [flag for one in options for flag in (*one.opts, *one.secondary_opts)]
-
-
-def _words(flags: list[str]) -> list[str]:
-    return [flag.removeprefix("--") for flag in flags if flag.startswith("--")]

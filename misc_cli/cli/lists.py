@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import COUNT, NumberType, names, share
+from misc_cli.cli.parameters import COUNT, names, numbers, share
 from misc_cli.cli.report import reports_from, run_options, sources_argument
 from misc_cli.errors import ConfigError, InputError, did_you_mean
 
@@ -87,7 +87,7 @@ def list_options(first: str, below: str) -> Callable[[F], F]:
     },
     verdict={"type": names},
 )
-@run_options()
+@run_options
 def workers(sources: tuple[str, ...], **parameters: Any) -> None:
     """List workers, worst first: a verdict and why, answers, accuracy with its interval (95 %).
 
@@ -108,7 +108,7 @@ def workers(sources: tuple[str, ...], **parameters: Any) -> None:
 
 @click.command(cls=options.Command, examples=ITEMS)
 @list_options("least sure", "confidence")
-@run_options()
+@run_options
 def items(sources: tuple[str, ...], **parameters: Any) -> None:
     """List items, least sure first: label, confidence, votes, runner-up, and what is odd.
 
@@ -126,10 +126,10 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
         "Sorts by gain_once, what one answer alone gains.",
         "--reach X": "Say how many items a person must decide for a share of right labels: 99%.",
     },
-    price={"type": NumberType(whole=False, least=0)},
+    price={"type": numbers(whole=False, least=0)},
     reach={"type": share},
 )
-@run_options()
+@run_options
 def queue(sources: tuple[str, ...], **parameters: Any) -> None:
     """List the items whose label gains most from one more answer, best first.
 
@@ -178,8 +178,10 @@ def _worth(report: Report, parameters: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _place(parameters: Mapping[str, Any]) -> Path | None:
+    from misc_cli.writers.output_paths import output_file
+
     known = (".json",) if parameters["json"] else FORMATS
-    place = outputs.output_file(parameters["output"], *known)
+    place = output_file(parameters["output"], *known)
     if place is not None and place.name.lower().endswith(".xlsx"):
         from misc_cli.report.workbook import library
 

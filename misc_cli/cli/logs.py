@@ -12,9 +12,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,29 +50,56 @@ def event(name: str, level: int = logging.INFO, **fields: Any) -> None:
 class Log(logging.Handler):
     """Write events to a descriptor, one write per line, so that lines of several runs never mix.
 
-    A full disk or a closed pipe never decides the outcome of a run.
+    A full disk or a closed pipe never decides the outcome of a run. Opened, it writes the first
+    line: the command without secrets. `others` are what else the command was given: a log must be
+    none of these files.
     """
 
-    def __init__(self, style: str, file: str | None) -> None:
+    def __init__(
+        self, command: Sequence[str], style: str | None, file: str | None, others: Sequence[str]
+    ) -> None:
+        global current
+        from misc_cli.readers.addresses import redact
+        from misc_cli.writers import output_paths
+
         super().__init__()
-        self.style = style
+        self.style = style or FORMATS[0]
         self.path = None if file is None else Path(file)
-        self.descriptor = sys.stderr.fileno() if file is None else _appending(file)
+        self.descriptor = sys.stderr.fileno()
+        if self.path is not None:
+            if output_paths.is_among(self.path, others):
+                raise ConfigError(f"--log-file {file}: this file is read or written; name another")
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            try:
+                self.descriptor = os.open(self.path, flags, 0o666)
+            except OSError as error:
+                reason = f"cannot be written ({error.strerror})"
+                raise ConfigError(f"--log-file {file}: {reason}") from None
+            output_paths.appended[:] = [self.path]
         self.run = os.urandom(8).hex()
         self.waiting: list[str] = []  # the first line, until it is known what is read
+        LOGGER.addHandler(self)
+        LOGGER.setLevel(logging.INFO)
+        current = self
+        words = shlex.join(map(redact, command))
+        event(START, command=words, process=os.getpid(), misc=__version__)
+
+    @property
+    def is_stderr(self) -> bool:
+        """Tell whether the log is all that stderr gets."""
+        return self.path is None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one event."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         stamp += f".{int(record.msecs):03}Z"
         level, name = record.levelname.lower(), record.getMessage()
-        fields: Mapping[str, Any] = told(dict(getattr(record, "fields", {})))
+        fields = {"run": self.run, **told(dict(getattr(record, "fields", {})))}
         if self.style == "json":
-            start = {"time": stamp, "level": level, "event": name, "run": self.run}
+            start = {"time": stamp, "level": level, "event": name}
             line = json.dumps({**start, **fields}, ensure_ascii=False, default=_plain)
         else:
-            pairs = {"run": self.run, **fields}.items()
-            words = [f"{key}={_word(value)}" for key, value in pairs if value is not None]
+            words = [f"{key}={_word(value)}" for key, value in fields.items() if value is not None]
             line = " ".join([stamp, level, name, *words])
         self.waiting.append(f"{printable(line)}\n")
         if name != START:
@@ -87,11 +113,6 @@ class Log(logging.Handler):
             with suppress(OSError):
                 os.write(self.descriptor, "".join(self.waiting).encode("utf-8", "replace"))
         self.waiting.clear()
-
-    @property
-    def is_stderr(self) -> bool:
-        """Tell whether the log is all that stderr gets."""
-        return self.path is None
 
 
 def _plain(value: Any) -> Any:
@@ -108,15 +129,10 @@ def _word(value: Any) -> str:
 def writing(
     command: Sequence[str], style: str | None, file: str | None, others: Sequence[str] = ()
 ) -> Iterator[None]:
-    """Log what happens inside; without a style and a file there is no log.
-
-    `others` are what else the command was given: a log must be none of these files.
-    """
+    """Log what happens inside; without a style and a file there is no log."""
     _close()
-    if style is None and file is None:
-        yield
-        return
-    _open(command, style, file, others)
+    if style is not None or file is not None:
+        Log(command, style, file, others)
     yield
     _close()  # after an error the log still hears what the error is
 
@@ -128,7 +144,7 @@ def begin_with_an_error(command: Sequence[str], style: str | None, file: str | N
         if file in others:
             others.remove(file)  # once: as the log's own name
         with suppress(ConfigError):  # stderr hears of the first error only
-            _open(command, style, file, others)
+            Log(command, style, file, others)
 
 
 def end_with_an_error(message: str, code: int) -> bool:
@@ -141,56 +157,17 @@ def end_with_an_error(message: str, code: int) -> bool:
     return log.is_stderr
 
 
-def asked_for(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the format and the file that words of a command line, or variables, ask for."""
-    given = [os.environ.get(name) or None for name in ("MISC_LOG_FORMAT", "MISC_LOG_FILE")]
-    for at, flag in enumerate(("--log-format", "--log-file")):
-        for word, following in pairwise([*words, ""]):
-            if word == flag:
-                given[at] = following
-            elif word.startswith(f"{flag}="):
-                given[at] = word.partition("=")[2]
-    style, file = given
-    return style if style in FORMATS else None, file
-
-
-def _open(
-    command: Sequence[str], style: str | None, file: str | None, others: Sequence[str]
-) -> None:
-    """Open the log and write its first line: the command without secrets."""
-    global current
-    from misc_cli.readers.addresses import redact
-
-    if file is not None:
-        from misc_cli.writers import output_paths
-
-        if output_paths.is_among(Path(file), others):
-            raise ConfigError(f"--log-file {file}: this file is read or written; name another")
-        output_paths.appended[:] = [Path(file)]
-    current = Log(style or FORMATS[0], file)
-    LOGGER.addHandler(current)
-    LOGGER.setLevel(logging.INFO)
-    event(START, command=shlex.join(map(redact, command)), process=os.getpid(), misc=__version__)
-
-
-def _appending(file: str) -> int:
-    try:
-        return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise ConfigError(f"--log-file {file}: cannot be written ({error.strerror})") from None
-
-
 def _close() -> None:
     """Take the log away from the logger."""
     global current
     if current is not None:
+        from misc_cli.writers import output_paths
+
         if current.waiting:
             current.write_out()
         LOGGER.removeHandler(current)
         LOGGER.setLevel(logging.NOTSET)
         if current.path is not None:
-            from misc_cli.writers import output_paths
-
             os.close(current.descriptor)
             output_paths.appended.clear()
         current = None

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from misc_cli import registry
-from misc_cli.cli import logs
-from misc_cli.cli.command import CONFIG, LAST, RUN_SECTIONS, F, Option, of_method, shown
+from misc_cli.cli.command import CONFIG, LAST, check_names, log_options, of_method
 from misc_cli.cli.command import Command as Command
+from misc_cli.cli.command import Option as Option
 from misc_cli.cli.command import apply as apply
-from misc_cli.cli.command import option as option
 from misc_cli.cli.command import table as table
-from misc_cli.cli.parameters import (
-    COUNT,
-    SEED,
-    duration,
-    method_options,
-    names,
-    numbers,
-    size,
-)
+from misc_cli.cli.parameters import COUNT, SEED, duration, method_options, names, numbers, size
 from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
@@ -34,59 +25,51 @@ if TYPE_CHECKING:
     from misc_cli.run.request import AggregateRequest
 
 THREADS = {"--threads N": "Never changes a result [default: all cores, at most 8]."}
-
+JSON = {"--json": "One JSON object."}
+# Sections of the flags that only a new run takes.
+RUN_SECTIONS = ("Method", "Reading", "Known labels")
+_SHOWN = {"show_default": True}
+PRESET = {"type": click.Choice(registry.PRESETS), "default": Settings.preset, **_SHOWN}
+FIRST_SEED = {"type": SEED, "default": 0, **_SHOWN}
 
 answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
 
+method_names = table(
+    "Method",
+    {
+        "--aggregator NAME": "What decides labels: auto (the methods that forecast hidden answers "
+        f"best), {', '.join(registry.AGGREGATORS)}.",
+        "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
+        "--completer NAME": f"What fills in missing answers first: auto ({AUTO_COMPLETER}, where "
+        f"hidden answers approve), {', '.join([NO_COMPLETER, *registry.COMPLETERS])} [default: "
+        "auto with --aggregator auto, else none].",
+    },
+    aggregator={"default": Settings.aggregator, **_SHOWN},
+)
 
-def method_names() -> Callable[[F], F]:
-    """Return the flags that name methods."""
-    aggregators = ", ".join(registry.AGGREGATORS)
-    completers = ", ".join([NO_COMPLETER, *registry.COMPLETERS])
-    return table(
+
+methods = apply(
+    method_names,
+    table(
         "Method",
         {
-            "--aggregator NAME": f"What decides labels: auto (the methods that forecast hidden "
-            f"answers best), {aggregators}.",
-            "--fast": f"Do not choose: {BASELINE} alone, and no completion.",
-            "--completer NAME": "What fills in missing answers first: auto "
-            f"({AUTO_COMPLETER}, where hidden answers approve), {completers} [default: auto with "
-            "--aggregator auto, else none].",
+            "--preset": "Parameters for real data, or those of the paper's figures; flags override "
+            "both.",
+            "--seed N": "Of every random start.",
+            "--calibrate/--no-calibrate": "Temper confidences by hidden answers, or leave them raw "
+            "[default: temper].",
+            "--time-budget TIME": "60s, 5m, 1h: an automatic choice uses what it has by then "
+            "[default: none].",
+            **THREADS,
         },
-        aggregator={"default": Settings.aggregator, "show_default": True},
-    )
-
-
-def methods() -> Callable[[F], F]:
-    """Return the flags of methods and of their parameters."""
-    shown_default = {"show_default": True}
-    return apply(
-        method_names(),
-        table(
-            "Method",
-            {
-                "--preset": "Parameters for real data, or those of the paper's figures; flags "
-                "override both.",
-                "--seed N": "Of every random start.",
-                "--calibrate/--no-calibrate": "Temper confidences by hidden answers, or leave them "
-                "raw [default: temper].",
-                "--time-budget TIME": "60s, 5m, 1h: an automatic choice uses what it has by then "
-                "[default: none].",
-                **THREADS,
-            },
-            preset={
-                "type": click.Choice(registry.PRESETS),
-                "default": Settings.preset,
-                **shown_default,
-            },
-            seed={"type": SEED, "default": 0, **shown_default},
-            calibrate={"default": Settings.calibrate},
-            time_budget={"type": duration},
-            threads={"type": COUNT},
-        ),
-        *(option(f"--{flag}", **shown(row)) for flag, row in method_options().items()),
-    )
-
+        preset=PRESET,
+        seed=FIRST_SEED,
+        calibrate={"default": Settings.calibrate},
+        time_budget={"type": duration},
+        threads={"type": COUNT},
+    ),
+    *(click.option(f"--{flag}", cls=Option, **of_method(flag)) for flag in method_options()),
+)
 
 # Every field of `ReadOptions`.
 reading = table(
@@ -124,21 +107,23 @@ reading = table(
         "--keep COL": "Carry columns along into labels, items, queue and report, 'Input.*' for "
         "instance.",
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
-        "--skip-empty-files": "Pass over files without answers.",
         "--allow-odd": "Read also what is likely read wrong.",
         "--query SQL": "What to select from a SQLite file, sqlite:///… or postgresql://….",
         "--sheet NAME": "Which sheet of an .xlsx workbook.",
-        "--max-download SIZE": "500M, 2G: the most one address, query or workbook may bring "
-        "[default: 1G].",
-        "--max-input SIZE": "The most that a pipe or a packed file may bring, unpacked [default: "
-        "2G].",
-        "--quotes-span-lines": "Quoted cells may hold any number of lines, even such as look like "
-        "rows.",
-        "--net-timeout TIME": "How long a connection may stall [default: 30s].",
         "--duplicates": "Which answer counts when a worker contradicts itself on an item "
         f"[default: {Settings().duplicates_rule}, with a warning].",
         "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "
         "alphabetical].",
+        "-p --param NAME=VALUE": "A parameter without a flag of its own: of reading (misc help "
+        "reading) or of a method (misc help ds-em). Repeatable.",
+        "-p skip-empty-files=yes": "Pass over files without answers.",
+        "-p max-download=SIZE": "500M, 2G: the most one address, query or workbook may bring "
+        "[default: 1G].",
+        "-p max-input=SIZE": "The most that a pipe or a packed file may bring, unpacked [default: "
+        "2G].",
+        "-p quotes-span-lines=yes": "Quoted cells may hold any number of lines, even such as look "
+        "like rows.",
+        "-p net-timeout=TIME": "How long a connection may stall [default: 30s].",
     },
     layout={"type": click.Choice(["long", "wide", "form", "matrix", "counts"])},
     multi={"type": click.Choice(["split", "set"])},
@@ -148,6 +133,7 @@ reading = table(
     max_download={"type": size},
     max_input={"type": size},
     net_timeout={"type": duration},
+    param={"multiple": True, "expose_value": False, "is_eager": True, "callback": check_names},
     duplicates={"type": click.Choice(DUPLICATES)},
     class_order={"type": names},
     switch=None,
@@ -168,39 +154,32 @@ state = table(
         "--rechoose TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
         "It is also made anew when the data has clearly moved.",
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
-        "--settled C,N": "Settled means a confidence from C and at least N answers [default: "
+        "-p settled=C,N": "Settled means a confidence from C and at least N answers [default: "
         "0.95,3].",
         "--workers-prior FILE": "What is known of workers, as --workers wrote it, also in another "
         "project; for ds-em, ds-mf, ebcc and one-coin.",
-        "--prior-weight N": "Answers per class that it counts for, at most those it rests on "
+        "-p prior-weight=N": "Answers per class that it counts for, at most those it rests on "
         "[default: 10].",
     },
     accept={"type": names, "default": ()},
     rechoose={"type": _duration_or_never},
-    settled={"type": numbers(float, count=2)},
-    prior_weight={"type": click.FloatRange(min=0.0, min_open=True)},
+    settled={"type": numbers(whole=False, count=2)},
+    prior_weight={"type": numbers(whole=False, least=1e-6)},
 )
 TITLE = "Of the report [default: its figures and the names of the files]."
 ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 
-def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Keep the value of an option that every command has and none needs to know of."""
-    ctx.meta[f"misc_cli.{parameter.name}"] = value
-
-
-talking = table(
-    LAST,
-    {
-        "-q --quiet": "No warnings, no summary.",
-        "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr is "
-        "no terminal; tracebacks of defects.",
-        "--log-format": "Log with times and, every 10 s, where the run is [default: no log; text "
-        "with --log-file].",
-        "--log-file FILE": "Add the log to this file [default: stderr].",
-    },
-    log_format={"type": click.Choice(logs.FORMATS), "expose_value": False, "callback": _remember},
-    log_file={"expose_value": False, "callback": _remember},
+talking = apply(
+    table(
+        LAST,
+        {
+            "-q --quiet": "No warnings, no summary.",
+            "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr "
+            "is no terminal; tracebacks of defects.",
+        },
+    ),
+    log_options,
 )
 
 
@@ -225,16 +204,17 @@ def request_from(
     """
     from misc_cli.run.request import AggregateRequest
 
-    own = {field.name for field in fields(Settings)} - {"options"}
-    chosen = {name: parameters[name] for name in own if name in parameters}
+    fixed = {field.name for field in fields(Settings)} - {"options"}
+    chosen = {name: parameters[name] for name in fixed if name in parameters}
     if parameters.get("fast", False):
         named = chosen.get("aggregator", AUTO)
         if named not in (AUTO, BASELINE):
             raise ConfigError(f"--fast is {BASELINE}: leave out --aggregator {named}")
         chosen["aggregator"] = BASELINE
     known = (command or click.get_current_context().command).params
-    given = {str(one.name): parameters.get(str(one.name)) for one in known if of_method(one)}
-    settings = Settings(**chosen, options={k: v for k, v in given.items() if v is not None})
+    own = {str(one.name) for one in known if getattr(one, "declared", None) is not None}
+    given = {name: value for name, value in parameters.items() if name in own and value is not None}
+    settings = Settings(**chosen, options=given)
     made = {"sources", "settings", "reading"}
     others = names or {field.name for field in fields(AggregateRequest)} - made
     return AggregateRequest(

@@ -1,33 +1,81 @@
-"""Write the results of a command to a file or to stdout."""
+"""Write the result of a command: a table on stdout, or a file in the format of its name."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
+from misc_cli.cli import tables
 from misc_cli.version import SCHEMA
-from misc_cli.writers.output_paths import output_file as output_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from misc_cli.cli.tables import Table
+PAGES = {".md": tables.markdown, ".tex": tables.latex, ".txt": tables.plain}
+
+
+def place_of(
+    given: str | None, inputs: Sequence[str], *kinds: str, as_json: bool = False
+) -> Path | None:
+    """Return the file that -o names, None for stdout, once it is sure that it can be written.
+
+    `kinds` are the suffixes that it may have, those of tables unless given.
+    """
+    from misc_cli.readers.addresses import check_stdin_once
+    from misc_cli.writers.output_paths import check_writable, output_file
+
+    check_stdin_once(list(inputs))
+    place = output_file(given, *((".json",) if as_json else kinds))
+    check_writable([] if place is None else [place], inputs)
+    return place
+
+
+def deliver(
+    shown: Sequence[tables.Table],
+    place: Path | None,
+    facts: Mapping[str, Any],
+    columns: Mapping[str, Any] | None = None,
+    *,
+    as_json: bool = False,
+) -> None:
+    """Write a result: `facts` as JSON, `columns` as a table of data, else the tables `shown`.
+
+    Without a file, and unless JSON is asked for, the tables go to stdout.
+    """
+    suffix = "" if place is None else place.suffix.lower()
+    if as_json or suffix == ".json":
+        write_bytes(json_bytes(**facts), place)
+    elif suffix in PAGES:
+        write_bytes(PAGES[suffix](shown).encode(), place)
+    elif place is not None and columns is not None:
+        write_columns(columns, place)
+    else:
+        tables.print_tables(shown)
 
 
 def write_bytes(data: bytes, place: Path | None = None) -> None:
     """Write bytes to the file, whole or not at all, or unchanged to stdout."""
-    _write(lambda stream: stream.write(data), place)
+    from misc_cli.writers.output_set import to_stdout, write_all
+
+    if place is None:
+        to_stdout(lambda stream: stream.write(data))
+    else:
+        write_all({place: data})
 
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
     """Write a table in the format of the file's name; CSV on stdout."""
+    from misc_cli.writers.output_set import to_stdout, write_all
     from misc_cli.writers.render import write_table
 
-    name = "" if place is None else place.name
-    _write(lambda stream: write_table(columns, stream, name), place)
+    write: Any = partial(write_table, columns, name="" if place is None else place.name)
+    if place is None:
+        to_stdout(write)
+    else:
+        write_all({place: write})
 
 
 def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
@@ -44,24 +92,6 @@ def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
         values = pa.array(column.to_numpy(), from_pandas=True)
         columns[str(name)] = values.cast(pa.int8()) if pa.types.is_boolean(values.type) else values
     write_columns(columns, place)
-
-
-def show(tables: Sequence[Table]) -> None:
-    """Print tables on stdout; before files are written, so that a failing stdout keeps them."""
-    from misc_cli.cli.tables import print_tables
-    from misc_cli.writers.output_set import to_stdout
-
-    if sys.stdout is not None:  # else closed by the caller, who wants only the file
-        to_stdout(lambda _: print_tables(tables))
-
-
-def _write(write: Callable[[BinaryIO], object], place: Path | None) -> None:
-    from misc_cli.writers.output_set import to_stdout, write_all
-
-    if place is None:
-        to_stdout(write)
-    else:
-        write_all({place: write})
 
 
 def json_bytes(**value: Any) -> bytes:

@@ -1,14 +1,14 @@
-"""Values of options that are more than a word, and every parameter of every method as a flag.
+"""Values of options that are more than a word, and every parameter of every method as an option.
 
-A flag's name is its field's (`--max-iter`, `max_iter`). Its help says the default of the robust
+An option's name is its field's (`max-iter`, `max_iter`). Its help says the default of the robust
 preset, the most common value first. Nothing numeric is loaded: the records import none of it.
 """
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,62 +20,51 @@ from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import Parameter, parameters_of, seconds_of
 from misc_cli.errors import ConfigError
 
-AGGREGATOR = "Aggregator (each takes some of these)"
-COMPLETER = "Completer and loop (each completer takes some of these)"
-SECTIONS = {"aggregator": AGGREGATOR, "completer": COMPLETER}
-
-
-class NumberType(click.ParamType):  # type: ignore[type-arg]
-    """A number, whole or not, from `least` on."""
-
-    name = "number"
-
-    def __init__(self, *, whole: bool = True, least: float = -math.inf) -> None:
-        self.whole, self.least = whole, least
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        kind = "a whole number" if self.whole else "a number"
-        try:
-            found = int(value) if self.whole else float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not {kind}", param, ctx)
-        if not self.whole and not math.isfinite(found):
-            self.fail(f"{value!r} is not {kind}", param, ctx)
-        if found < self.least:
-            self.fail(f"{value} is too small; give {kind} from {self.least}", param, ctx)
-        return found
-
-
-COUNT, SEED = NumberType(least=1), NumberType(least=0)
+SECTIONS = {
+    "aggregator": "Aggregator (each takes some of these)",
+    "completer": "Completer and loop (each completer takes some of these)",
+}
+# Parameters of methods that have a flag of their own; -p sets the others.
+FLAGS = (
+    *("class-prior", "shrinkage", "tol", "max-iter", "ranks", "initial-rank", "cp-rank"),
+    *("passes", "sweeps", "slice", "final"),
+)
+RARE: set[str] = set()  # names of options that are no flags: -p sets them
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def numbers(
-    number: type[int] | type[float], *words: str, count: int | None = None
+    *words: str, whole: bool = True, least: float = -math.inf, count: int | None = 1
 ) -> Callable[[Any], Any]:
-    """Return the type of `3,5,5`, or of one of the words that may stand instead."""
+    """Return the type of a number from `least` on, of `count` with commas, or of one of `words`.
 
-    def convert(value: Any) -> tuple[float, ...] | str:
-        if isinstance(value, int | float):
-            return (value,)
-        if not isinstance(value, str):
-            return tuple(value)
+    A count of None lets any number of them through.
+    """
+    kind = "a whole number" if whole else "a number"
+    if count != 1:
+        many = "" if count is None else f"{count} "
+        kind = f"{many}{'whole ' if whole else ''}numbers separated by commas"
+
+    def convert(value: Any) -> Any:
         if value in words:
             return value
+        parts = value.split(",") if isinstance(value, str) and count != 1 else value
         try:
-            found = tuple(number(part) for part in value.split(","))
-        except ValueError:
+            found = tuple(map(int if whole else float, parts if count != 1 else [parts]))
+        except (TypeError, ValueError, OverflowError):
             found = ()
-        if not found or (count is not None and len(found) != count):
-            many = "" if count is None else f"{count} "
-            kind = "whole numbers" if number is int else "numbers"
+        wrong = not found or count not in (None, len(found))
+        if wrong or (count == 1 and not whole and not math.isfinite(found[0])):
             instead = "".join(f", or {word}" for word in words)
-            raise click.BadParameter(f"{value!r} is not {many}{kind} separated by commas{instead}")
-        return found
+            raise click.BadParameter(f"{value!r} is not {kind}{instead}")
+        if min(found) < least:
+            raise click.BadParameter(f"{value} is too small; give {kind} from {least:g}")
+        return found[0] if count == 1 else found
 
     return convert
+
+
+COUNT, SEED = numbers(least=1), numbers(least=0)
 
 
 def names(value: Any) -> tuple[str, ...]:
@@ -100,9 +89,7 @@ def duration(value: Any) -> float:
 
 def size(value: Any) -> int:
     """Convert 1000000, 500K, 500M, 2G or 1T, powers of 1024, to bytes."""
-    if not isinstance(value, str):
-        return int(value)
-    text = value.upper().removesuffix("IB").removesuffix("B")
+    text = str(value).upper().removesuffix("IB").removesuffix("B")
     unit = UNITS.get(text[-1:], 0)
     try:
         found = float(text[:-1]) * unit if unit else float(text)
@@ -126,28 +113,14 @@ def share(value: Any) -> float:
 
 
 def click_type(parameter: Parameter) -> Any:
-    """Return the type that lets through what the parameter may be."""
+    """Return the type of what a parameter may be; the record's own check says the range."""
     number = parameter.number
     if parameter.choices:
         return click.Choice(parameter.choices)
     if number is None:
         return str
-    if parameter.several or parameter.length > 1:
-        count = parameter.length if parameter.length > 1 else None
-        return numbers(int if number.whole else float, *parameter.words, count=count)
-    if not parameter.words:
-        return NumberType(whole=number.whole)  # the record's own check says the range
-
-    def number_or_word(value: Any) -> float | str:
-        if value in parameter.words:
-            return str(value)
-        try:
-            return float(value)
-        except ValueError:
-            instead = " or ".join(parameter.words)
-            raise click.BadParameter(f"{value!r} is not a number, nor {instead}") from None
-
-    return number_or_word
+    count = parameter.length if parameter.length > 1 else None if parameter.several else 1
+    return numbers(*parameter.words, whole=number.whole, count=count)
 
 
 def joined(parameter: Parameter, words: tuple[Any, ...]) -> Any:
@@ -167,7 +140,7 @@ def joined(parameter: Parameter, words: tuple[Any, ...]) -> Any:
 
 
 class Row(NamedTuple):
-    """One flag: its section of the help, what it may be, its default and kind in words."""
+    """One option: its section of the help, what it may be, its default and kind in words."""
 
     section: str
     parameter: Parameter
@@ -177,7 +150,7 @@ class Row(NamedTuple):
 
 @cache
 def method_options(*, plugins: bool = False) -> dict[str, Row]:
-    """Return the row of each flag, of our methods or of those that other packages add."""
+    """Return the row of each parameter, of our methods or only of those other packages add."""
     found: dict[str, list[tuple[str, str, Parameter, Any]]] = {}
     for kind, section in SECTIONS.items():
         for method in registry.plugin_names(kind) if plugins else registry.OWN[kind]:
@@ -186,15 +159,11 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
             except ConfigError:  # said when it is used; the help of the others goes on
                 continue
             for name, parameter in registry.parameters(kind, method).items():
-                if name == "seed" or (plugins and name.replace("_", "-") in method_options()):
-                    continue
-                if plugins and not parameter.help:
-                    parameter = dataclasses.replace(parameter, help=f"Of {kind} {method}.")
                 found.setdefault(name, []).append((section, method, parameter, defaults[name]))
-    if not plugins:
-        defaults = {field.name: field.default for field in dataclasses.fields(Loop)}
-        for name, parameter in parameters_of(Loop).items():
-            found.setdefault(name, []).append((COMPLETER, "", parameter, defaults[name]))
+    for name, parameter in {} if plugins else parameters_of(Loop).items():
+        entry = (SECTIONS["completer"], "", parameter, getattr(Loop, name))
+        found.setdefault(name, []).append(entry)
+    known = {"seed", *(method_options() if plugins else ())}
     rows: dict[str, Row] = {}
     for name, entries in found.items():
         section, _, parameter, _ = entries[0]
@@ -205,8 +174,15 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
         # the most common default, then the others: "0.001; mmce-c, mmce-o 0.005"
         others = [f"{', '.join(of)} {value}" for value, of in methods.items() if value != common]
         said = "; ".join([common, *others, *([parameter.note] if parameter.note else [])])
-        rows[name.replace("_", "-")] = Row(section, parameter, said, kind_in_words(parameter))
+        if (key := name.replace("_", "-")) not in known:
+            rows[key] = Row(section, parameter, said, kind_in_words(parameter))
     return rows
+
+
+def as_typed(name: str, value: str) -> str:
+    """Return a parameter and its value as one types it: --tol X, or -p subtypes=N."""
+    key = name.replace("_", "-")
+    return f"--{key} {value}" if key in ("seed", *FLAGS) else f"-p {key}={value}"
 
 
 def kind_in_words(parameter: Parameter) -> str:
@@ -223,3 +199,11 @@ def default_in_words(parameter: Parameter, value: Any) -> str:
     if isinstance(value, tuple | list):
         return ",".join(default_in_words(parameter, part) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def in_flags(text: str) -> str:
+    """Return a message of the library with -p in place of a parameter that has no flag."""
+    # what follows is its value if it is a number, a word that it takes, or ends in a colon
+    value = r" (?=-?[\d(]|informative|auto\b|[\w.]+: )"
+    found = re.compile(rf"(?<![\w-])--({'|'.join(sorted(RARE))})(?![\w-])({value})?")
+    return found.sub(lambda one: f"-p {one[1]}{'=' if one[2] else ''}", text)

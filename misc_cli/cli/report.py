@@ -29,18 +29,19 @@ misc report labels.run.json -o report.html --anonymize-workers
 sources_argument = click.argument("sources", nargs=-1, required=True, metavar="ANSWERS...|RUN.JSON")
 
 
-def run_options() -> Callable[[F], F]:
-    """Return the options of a new run; a finished one takes none of them but --question."""
-    known = {
-        "--gold FILE": "Items whose label is known (item,label): they teach the rest.",
-        "--truth FILE": "True labels (item,label) to judge the result by.",
-    }
-    return options.apply(
-        options.method_names(),
-        options.table("Known labels", known),
-        options.reading,
-        options.talking,
-    )
+# The options of a new run; a finished one takes none of them but --question.
+run_options = options.apply(
+    options.method_names,
+    options.table(
+        "Known labels",
+        {
+            "--gold FILE": "Items whose label is known (item,label): they teach the rest.",
+            "--truth FILE": "True labels (item,label) to judge the result by.",
+        },
+    ),
+    options.reading,
+    options.talking,
+)
 
 
 def finished_run(sources: Sequence[str]) -> str | None:
@@ -94,17 +95,17 @@ def reports_from(
 
 @click.command(cls=options.Command, examples=REPORT)
 @sources_argument
-@options.option(
-    "-o",
-    "--output",
-    section="Output",
-    metavar="FILE",
-    default=DEFAULT,
-    show_default=True,
-    help="A page (.html), or a workbook (.xlsx, needs the extra excel); - is the page on stdout.",
+@options.table(
+    "Output",
+    {
+        "-o --output FILE": "A page (.html), or a workbook (.xlsx, needs the extra excel); - is "
+        "the page on stdout.",
+        "--title TEXT": options.TITLE,
+        "--anonymize-workers": options.ANONYMIZE,
+    },
+    output={"default": DEFAULT, "show_default": True},
 )
-@options.table("Output", {"--title TEXT": options.TITLE, "--anonymize-workers": options.ANONYMIZE})
-@run_options()
+@run_options
 def report(sources: tuple[str, ...], **parameters: Any) -> None:
     """Make one page that shows whom to trust, what to ask again and whether to believe a run.
 

@@ -27,84 +27,69 @@ misc rerun labels.run.json --with monday.csv tuesday.csv -o week.csv
 @click.command(cls=options.Command, examples=EXAMPLES)
 @click.argument("run", metavar="RUN.JSON")
 @click.argument("more", metavar="", nargs=-1)
-@options.option(
-    "--with",
-    "answers",
-    section="Method",
-    metavar="ANSWERS...",
-    multiple=True,
-    help="Aggregate these answers by the methods, weights and calibration that the run chose, "
-    "without choosing again; -o writes a set as misc aggregate does.",
-)
-@options.table(
-    "Output", {"-o --output FILE": "Labels [default: stdout, unless that is a terminal]."}
-)
 @options.table(
     "Method",
     {
+        "--with ANSWERS...": "Aggregate these answers by the methods, weights and calibration that "
+        "the run chose, without choosing again; -o writes a set as misc aggregate does.",
         "--yes": "Trust the record: it may have a query, addresses, an engine's scheduler or "
         "folder.",
     },
+    switch=False,
+    **{"with": {"multiple": True}},
+)
+@options.table(
+    "Output", {"-o --output FILE": "Labels [default: stdout, unless that is a terminal]."}
 )
 @options.talking
 def command(
     run: str,
     more: tuple[str, ...],
-    answers: tuple[str, ...],
     output: str | None,
     yes: bool,
     quiet: bool,
     verbose: bool,
+    **given: tuple[str, ...],
 ) -> None:
     """Make the labels of a recorded run again: the same inputs, settings and state.
 
     Says what it reads and writes and which input or state changed or is gone, before any work; and
     whether the labels are those of the record, byte for byte.
     """
+    from misc_cli.cli.aggregate import show
     from misc_cli.cli.console import Console
+    from misc_cli.job.perform import performed
     from misc_cli.job.replay import RecordedRun
     from misc_cli.writers.output_paths import protect
 
-    if more and not answers:
+    if more and not given["with"]:
         raise ConfigError(f"{more[0]}: one run at a time; new answers go after --with")
+    answers = (*given["with"], *more)
     recorded = RecordedRun.read(run)
-    protect([run, *recorded.request.files, *answers, *more])  # before anything is logged
+    protect([run, *recorded.request.files, *answers])  # before anything is logged
     console = Console(quiet=quiet, verbose=verbose)
-    if recorded.content["misc"] != __version__:
-        old = recorded.content["misc"]
+    old = recorded.content["misc"]
+    if old != __version__:
         console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
     if answers:
         recorded = replace(recorded, request=replace(recorded.request.stateless(), sources=()))
     if not yes:
         recorded.refuse_untrusted("add --yes")
-    told = ", ".join(dict.fromkeys((*recorded.reads, *answers, *more)))
+    told = ", ".join(dict.fromkeys((*recorded.reads, *answers)))
     shown = is_terminal() and not answers
     where = output or ("nothing, unless -o names a file" if shown else "stdout")
     console.say(f"{run}: reads {told}; writes {where}")
-    if answers:
-        _with_answers(recorded, (*answers, *more), output, console)
-    else:
+    if not answers:
         _again(recorded, output, console)
-
-
-def _with_answers(
-    recorded: RecordedRun, sources: tuple[str, ...], output: str | None, console: Console
-) -> None:
-    """Run the record's request on new answers, by its choice of methods."""
-    from misc_cli.cli.aggregate import show
-    from misc_cli.job.perform import performed
-
-    request = recorded.with_answers(sources, output)
-    with (
-        console.watching(),
-        performed(
-            request,
-            console,
-            command=options.command_line(),
-            began=startup.since(),
-            fitter=recorded.fitter(choose=False),
-        ) as finished,
-    ):
+        return
+    finished_run = performed(
+        recorded.with_answers(answers, output),
+        console,
+        command=options.command_line(),
+        began=startup.since(),
+        fitter=recorded.fitter(choose=False),
+    )
+    with console.watching(), finished_run as finished:
         show(finished, console)
 
 
@@ -112,16 +97,15 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     """Repeat a run, write its labels and say whether they are those of the record."""
     from misc_cli.cli.console import Console as Silent
     from misc_cli.job.replay import repeated
-    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.output_paths import check_writable, output_file
     from misc_cli.writers.output_set import with_question, write_all
 
-    place = outputs.output_file(output)
-    questions = recorded.questions
-    if questions and place is None:
-        raise ConfigError(f"{recorded.path}: of several questions; name a file with -o")
+    place = output_file(output)
     paths = [] if place is None else [place]
-    if questions and place is not None:
-        paths = [with_question(place, question) for question in questions]
+    if recorded.questions:
+        if place is None:
+            raise ConfigError(f"{recorded.path}: of several questions; name a file with -o")
+        paths = [with_question(place, question) for question in recorded.questions]
     check_writable(paths, [recorded.path, *recorded.request.files], stdout=place is None)
     silent = Silent(quiet=True)
     silent.progress.live = console.progress.live
@@ -149,8 +133,8 @@ misc verify labels/
 
 @click.command(cls=options.Command, examples=VERIFY)
 @click.argument("run_files", nargs=-1, required=True, metavar="RUN.JSON...")
-@options.option("--json", "as_json", section="Output", is_flag=True, help="One JSON object.")
-def verify(run_files: tuple[str, ...], as_json: bool) -> None:
+@options.table("Output", options.JSON)
+def verify(run_files: tuple[str, ...], json: bool) -> None:
     """Check that the files of a run are the ones that its run.json describes.
 
     Of labels in a folder (-o labels/), name the folder.
@@ -162,13 +146,12 @@ def verify(run_files: tuple[str, ...], as_json: bool) -> None:
     from misc_cli.writers.output_set import verify as members_of
 
     found = [member for name in run_files for member in members_of(Path(name))]
-    if as_json:
+    wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
+    if json:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
-        whole = all(member.state == WHOLE for member in found)
-        outputs.write_bytes(outputs.json_bytes(whole=whole, files=rows))
+        outputs.write_bytes(outputs.json_bytes(whole=not wrong, files=rows))
     else:
         shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
         Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")
-    wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if wrong:
         raise NotWhole(f"not a whole set: {'; '.join(wrong)}")

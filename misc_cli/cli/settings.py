@@ -28,8 +28,8 @@ FILE = "misc.toml"
 SHARED_FILE = "pyproject.toml"
 PREFIX = "MISC_"
 LARGEST = 1 << 20  # bytes of a file of settings
-# Flags that make no sense as a setting: they say where the settings are, or end the program.
-NO_SETTING = ("config", "help", "help-all", "version")
+# Flags that make no sense as a setting: they say where settings are, set others, or end misc.
+NO_SETTING = ("config", "help", "help-all", "param", "version")
 # Placeholders of values that are text and name no file, place or statement.
 HARMLESS = (
     *("A,B", "A,B,C", "A,B,…", "C", "COL", "COND", "KIND=SHARE,…", "NAME", "N|P%", "OLD=NEW"),
@@ -37,7 +37,6 @@ HARMLESS = (
 )
 # Variables that are no flags.
 OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
-Commands = dict[tuple[str, ...], click.Command]  # by the words that name them
 
 
 @dataclass(frozen=True)
@@ -102,30 +101,40 @@ def settable(command: click.Command) -> dict[str, click.Parameter]:
 
 def default_map(context: click.Context, file: File) -> dict[str, Any]:
     """Return the file's values for a command, by parameter name; an unknown key is an error."""
-    words = path_of(context)
-    commands = all_commands(context.find_root())
-    _check_tables(file, file.content, commands)
-    known = settable(context.command)
+    path, own = path_of(context), settable(context.command)
+    commands = {words: settable(one) for words, one in all_commands(context.find_root()).items()}
     found: dict[str, Any] = {}
-    for depth in range(len(words) + 1):
-        table: Any = file.content
-        for word in words[:depth]:
-            table = table.get(word, {})
-        for key, value in table.items():
+
+    def walk(table: Mapping[str, Any], above: tuple[str, ...]) -> None:
+        below = {words: keys for words, keys in commands.items() if words[: len(above)] == above}
+        known = {key for keys in below.values() for key in keys}
+        # values before tables: what a command's own table says goes over those above it
+        for name, value in sorted(table.items(), key=lambda entry: isinstance(entry[1], dict)):
+            key, inner = name.replace("_", "-"), (*above, name)
             if isinstance(value, dict):
-                continue
-            parameter = known.get(key.replace("_", "-"))
-            if parameter is None:
-                _refuse_unknown(file, key, words[:depth], commands)
-            elif not (file.is_trusted or is_harmless(parameter)):
-                raise ConfigError(
-                    f"{file.name}: a file of the current folder may not set {key}, which says what "
-                    f"is read, written or connected to; if it is yours, add --config {file.name}"
-                )
-            elif not _is_plain(value):
-                raise ConfigError(f"{file.name}: {key} is no text, number, true or false, or list")
-            else:
-                found[parameter.name or ""] = _as_words(parameter, value)
+                names = {words[len(above)] for words in below if words != above}
+                if name not in names:
+                    guess = did_you_mean(name, names)
+                    raise ConfigError(f"{file.name}: [{'.'.join(inner)}] is no command{guess}")
+                walk(value, inner)
+            elif key not in known:
+                where = f" in [{'.'.join(above)}]" if above else ""
+                guess = did_you_mean(key, known)
+                raise ConfigError(f"{file.name}: no flag is called {name}{where}{guess}")
+            elif key in own and path[: len(above)] == above:
+                found[own[key].name or ""] = value_of(own[key], name, value)
+
+    def value_of(parameter: click.Parameter, name: str, value: Any) -> str | list[str]:
+        if not (file.is_trusted or is_harmless(parameter)):
+            raise ConfigError(
+                f"{file.name}: a file of the current folder may not set {name}, which says what "
+                f"is read, written or connected to; if it is yours, add --config {file.name}"
+            )
+        if not _is_plain(value):
+            raise ConfigError(f"{file.name}: {name} is no text, number, true or false, or list")
+        return _as_words(parameter, value)
+
+    walk(file.content, ())
     return found
 
 
@@ -142,9 +151,9 @@ def path_of(context: click.Context) -> tuple[str, ...]:
     return () if context.parent is None else (*path_of(context.parent), context.info_name or "")
 
 
-def all_commands(root: click.Context) -> Commands:
+def all_commands(root: click.Context) -> dict[tuple[str, ...], click.Command]:
     """Return every command that is no group, by the words that name it."""
-    found: Commands = {}
+    found: dict[tuple[str, ...], click.Command] = {}
 
     def walk(command: click.Command, words: tuple[str, ...]) -> None:
         if isinstance(command, click.Group):
@@ -200,30 +209,6 @@ def sources_in_words(context: click.Context, file: File) -> str:
         if where not in ("command line", "default"):
             found.setdefault(where, []).append(key)
     return "; ".join(f"{', '.join(keys)} from {where}" for where, keys in found.items())
-
-
-def _check_tables(
-    file: File, table: Mapping[str, Any], commands: Commands, above: tuple[str, ...] = ()
-) -> None:
-    """Refuse a table that is not called as a command or a group of commands."""
-    names = {words[len(above)] for words in commands if words[: len(above)] == above != words}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            if name not in names:
-                guess = did_you_mean(name, names)
-                where = ".".join((*above, name))
-                raise ConfigError(f"{file.name}: [{where}] is no command{guess}")
-            _check_tables(file, value, commands, (*above, name))
-
-
-def _refuse_unknown(file: File, key: str, words: tuple[str, ...], commands: Commands) -> None:
-    """Refuse a key that no command below its table knows."""
-    below = [command for name, command in commands.items() if name[: len(words)] == words]
-    names = {name for command in below for name in settable(command)}
-    if key.replace("_", "-") not in names:
-        where = f" in [{'.'.join(words)}]" if words else ""
-        guess = did_you_mean(key.replace("_", "-"), names)
-        raise ConfigError(f"{file.name}: no flag is called {key}{where}{guess}")
 
 
 def _is_plain(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from misc_cli.cli import options, outputs
+from misc_cli.cli import options
 from misc_cli.cli.parameters import COUNT, SEED, names
 from misc_cli.errors import ConfigError
 
@@ -19,10 +19,8 @@ misc simulate --mix honest=0.8,constants=0.1,copiers=0.1 -o answers.csv
 """
 
 
-def _mix(text: str | None) -> dict[str, float] | None:
+def _mix(text: str) -> dict[str, float]:
     """Return the shares by kind that `honest=0.7,spammers=0.3` says."""
-    if text is None:
-        return None
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         return {kind.strip(): float(share) for kind, _, share in pairs}
@@ -56,6 +54,7 @@ def _mix(text: str | None) -> dict[str, float] | None:
     class_names={"type": names},
     answers_per_item={"default": 5.0, "show_default": True},
     accuracy={"default": 0.7, "show_default": True},
+    mix={"type": _mix},
     activity_skew={"default": 1.0, "show_default": True},
     seed={"type": SEED},
 )
@@ -66,7 +65,9 @@ def _mix(text: str | None) -> dict[str, float] | None:
         "--truth FILE": "The true label of every item.",
     },
 )
-def command(**parameters: Any) -> None:
+def command(
+    class_names: tuple[str, ...] | None, output: str | None, truth: str | None, **parameters: Any
+) -> None:
     """Make up a crowd and its answers, with the truth, to try things on.
 
     Workers are experts, honest, biased, spammers, adversaries, constants, beginners or copiers;
@@ -75,41 +76,29 @@ def command(**parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.simulate import Simulation, answer_columns, simulate, truth_columns
-    from misc_cli.writers.output_paths import check_writable
+    from misc_cli.writers.output_paths import check_writable, output_file
     from misc_cli.writers.output_set import write_all
     from misc_cli.writers.render import write_table
 
-    if parameters["truth"] == "-":
+    if truth == "-":
         raise ConfigError("--truth -: stdout is for the answers; name a file")
-    output = outputs.output_file(parameters.pop("output"))
-    truth = parameters.pop("truth")
-    truth = None if truth is None else outputs.output_file(truth)
-    names = parameters.pop("class_names")
-    if names is not None and not ",".join(names).isprintable():
-        raise ConfigError("--class-names: a name has characters that are no text; spell it anew")
-    parameters["classes"] = _n_classes(parameters["classes"], names)
-    parameters["mix"] = _mix(parameters["mix"])
+    place, truth_place = output_file(output), None if truth is None else output_file(truth)
     given = {name: value for name, value in parameters.items() if value is not None}
-    settings = Simulation(**given)
-    check_writable([path for path in (output, truth) if path], [], stdout=output is None)
+    if class_names is not None:
+        different = len(set(class_names)) == len(class_names) and "" not in class_names
+        if not different or not ",".join(class_names).isprintable():
+            raise ConfigError("--class-names: give different names, none empty, all of plain text")
+        if given.setdefault("classes", len(class_names)) != len(class_names):
+            said = f"names {len(class_names)} classes, --classes says {given['classes']}"
+            raise ConfigError(f"--class-names {said}")
+    settings = Simulation(**{"classes": 4, **given})
+    paths = [path for path in (place, truth_place) if path is not None]
+    check_writable(paths, [], stdout=place is None)
     crowd = simulate(settings)
-    tables = [(output, answer_columns(crowd, names)), (truth, truth_columns(crowd, names))]
-    files = {
-        path: partial(write_table, table, name=path.name)
-        for path, table in tables
-        if path is not None
-    }
-    write_all(files, stdout=partial(write_table, tables[0][1]) if output is None else None)
-    written = " and ".join(str(path) for path, _ in tables if path is not None)
-    if written:
-        Console().note(f"written: {written}, {len(tables[0][1]['item']):,} answers")
-
-
-def _n_classes(count: int | None, names: tuple[str, ...] | None) -> int:
-    if names is None:
-        return 4 if count is None else count
-    if count not in (None, len(names)):
-        raise ConfigError(f"--class-names names {len(names)} classes, --classes says {count}")
-    if len(set(names)) < len(names) or "" in names:
-        raise ConfigError("--class-names must be different and not empty")
-    return len(names)
+    answers = answer_columns(crowd, class_names)
+    tables = {place: answers, truth_place: truth_columns(crowd, class_names)}
+    files = {path: partial(write_table, tables[path], name=path.name) for path in paths}
+    write_all(files, stdout=partial(write_table, answers) if place is None else None)
+    if paths:
+        written = " and ".join(map(str, paths))
+        Console().note(f"written: {written}, {len(answers['item']):,} answers")

@@ -7,6 +7,7 @@ narrow, and no cell is ever cut. Elsewhere every column is shown.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 import unicodedata
@@ -62,6 +63,32 @@ class Table:
         left = sum(at < self.left for at in kept)
         return replace(self, header=[self.header[at] for at in kept], rows=rows, left=left)
 
+    def lines(self, width: int | None, styled: bool) -> list[str]:
+        """Return the table as lines of text, fitted to a width."""
+        bold = (lambda text: f"{BOLD}{text}{PLAIN}") if styled else str
+        lines = [bold(printable(self.title))] if self.title else []
+        if self.rows:
+            shown = [[printable(cell) for cell in row] for row in self.rows]
+            table = replace(self, header=list(map(printable, self.header)), rows=shown)
+            table = table.fitted(width)
+            widths = table.widths()
+            if table.header:
+                lines += [bold(table._line(table.header, widths))]
+                lines += [table._line(row, widths) for row in table.rows]
+            for row in table.rows if not table.header else ():
+                start = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
+                lines += below(table._line(row[:-1], widths[:-1]), row[-1], start, width)
+        for note in self.notes:
+            lines += wrapped(printable(note), width)
+        return lines
+
+    def _line(self, row: Cells, widths: Sequence[int]) -> str:
+        cells = []
+        for at, (cell, size) in enumerate(zip(row, widths, strict=True)):
+            room = " " * (size - columns_of(cell))
+            cells.append(cell + room if self.is_left(at) else room + cell)
+        return GAP.join(cells).rstrip()
+
 
 def columns_of(text: str) -> int:
     """Return the columns that a text takes on a terminal: two for a Chinese sign, say."""
@@ -71,41 +98,8 @@ def columns_of(text: str) -> int:
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
-def plain(tables: Sequence[Table], width: int | None = None, *, styled: bool = False) -> str:
-    """Return tables as text, one below the other, each fitted to the width of a screen."""
-    return "\n\n".join("\n".join(_lines(table, width, styled)) for table in tables) + "\n"
-
-
-def _lines(table: Table, width: int | None, styled: bool) -> list[str]:
-    bold = (lambda text: f"{BOLD}{text}{PLAIN}") if styled else str
-    lines = [bold(printable(table.title))] if table.title else []
-    if table.rows:
-        shown = [[printable(cell) for cell in row] for row in table.rows]
-        table = replace(table, header=list(map(printable, table.header)), rows=shown)
-        table = table.fitted(width)
-        widths = table.widths()
-        if table.header:
-            lines += [bold(_line(table, table.header, widths))]
-            lines += [_line(table, row, widths) for row in table.rows]
-        else:
-            for row in table.rows:
-                lines += facts(_line(table, row[:-1], widths[:-1]), row[-1], widths[:-1], width)
-    for note in table.notes:
-        lines += wrapped(printable(note), width)
-    return lines
-
-
-def _line(table: Table, row: Cells, widths: Sequence[int]) -> str:
-    cells = []
-    for at, (cell, size) in enumerate(zip(row, widths, strict=True)):
-        room = " " * (size - columns_of(cell))
-        cells.append(cell + room if table.is_left(at) else room + cell)
-    return GAP.join(cells).rstrip()
-
-
-def facts(name: str, value: str, widths: Sequence[int], width: int | None) -> list[str]:
-    """Return the lines of a name and its value, which goes on below itself."""
-    start = sum(widths) + len(GAP) * len(widths)
+def below(name: str, value: str, start: int, width: int | None) -> list[str]:
+    """Return the lines of a name and its value, which begins at `start` and goes on below."""
     rest = wrapped(value, None if width is None else max(width - start, 20)) or [""]
     before = name + " " * (start - columns_of(name))
     return [f"{before}{rest[0]}".rstrip(), *(" " * start + line for line in rest[1:])]
@@ -118,6 +112,11 @@ def wrapped(text: str, width: int | None) -> list[str]:
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
+def plain(tables: Sequence[Table], width: int | None = None, *, styled: bool = False) -> str:
+    """Return tables as text, one below the other, each fitted to the width of a screen."""
+    return "\n\n".join("\n".join(table.lines(width, styled)) for table in tables) + "\n"
+
+
 def markdown(tables: Sequence[Table]) -> str:
     """Return tables as Markdown; a bar inside a cell is escaped."""
     blocks = []
@@ -127,15 +126,36 @@ def markdown(tables: Sequence[Table]) -> str:
         if table.rows:
             header = table.header or [""] * len(table.rows[0])
             rule = ["---" if table.is_left(at) else "---:" for at in range(len(header))]
-            rows = [header, rule, *table.rows]
-            blocks.append(
-                "\n".join(
-                    "| " + " | ".join(printable(cell).replace("|", "\\|") for cell in row) + " |"
-                    for row in rows
-                )
-            )
+            cells = [
+                [printable(cell).replace("|", "\\|") for cell in row]
+                for row in (header, rule, *table.rows)
+            ]
+            blocks.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
         blocks += table.notes
     return "\n\n".join(blocks) + "\n"
+
+
+_SPECIAL = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "–": "--", "±": r"$\pm$", "×": r"$\times$"},
+}
+
+
+def latex(tables: Sequence[Table]) -> str:
+    """Return tables for LaTeX, which need no package."""
+    lines = []
+    for table in tables:
+        rows = [
+            [re.sub(r".", lambda sign: _SPECIAL.get(sign[0], sign[0]), cell) for cell in row]
+            for row in (table.header, *table.rows)
+        ]
+        body = [" & ".join(row).replace(" *", "$^{*}$") + r" \\" for row in rows]
+        columns = "l" + "r" * (len(table.header) - 1)
+        lines += [f"% {table.title}", f"\\begin{{tabular}}{{{columns}}}", "\\hline"]
+        lines += [body[0], "\\hline", *body[1:], "\\hline", "\\end{tabular}"]
+        lines += [f"% {note}" for note in table.notes]
+    return "\n".join([*lines, ""])
 
 
 def screen_width(stream: TextIO | None = None) -> int | None:
@@ -158,10 +178,12 @@ def is_terminal() -> bool:
 
 
 def print_tables(tables: Sequence[Table]) -> None:
-    """Print tables on stdout: fitted to a terminal, whole anywhere else."""
+    """Print tables on stdout, if there is one: fitted to a terminal, whole anywhere else."""
     if sys.stdout is None:  # closed by the caller, who wants only the file
         return
+    from misc_cli.writers.output_set import to_stdout
+
     clear_line[0]()
     styled = is_terminal() and os.environ.get("TERM") != "dumb"
-    sys.stdout.write(plain(tables, screen_width(), styled=styled))
-    sys.stdout.flush()  # before stderr says more of it on the same screen
+    text = plain(tables, screen_width(), styled=styled)
+    to_stdout(lambda stream: print(text, end=""))  # flushed, before stderr says more of it

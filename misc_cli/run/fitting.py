@@ -290,7 +290,7 @@ def _completion_in_words(found: FitResult, methods: Methods) -> str:
         f"{member.name} forecasts hidden answers best of its ranks, "
         f"{'ahead of' if ahead >= 0 else 'behind'} {alone} alone by {by}: "
         f"{'it counts alone' if strength == 1.0 else counts}; the same labels: {again} "
-        f"--passes {member.passes} --final {member.method.loop.final} --strength {strength:g}"
+        f"--passes {member.passes} --final {member.method.loop.final} -p strength={strength:g}"
     )
 
 

@@ -106,7 +106,7 @@ def test_the_flag_alone_is_ds_em_with_a_uniform_prior(
     ]
     file, output = tmp_path / "answers.csv", tmp_path / "labels.csv"
     file.write_text("\n".join(["worker,item,label", *rows, ""]))
-    words = ["aggregate", str(file), "--missing", "informative", "--probabilities"]
+    words = ["aggregate", str(file), "-p", "missing=informative", "--probabilities"]
     assert run([*words, "-o", str(output)]) == 0
     header, *lines = output.read_text().splitlines()
     assert header == "item,label,confidence,p_c0,p_c1,p_c2"
@@ -119,4 +119,4 @@ def test_the_flag_alone_is_ds_em_with_a_uniform_prior(
     assert '"class_prior": "uniform"' in text
     for more in (["--completer", "tucker"], ["--duplicates", "all"], ["--aggregator", "mv"]):
         assert run([*words, *more]) == 2
-        assert "--missing" in capsys.readouterr().err
+        assert "-p missing" in capsys.readouterr().err

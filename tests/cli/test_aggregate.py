@@ -73,7 +73,7 @@ def write(answers: list[Row], path: str) -> str:
 
 
 def few_restarts(aggregator: str) -> list[str]:
-    return ["--restarts", "3"] if "restarts" in registry.settings("aggregator", aggregator) else []
+    return ["-p", "restarts=3"] if "restarts" in registry.settings("aggregator", aggregator) else []
 
 
 def test_majority_vote_to_stdout(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -318,7 +318,7 @@ def test_columns_by_name_position_and_several_files() -> None:
 def test_a_completer_runs_and_the_manifest_says_how() -> None:
     write(crowd(), "crowd.csv")
     words = ["--completer", "tucker", "--ranks", "2,4,3", "--passes", "2", "--slice", "hard", "-q"]
-    assert run(["aggregate", "crowd.csv", *words, "--start", "mv", "-o", "labels.csv"]) == 0
+    assert run(["aggregate", "crowd.csv", *words, "-p", "start=mv", "-o", "labels.csv"]) == 0
     found = manifest()
     assert found["methods"]["start"] == {"aggregator": "mv"}
     assert found["methods"]["completer"]["ranks"] == [2, 4, 3]

@@ -11,7 +11,8 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.cli import COMMANDS, GROUPS
+from misc_cli.cli import COMMANDS, GROUPS, aggregate
+from misc_cli.cli.parameters import as_typed
 from misc_cli.data.parameters import parameters_of
 from misc_cli.run.settings import Settings
 from misc_cli.version import __version__
@@ -37,9 +38,28 @@ def test_the_help_of_a_command_fits_two_screens(name: str) -> None:
     assert max(map(len, brief.splitlines())) <= 80
     assert f"misc {name} --help-all has all" in brief
     assert "Examples:" in brief
-    assert "--quotes-span-lines" in whole
-    assert "--quotes-span-lines" not in brief
+    assert "-p quotes-span-lines=yes" in whole
+    assert "quotes-span-lines" not in brief
     assert shown("help", name) == brief
+
+
+# Flags that scripts rely on.
+KEPT = (
+    *("preset", "completer", "aggregator", "fast", "ranks", "initial-rank", "cp-rank", "passes"),
+    *("sweeps", "slice", "final", "tol", "max-iter", "calibrate", "seed", "threads"),
+    *("time-budget", "worker-col", "item-col", "label-col", "question", "each-question", "where"),
+    *("no-answer", "duplicates", "class-order", "truth", "gold", "fail-if", "probabilities"),
+    *("item-details", "workers", "report", "changes", "rejects", "diagnostics", "state", "engine"),
+    *("scheduler", "config", "output", "quiet", "verbose"),
+)
+
+
+def test_aggregate_has_at_most_80_flags() -> None:
+    """Parameters of one method and limits of reading are set by -p."""
+    command = aggregate.command
+    flags = {flag for one in command.params if not getattr(one, "rare", 0) for flag in one.opts}
+    assert command.n_flags <= 80
+    assert {f"--{name}" for name in KEPT} <= flags
 
 
 def test_commands_are_grouped_and_version_has_three_names() -> None:
@@ -60,18 +80,18 @@ def test_a_method_is_explained_with_its_own_parameters(kind: str, name: str) -> 
     assert text.startswith(f"{name}, {kind}. {registry.ABOUT[name].plain}")
     own = registry.parameters(kind, name)
     for one, parameter in own.items():
-        assert f"--{one.replace('_', '-')} " in text
+        assert as_typed(one, "") in text
         assert parameter.help in text
     others = {
         flag for k in registry.KINDS for n in registry.OWN[k] for flag in registry.parameters(k, n)
     } - own.keys()
-    assert not any(f"--{one.replace('_', '-')} " in text for one in others - {"aggregator"})
+    assert not any(as_typed(one, "") in text for one in others)
     assert ("Reference:" in text) == bool(registry.ABOUT[name].reference)
 
 
 def test_topics_are_explained() -> None:
     assert "three standard errors" in shown("help", "auto")
-    assert "--quotes-span-lines" in shown("help", "reading")
+    assert "-p quotes-span-lines=yes" in shown("help", "reading")
     assert "--scheduler" in shown("help", "engines")
     assert "worker-drop" in shown("help", "gates")
     assert "MISC_AGGREGATE_SEED" in shown("help", "settings")
@@ -104,6 +124,14 @@ HINTS = {
     "workers answers.csv --budget 3": "No such option --budget; did you mean --top?",
     "aggregate answers.csv --aggregator ds-emm": "did you mean ds-em or ds-mf? There are auto",
     "aggregate answers.csv --aggregator glad": "'glad'; mmce-c is the nearest here; there are auto",
+    "aggregate answers.csv --subtypes 3": "No such option --subtypes; say -p subtypes=N",
+    "aggregate answers.csv --max-input 2G": "No such option --max-input; say -p max-input=SIZE",
+    "inspect answers.csv --net-timeout 9s": "--net-timeout; say -p net-timeout=TIME",
+    "aggregate answers.csv -p subtypse=3": "'subtypse'; did you mean subtypes or subtype-prior?",
+    "aggregate answers.csv -p xyz=3": "no parameter is called 'xyz'; misc help METHOD lists",
+    "aggregate answers.csv -p subtypes": "-p subtypes: give it a value, -p subtypes=…",
+    "aggregate answers.csv -p subtypes=x": "'-p subtypes': 'x' is not a whole number",
+    "aggregate answers.csv --aggregator ds-em -p subtypes=3": "-p subtypes does not apply here",
     "aggregate answers.csv --seed abc": "'--seed': 'abc' is not a whole number",
     "aggregate answers.csv --shrinkage lots": "'--shrinkage': 'lots' is not a number",
     "queue answers.csv --price nan": "'--price': 'nan' is not a number",

@@ -112,10 +112,10 @@ RUNS = {
     "automatic": ["answers.csv", "--seed", "3"],
     "disk": ["answers.csv", *EM, "--engine", "disk", "--item-details"],
     "each": ["two.csv", "--aggregator", "one-coin", "--each-question", "--workers", "w.csv"],
-    "state": ["answers.csv", *EM, "--state", "state", "--keep-settled", "--settled", "0.9,2"],
+    "state": ["answers.csv", *EM, "--state", "state", "--keep-settled", "-p", "settled=0.9,2"],
     "ranks": ["answers.csv", *EM, "--completer", "tucker", "--ranks", "2,3,2", "--ranks", "2,2,2"],
     "reading": ["answers.csv", *EM, "--where", "item != item 0", "--rename", "dog=wolf"],
-    "prior": ["answers.csv", *EM, "--workers-prior", "prior.csv", "--prior-weight", "4"],
+    "prior": ["answers.csv", *EM, "--workers-prior", "prior.csv", "-p", "prior-weight=4"],
 }
 
 

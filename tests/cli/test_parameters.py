@@ -16,7 +16,7 @@ from misc_cli import registry
 from misc_cli.__main__ import run
 from misc_cli.aggregators.dawid_skene import MajorityVote
 from misc_cli.cli import aggregate
-from misc_cli.cli.parameters import method_options
+from misc_cli.cli.parameters import FLAGS, in_flags, method_options
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import COUNT, Parameter, parameter, parameters_of
 from misc_cli.errors import ConfigError, python_words
@@ -107,7 +107,8 @@ def test_python_and_the_command_line_refuse_the_same_each_in_its_words(
     words = ["--aggregator", "ds-em"]
     for name, value in options.items():
         text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        words += [f"--{name.replace('_', '-')}", text]
+        key = name.replace("_", "-")
+        words += [f"--{key}", text] if key in {*FLAGS, *OF_SETTINGS} else ["-p", f"{key}={text}"]
     assert run(["aggregate", str(place), *words]) == 2
     assert f"--{list(options)[-1].replace('_', '-')}" in capfd.readouterr().err
 
@@ -132,25 +133,32 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(registry, "_plugins", found.__getitem__)
     own = [copy.copy(parameter) for parameter in aggregate.command.params]  # their help changes
     monkeypatch.setattr(aggregate.command, "params", own)
-    monkeypatch.setattr(aggregate.command, "plugins", [])
     method_options.cache_clear()
     (tmp_path / "answers.csv").write_text(ANSWERS)
     yield str(tmp_path / "answers.csv")
     method_options.cache_clear()
 
 
-def test_a_plugins_methods_are_in_the_help_and_its_parameters_are_flags(
+def test_a_plugins_methods_are_in_the_help_and_p_sets_its_parameters(
     place: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["aggregate", "--help-all"]) == 0
+    assert run(["help", "methods"]) == 0
+    assert "patient" in capfd.readouterr().out
+    assert run(["help", "patient"]) == 0
     said = " ".join(capfd.readouterr().out.split())
-    assert "Other packages add patient, broken, odd." in said
-    assert "--patience N How long it waits. [default: 7]" in said
-    assert "--mildness X Of aggregator patient. [default: 0.5]" in said
+    assert "-p patience=N How long it waits. [default: 7]" in said
+    assert "-p mildness=X" in said
     words = ["aggregate", place, "--aggregator", "patient"]
-    assert run([*words, "--patience", "3", "--mildness", "0.25"]) == 0
-    assert run([*words, "--patience", "0"]) == 2
-    assert "--patience 0: give a whole number from 1" in capfd.readouterr().err
+    assert run([*words, "-p", "patience=3", "-pmildness=0.25"]) == 0
+    assert run([*words, "-p", "patience=0"]) == 2
+    assert "-p patience=0: give a whole number from 1" in capfd.readouterr().err
+
+
+def test_messages_name_what_the_command_line_has() -> None:
+    said = "--max-cells 5 is too small; raise --max-cells or lower --ranks, not --start-up"
+    meant = "-p max-cells=5 is too small; raise -p max-cells or lower --ranks, not --start-up"
+    assert in_flags(said) == meant
+    assert in_flags("try --missing informative") == "try -p missing=informative"
 
 
 def test_a_plugin_that_cannot_be_used_is_named(

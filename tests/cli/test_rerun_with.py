@@ -103,7 +103,7 @@ def test_named_methods_are_used_for_new_answers_too() -> None:
 
 
 def test_an_aggregator_that_nothing_would_use_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    words = ["--completer", "tucker", "--ranks", "3,6,4", "--start", "ds-mf", "--aggregator", "mv"]
+    words = ["--completer", "tucker", "--ranks", "3,6,4", "-p", "start=ds-mf", "--aggregator", "mv"]
     assert run(["aggregate", SAMPLE, *words]) == 2
     assert "--aggregator mv would not be used" in capfd.readouterr().err
     assert run(["aggregate", SAMPLE, *words, "--final", "completed", "-o", "labels.csv"]) == 0

@@ -85,7 +85,7 @@ def test_no_secret_is_told_by_a_command_that_fails(
 ) -> None:
     for command in COMMANDS:
         words = [word.format(address) for word in command]
-        words += [] if len(words) == 1 else ["--net-timeout", "1s"] * (words[0] in READING)
+        words += [] if len(words) == 1 else ["-p", "net-timeout=1s"] * (words[0] in READING)
         words += ["--log-file", "misc.log"] * (words[0] not in ("diff", "verify", address))
         monkeypatch.setattr("sys.argv", ["misc", *words])
         monkeypatch.setattr("misc_cli.readers.remote.time.sleep", lambda _: None)

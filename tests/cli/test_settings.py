@@ -211,7 +211,7 @@ def test_every_flag_of_every_command_can_be_set(folder: Path) -> None:
             for flag in parameter.opts
             if flag.startswith("--")
         }
-        assert flags - set(settings.settable(found)) <= {"config", "help-all"}, words
+        assert flags - set(settings.settable(found)) <= {"config", "help-all", "param"}, words
 
 
 @pytest.mark.parametrize(

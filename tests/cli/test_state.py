@@ -150,7 +150,7 @@ def test_a_choice_is_kept_until_it_is_old_or_the_data_moved(
 
 
 def test_settled_items_keep_their_label_until_new_answers_arrive(nights: Nights) -> None:
-    words = ["--keep-settled", "--settled", "0.7,3"]
+    words = ["--keep-settled", "-p", "settled=0.7,3"]
     assert nights.run(1300, *words) == 0
     before = nights.rows()
     assert nights.run(1807, *words) == 0
@@ -238,8 +238,8 @@ def test_other_files_in_the_folder_are_left_alone(
         (["--state", "s"], "needs -o"),
         (["--rechoose", "30d"], "--rechoose needs --state"),
         (["--keep-settled"], "--keep-settled needs --state"),
-        (["--state", "s", "-o", "l.csv", "--settled", "0.9,2"], "give that, too"),
-        (["--prior-weight", "3"], "--workers-prior"),
+        (["--state", "s", "-o", "l.csv", "-p", "settled=0.9,2"], "give that, too"),
+        (["-p", "prior-weight=3"], "--workers-prior"),
         (["--state", "in/state", "-o", "l.csv", "in"], "which is read as answers"),
         (["--rechoose", "often"], "often"),
     ],

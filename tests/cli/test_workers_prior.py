@@ -24,7 +24,7 @@ def test_workers_known_from_another_project(
     words = ["--aggregator", aggregator, "--truth", str(SAMPLE / "truth.csv")]
     assert run(["aggregate", str(many), *words, "--workers", str(known), "-o", str(plain)]) == 0
     errors = []
-    for more in ([], ["--workers-prior", str(known), "--prior-weight", "20"]):
+    for more in ([], ["--workers-prior", str(known), "-p", "prior-weight=20"]):
         assert run(["aggregate", str(few), *words, "-o", str(helped), *more]) == 0
         record = json.loads(helped.with_suffix(".run.json").read_text())
         errors.append(record["figures"]["error"])

@@ -90,7 +90,7 @@ def test_a_small_crowd_is_judged_as_in_memory(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.usefixtures("many")
-@pytest.mark.parametrize("method", ["one-coin", "ds-em", "ds-mf", "ebcc --restarts 1", "mmce-c"])
+@pytest.mark.parametrize("method", ["one-coin", "ds-em", "ds-mf", "ebcc -p restarts=1", "mmce-c"])
 def test_a_named_method_is_calibrated_where_its_answers_are(method: str) -> None:
     """In a fold ebcc begins where the whole fit ended, and mmce stops earlier: everywhere."""
     simulated("answers.csv")

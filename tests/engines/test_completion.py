@@ -78,7 +78,7 @@ def test_any_number_of_parts_gives_the_posteriors_of_memory(
     [
         ("--aggregator", "mv"),
         ("--aggregator", "one-coin", "--slice", "hard"),
-        ("--start", "ds-mf", "--initial-rank", "9", "--sweeps", "5"),
+        ("-p", "start=ds-mf", "--initial-rank", "9", "--sweeps", "5"),
         ("--aggregator", "ds-mf", "--duplicates", "all", "--initial-rank", "2"),
     ],
 )

@@ -135,10 +135,10 @@ def test_what_never_ends_has_a_limit(packed: bool, capfd: pytest.CaptureFixture[
         name = "bomb.csv.gz"
         with gzip.open(name, "wb") as stream:
             stream.write(PLAIN.encode() + b"w1,i1,x\n" * 2_000_000)
-    assert run(["aggregate", name, "--max-input", "8M"]) == 2
-    assert "raise --max-input" in capfd.readouterr().err
+    assert run(["aggregate", name, "-p", "max-input=8M"]) == 2
+    assert "raise -p max-input" in capfd.readouterr().err
     if packed:
-        assert run(["aggregate", name, "--max-input", "20M", "--aggregator", "mv", "-q"]) == 0
+        assert run(["aggregate", name, "-p", "max-input=20M", "--aggregator", "mv", "-q"]) == 0
 
 
 BAD_JSON = {

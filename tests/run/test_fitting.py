@@ -125,7 +125,7 @@ def test_a_chosen_completion_says_the_flags_that_repeat_its_labels() -> None:
         ranks=ranks,
         passes=int(given["--passes"]),
         final=given["--final"],
-        strength=float(given["--strength"]),
+        strength=float(given["-p"].removeprefix("strength=")),
     )
     np.testing.assert_array_equal(again.decision.label, found.decision.label)
     whole = fitted(completer="tucker", aggregator="ds-em", strength=1.0)
