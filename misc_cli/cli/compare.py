@@ -81,10 +81,6 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.data.holdout import fold_plan
     from misc_cli.data.resources import thread_limit
     from misc_cli.job.datasets import find_datasets
-<<<<<<< HEAD
-    from misc_cli.readers.addresses import check_stdin_once
-=======
->>>>>>> e80e851 (80 flags: parameters of one method and rare limits are set by -p NAME=VALUE)
     from misc_cli.selection.compare import compare, compare_datasets
 
     console, as_json, truth = Console.of(parameters), parameters["json"], parameters["truth"]
