@@ -20,7 +20,6 @@ from misc_cli.arguments import (
     Source,
     answers_of,
     class_order_of,
-    file_of,
     is_record,
     labels_of,
     names_of,
@@ -135,16 +134,17 @@ def aggregate(
             time_budget=seconds(time_budget),
         )
         settings, own = with_methods(basis, aggregator, completer, loop)
+        known = {"gold": known_of(gold), "truth": known_of(truth)}
+        sources = {role: file for role, (_, file) in known.items() if file is not None}
         asked = AggregateRequest(
             () if is_frame(answers) else tuple(names_of(answers)),
             settings,
             options,
-            gold=file_of(gold),
-            truth=file_of(truth),
+            gold=sources["gold"].name if "gold" in sources else None,
+            truth=sources["truth"].name if "truth" in sources else None,
             state=None if state is None else fspath(state),
             accept=tuple(accept),
         )
-        known = {"gold": known_of(gold), "truth": known_of(truth)}
         run = partial(
             pipeline.run,
             read,
@@ -164,7 +164,6 @@ def aggregate(
                 outcome = run(fitter=saved.fit)
                 write_all(saved.outputs(outcome))
                 saved.published()
-    sources = {role: file for role, (_, file) in known.items() if file is not None}
     return Result(outcome, running.warnings, asked, files, sources, kind)
 
 

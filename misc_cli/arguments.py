@@ -8,10 +8,9 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 from threadpoolctl import threadpool_limits
@@ -35,7 +34,7 @@ from misc_cli.dataframes import (
     frame_labels,
     is_frame,
     name_of,
-    text_order,
+    texts_of,
 )
 from misc_cli.errors import ConfigError, MiscWarning, in_python, python_words
 from misc_cli.readers import options as readers
@@ -64,29 +63,25 @@ class ReadOptions(readers.ReadOptions):
             super().__post_init__()
 
 
-class Progress:
-    """One line on stderr, overwritten, that says how far a run is."""
+def _told(forward: OnIteration) -> OnIteration:
+    """Return an observer that also says on stderr, on one line, how far a run is."""
+    shown = time.monotonic()
 
-    def __init__(self, forward: OnIteration) -> None:
-        self.forward = forward
-        self.shown = time.monotonic()
-
-    def __call__(self, iteration: Iteration) -> None:
-        self.forward(iteration)
-        if time.monotonic() - self.shown > 0.2:
-            self.shown = time.monotonic()
+    def tell(iteration: Iteration) -> None:
+        nonlocal shown
+        forward(iteration)
+        if time.monotonic() - shown > 0.2:
+            shown = time.monotonic()
             of = iteration.extra.get("of")
             what = str(iteration.extra.get("candidate", iteration.stage))
             done = f"{what} {iteration.iteration}{'' if of is None else f' of {of}'}"
             sys.stderr.write(f"\r{done[:70]:<70}")
             sys.stderr.flush()
 
-    def end(self) -> None:
-        sys.stderr.write(f"\r{'':<70}\r")
+    return tell
 
 
-@dataclass
-class Session:
+class Session(NamedTuple):
     """Observers of a call while it runs: `on_iteration` of progress, `caught` of warnings."""
 
     on_iteration: OnIteration
@@ -105,7 +100,6 @@ def session(
 
     Warnings reach the caller's filters when the block ends, as if its own line had given them.
     """
-    shown = Progress(forward) if progress else None
     with (
         in_python(),
         warnings.catch_warnings(record=True) as caught,
@@ -113,12 +107,12 @@ def session(
         may_use_processes(processes),
     ):
         warnings.simplefilter("always", MiscWarning)
-        running = Session(shown or forward, caught)
+        running = Session(_told(forward) if progress else forward, caught)
         try:
             yield running
         finally:
-            if shown is not None:
-                shown.end()
+            if progress:
+                sys.stderr.write(f"\r{'':<70}\r")
     for text, warning in zip(running.warnings, caught, strict=True):
         warnings.warn(text, warning.category, stacklevel=_frames_of_misc())
 
@@ -151,12 +145,12 @@ def reading_of(
 
 
 def class_order_of(class_order: Sequence[object] | None, kind: Kind) -> tuple[str, ...] | None:
+    """Return the texts of labels in the order that was given, or that their category has."""
     if class_order is None:
-        own = kind.columns.get("label")
-        return None if own is None else own.order
+        return kind.columns["label"].order if "label" in kind.columns else None
     if isinstance(class_order, str) or not isinstance(class_order, Sequence):
         raise ConfigError(f"class_order {class_order!r}: give a list of labels")
-    return text_order(class_order)
+    return tuple(texts_of(pd.Series(list(class_order))).to_pylist())
 
 
 def seconds(given: float | str | None) -> float | None:
@@ -172,15 +166,9 @@ def answers_of(
     given: Frame | Source, reading: readers.ReadOptions
 ) -> tuple[Answers, tuple[FileInfo, ...], Kind]:
     """Return answers, the files that they were read from, and the kind of their frame."""
-    if is_frame(given):
-        return _frame_answers(given, reading)
-    read = read_answer_columns(names_of(given), reading)
-    return read.answers, tuple(read.files), Kind()
-
-
-def _frame_answers(
-    given: Frame, reading: readers.ReadOptions
-) -> tuple[Answers, tuple[FileInfo, ...], Kind]:
+    if not is_frame(given):
+        read = read_answer_columns(names_of(given), reading)
+        return read.answers, tuple(read.files), Kind()
     said = {name for name, value in vars(reading).items() if value is not None}
     of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates"})
     if of_files:
@@ -199,10 +187,6 @@ def labels_of(given: Result[Any] | Known) -> LabelTable:
     from misc_cli.writers.read_back import read_labels
 
     return read_labels(name_of(given))
-
-
-def file_of(given: Known | None) -> str | None:
-    return fspath(given) if isinstance(given, str | PathLike) else None
 
 
 def names_of(sources: object) -> list[str]:

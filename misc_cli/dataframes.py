@@ -8,7 +8,7 @@ or worker first appears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
@@ -79,7 +79,7 @@ class Column:
             raise InputError(
                 f"column {name!r}: its values cannot be compared; give text, numbers or categories"
             ) from None
-        texts = _texts(series)
+        texts = texts_of(series)
         if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
             order = tuple(texts.take(series.cat.codes.argsort().to_numpy()).to_pylist())
         indices = pa.array(codes, pa.int32(), mask=codes < 0)
@@ -106,7 +106,7 @@ class Column:
         return pc.index_in(names, self.texts)
 
 
-def _texts(values: pd.Series[Any]) -> Names:
+def texts_of(values: pd.Series[Any]) -> Names:
     """Return the text of each of these distinct values; whole numbers have no decimals.
 
     A text that looks like another value of the column (the word "1" beside the number 1) is quoted.
@@ -214,11 +214,6 @@ def frame_labels(given: Frame | pd.Series[Any]) -> LabelTable:
         if "confidence" in names:
             confidence = np.asarray(columns[names.index("confidence")], dtype=float)
     return LabelTable(trimmed(known.items), trimmed(known.labels), confidence, name="the labels")
-
-
-def text_order(order: Sequence[object] | None) -> tuple[str, ...] | None:
-    """Return the texts of labels that were named in order."""
-    return None if order is None else tuple(_texts(pd.Series(list(order))).to_pylist())
 
 
 def known_of(given: Known | None) -> tuple[KnownLabels | None, FileInfo | None]:
