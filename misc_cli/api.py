@@ -14,14 +14,20 @@ import pandas as pd
 from misc_cli.arguments import (
     Completion,
     Duplicates,
+    F,
+    Frame,
+    Kind,
+    Known,
     Method,
     Path,
     Preset,
     Source,
     answers_of,
     class_order_of,
+    is_frame,
     is_record,
-    labels_of,
+    known_of,
+    name_of,
     names_of,
     reading_of,
     seconds,
@@ -33,11 +39,10 @@ from misc_cli.data.encode import encode_truth
 from misc_cli.data.parameters import check, parameters_of
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import OnIteration, ignore_iteration
-from misc_cli.dataframes import F, Frame, Kind, Known, is_frame, known_of, name_of
 from misc_cli.errors import ConfigError
 from misc_cli.readers.read import read_answer_columns
 from misc_cli.report.frames import text_frame
-from misc_cli.results import Result
+from misc_cli.results import Result, labels_of
 from misc_cli.run import pipeline
 from misc_cli.run.request import AggregateRequest, Stopwatch
 from misc_cli.run.settings import Settings, build, with_methods

@@ -1,4 +1,10 @@
-"""Arguments of the Python functions, as readers and pipeline take them, and how Python speaks."""
+"""Arguments of the Python functions: data frames of any kind in, the same kind out; files; session.
+
+pandas, polars and pyarrow are known; whatever else gives an Arrow stream (DuckDB, Ibis) comes back
+as a pyarrow table. Inside, every name is text: a column's distinct values and their texts are kept
+beside each other, and results are translated back. Rows come back in the order in which their item
+or worker first appears.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +12,29 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+)
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from threadpoolctl import threadpool_limits
 
+from misc_cli.data.encode import plain, trimmed
 from misc_cli.data.parameters import seconds_of
 from misc_cli.data.resources import processes as may_use_processes
 from misc_cli.data.types import (
@@ -22,28 +42,38 @@ from misc_cli.data.types import (
     Answers,
     Completer,
     Iteration,
+    KnownLabels,
     LabelTable,
+    Names,
     OnIteration,
     ignore_iteration,
 )
-from misc_cli.dataframes import (
-    Frame,
-    Kind,
-    Known,
-    frame_answers,
-    frame_labels,
-    is_frame,
-    name_of,
-    texts_of,
-)
-from misc_cli.errors import ConfigError, MiscWarning, in_python, python_words
+from misc_cli.errors import ConfigError, InputError, MiscWarning, in_python, python_words
 from misc_cli.readers import options as readers
 from misc_cli.readers.answer_table import FileInfo
+from misc_cli.readers.columns import choose, truth_synonyms
+from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.results import Result
 
 if TYPE_CHECKING:
     from misc_cli.run.settings import OwnMethod
+
+
+class ArrowStream(Protocol):
+    """A data frame that gives its columns by Arrow's C interface: polars, pyarrow, pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+Frame: TypeAlias = pd.DataFrame | ArrowStream
+Known: TypeAlias = "Frame | pd.Series[Any] | str | PathLike[str]"
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    # the kind of frame that came in; files come back as pandas
+    F = DefaultTypeVar("F", bound=Frame, default=pd.DataFrame)
+else:
+    F = TypeVar("F")
 
 Path: TypeAlias = str | PathLike[str]
 Source: TypeAlias = Path | Sequence[Path]
@@ -53,6 +83,175 @@ Preset = Literal["robust", "paper"]
 Duplicates = Literal["last", "first", "error", "all"]
 Method: TypeAlias = "AggregatorName | Aggregator | OwnMethod"
 Completion: TypeAlias = CompleterName | Completer
+
+
+# Columns of results that hold values of the answers, by whose they are.
+OWNER = {
+    "item": "item",
+    "worker": "worker",
+    **dict.fromkeys(("label", "runner_up", "majority", "truth", "old_label", "new_label"), "label"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """The distinct values of a column, in order of appearance, and the text of each.
+
+    `values` are a pandas Series, or an Arrow array, plainer than the `type` of its column. `order`
+    are the texts of an ordered category in its order.
+    """
+
+    values: Any
+    texts: Names
+    type: Any = None
+    order: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, column: Any, name: str) -> tuple[Any, Column]:
+        """Return a column as dictionary-encoded text, missing values missing, and its values."""
+        order = own = None
+        try:
+            if isinstance(column, pa.ChunkedArray | pa.Array):
+                own, coded = column.type, plain(column).dictionary_encode()
+                codes, values = coded.indices.fill_null(-1).to_numpy(), coded.dictionary
+                series = values.to_pandas()
+            else:
+                codes, distinct = pd.factorize(column)
+                values = series = pd.Series(distinct)
+        except (TypeError, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"column {name!r}: its values cannot be compared; give text, numbers or categories"
+            ) from None
+        texts = texts_of(series)
+        if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
+            order = tuple(texts.take(series.cat.codes.argsort().to_numpy()).to_pylist())
+        indices = pa.array(codes, pa.int32(), mask=codes < 0)
+        text = pa.DictionaryArray.from_arrays(indices, texts)
+        return text, cls(values, trimmed(texts), own, order)
+
+    def named(self, names: Any) -> Any:
+        """Return the values that these texts stand for; the texts, if some stand for none."""
+        at = self.positions(names)
+        if at.null_count > names.null_count:
+            return names
+        if isinstance(self.values, pd.Series):
+            return self.values.reindex(at.to_pandas()).reset_index(drop=True)
+        taken = self.values.take(at)
+        if pa.types.is_dictionary(self.type):
+            taken = taken.dictionary_encode()
+        try:
+            return taken.cast(self.type)
+        except pa.ArrowNotImplementedError:  # polars' own kinds of text, which it makes again
+            return taken
+
+    def positions(self, names: Any) -> Any:
+        """Return the place of each text in the order of appearance, null where it has none."""
+        return pc.index_in(names, self.texts)
+
+
+def texts_of(values: pd.Series[Any]) -> Names:
+    """Return the text of each of these distinct values; whole numbers have no decimals.
+
+    A text that looks like another value of the column (the word "1" beside the number 1) is quoted.
+    """
+    if pd.api.types.is_float_dtype(values.dtype):
+        values = values.convert_dtypes()
+    texts = values.astype("string")
+    twice = texts.duplicated(keep=False) & values.map(lambda one: isinstance(one, str)).astype(bool)
+    texts[twice] = values[twice].map(repr)
+    return pa.array(texts, pa.string(), from_pandas=True)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The kind of data frame that results come as, and the columns whose values they hold."""
+
+    name: str = "pandas"
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    schema: Mapping[str, Any] = field(default_factory=dict)  # polars' own types, by role
+
+    def frame(self, columns: Mapping[str, Any], by: str | None = None) -> Any:
+        """Return named columns as a data frame, rows in the order of appearance of `by`."""
+        found = {name: _values(column) for name, column in columns.items()}
+        if by is not None and by in self.columns:
+            order = np.argsort(self.columns[by].positions(found[by]).to_numpy(), kind="stable")
+            found = {name: column.take(order) for name, column in found.items()}
+        for name, column in found.items():
+            if OWNER.get(name) in self.columns and isinstance(column, pa.Array):
+                found[name] = self.columns[OWNER[name]].named(column)
+        if self.name == "pandas":
+            arrow = {name: column for name, column in found.items() if isinstance(column, pa.Array)}
+            return pd.DataFrame({**found, **{k: column.to_pandas() for k, column in arrow.items()}})
+        table = pa.table(found)
+        if self.name == "arrow":
+            return table
+        import polars
+
+        made: Any = polars.from_arrow(table)
+        own_types = {name: self.schema.get(OWNER.get(name, "")) for name in found}
+        enums = {name: kind for name, kind in own_types.items() if isinstance(kind, polars.Enum)}
+        return made.cast(enums, strict=False)
+
+    def values(self, role: str, names: Names) -> pd.Index[Any]:
+        """Return the values of an owner's texts as a pandas index, in the order given."""
+        found = self.columns[role].named(names) if role in self.columns else names
+        index: pd.Index[Any] = pd.Index(found.to_pandas() if isinstance(found, pa.Array) else found)
+        return index
+
+
+def _values(column: Any) -> Any:
+    """Return a column as numpy numbers or a plain Arrow array."""
+    if not isinstance(column, pd.Series):
+        return plain(column) if isinstance(column, pa.ChunkedArray | pa.Array) else column
+    try:
+        text = column.dtype == object or pd.api.types.is_string_dtype(column.dtype)
+        return pa.array(column, from_pandas=True) if text else column.to_numpy()
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return column.to_numpy()
+
+
+def is_frame(given: object) -> TypeGuard[Frame]:
+    return isinstance(given, pd.DataFrame) or hasattr(given, "__arrow_c_stream__")
+
+
+def columns_of(frame: Frame) -> tuple[str, list[str], list[Any]]:
+    """Return the kind of a data frame, the names of its columns, and the columns."""
+    if isinstance(frame, pd.DataFrame):
+        columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
+        return "pandas", list(map(str, frame.columns)), columns
+    table = pa.table(frame)
+    kind = "polars" if type(frame).__module__.partition(".")[0] == "polars" else "arrow"
+    return kind, table.column_names, table.columns
+
+
+def frame_labels(given: Frame | pd.Series[Any]) -> LabelTable:
+    """Return labels of items: columns item, label and maybe confidence, or a Series by item."""
+    if isinstance(given, pd.Series):
+        given = given.rename_axis("item").reset_index(name="label")
+    _, names, columns = columns_of(given)
+    chosen = choose("the DataFrame", names, {}, truth_synonyms())
+    items, labels = (Column.read(columns[chosen[role]], role)[0] for role in ("item", "label"))
+    confidence = None
+    if "confidence" in names:
+        confidence = np.asarray(columns[names.index("confidence")], dtype=float)
+    return LabelTable(trimmed(items), trimmed(labels), confidence, name="the labels")
+
+
+def known_of(given: Known | None) -> tuple[KnownLabels | None, FileInfo | None]:
+    """Return known labels, if any, and the file that they were read from, if any."""
+    if given is None:
+        return None, None
+    if isinstance(given, pd.Series) or is_frame(given):
+        table = frame_labels(given)
+        return KnownLabels(table.items, table.labels), None
+    found = read_known(name_of(given))
+    return found.labels, found.file
+
+
+def name_of(source: object) -> str:
+    if isinstance(source, str | PathLike):
+        return fspath(source)
+    raise InputError(f"{source!r:.60} is neither a data frame nor the path of a file")
 
 
 class ReadOptions(readers.ReadOptions):
@@ -173,20 +372,15 @@ def answers_of(
     of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates"})
     if of_files:
         raise ConfigError(f"{of_files[0]} says how to read a file; a data frame is read already")
-    answers, kind = frame_answers(given, reading.columns)
-    return answers, (), kind
-
-
-def labels_of(given: Result[Any] | Known) -> LabelTable:
-    if isinstance(given, Result):
-        names, decision = given.outcome.labels, given.outcome.decision
-        said = names.classes.take(decision.label)
-        return LabelTable(names.items, said, decision.confidence, name="the labels")
-    if isinstance(given, pd.Series) or is_frame(given):
-        return frame_labels(given)
-    from misc_cli.writers.read_back import read_labels
-
-    return read_labels(name_of(given))
+    kind, names, columns = columns_of(given)
+    chosen = choose("the DataFrame", names, reading.columns)
+    if not len(columns[0]):
+        raise InputError("the DataFrame has no rows: give at least one answer")
+    parts = {role: Column.read(columns[at], names[at]) for role, at in chosen.items()}
+    answers = Answers(*(parts[role][0] for role in ("worker", "item", "label")))
+    types: Any = getattr(given, "schema", {}) if kind == "polars" else {}
+    schema = {role: types[names[at]] for role, at in chosen.items() if types}
+    return answers, (), Kind(kind, {role: column for role, (_, column) in parts.items()}, schema)
 
 
 def names_of(sources: object) -> list[str]:

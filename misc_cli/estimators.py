@@ -15,8 +15,7 @@ import pandas as pd
 
 from misc_cli.aggregators import dawid_skene
 from misc_cli.api import aggregate
-from misc_cli.arguments import Completion, Method
-from misc_cli.dataframes import Frame, Known
+from misc_cli.arguments import Completion, Frame, Known, Method
 from misc_cli.results import Result
 
 ClassPrior = Literal["estimated", "uniform"]

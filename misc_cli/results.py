@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import pandas as pd
 
+from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of
 from misc_cli.data.encode import encode_truth
-from misc_cli.data.types import Floats
-from misc_cli.dataframes import F, Kind, Known, known_of
+from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import ConfigError, needs_extra
 from misc_cli.quality.evaluation import wilson
 from misc_cli.readers.answer_table import FileInfo
@@ -188,6 +188,18 @@ class Result(Generic[F]):
     def figures(self) -> dict[str, Any]:
         """Return the run in numbers, by the names that --fail-if knows."""
         return dict(self.outcome.figures)
+
+
+def labels_of(given: Result[Any] | Known) -> LabelTable:
+    if isinstance(given, Result):
+        names, decision = given.outcome.labels, given.outcome.decision
+        said = names.classes.take(decision.label)
+        return LabelTable(names.items, said, decision.confidence, name="the labels")
+    if isinstance(given, pd.Series) or is_frame(given):
+        return frame_labels(given)
+    from misc_cli.writers.read_back import read_labels
+
+    return read_labels(name_of(given))
 
 
 @dataclass(frozen=True)

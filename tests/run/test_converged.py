@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from misc_cli.__main__ import run
+from misc_cli.arguments import ReadOptions, answers_of
 from misc_cli.data.solver import FIXED, Step, iterate, joined_stops
 from misc_cli.data.types import ignore_iteration
-from misc_cli.dataframes import frame_answers
 from misc_cli.errors import ConvergenceWarning
 from misc_cli.run import pipeline
 from misc_cli.run.result import RunResult
@@ -37,7 +37,7 @@ def outcome_of(answers: pd.DataFrame, **options: Any) -> RunResult:
     """Run with these settings; the rest are parameters of methods, as flags give them."""
     of_run = ("aggregator", "completer", "calibrate")
     own = {name: options.pop(name) for name in of_run if name in options}
-    columns, _ = frame_answers(answers, dict.fromkeys(("worker", "item", "label")))
+    columns, _, _ = answers_of(answers, ReadOptions())
     return pipeline.run(columns, build(Settings(**own, options=options)))
 
 
