@@ -31,13 +31,28 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.report import frames as statistics
-from misc_cli.report.frames import Report, build
+from misc_cli.report.frames import (
+    Report,
+    basic_frames,
+    build,
+    class_frame,
+    confidence_frame,
+    worst_first,
+)
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
 from misc_cli.writers.read_back import read_labels
+
+ESTIMATED = (
+    "The next best classes and what asking again is worth are estimated from the answers: "
+    "the labels' file has no probabilities. Run again with --probabilities to have them."
+)
+JUDGED_AGAIN = (
+    "Workers are judged here by the labels as they were written, which may differ a little "
+    "from what the method found. Run again with --workers workers.csv to have that."
+)
 
 
 def read_runs(path: str, question: str | None = None) -> dict[str | None, Report]:
@@ -63,13 +78,10 @@ def _report(path: str, facts: dict[str, Any]) -> Report:
     folder = Path(path).parent
     outputs = facts.get("outputs", {})
     place = _found(outputs.get("labels"), folder)
-    if "parts" in outputs:
-        raise InputError(f"{path}: its labels are a folder of parts; report on the answers instead")
-    if place is None:
-        raise InputError(
-            f"{path}: its labels {outputs.get('labels') or '(stdout)'} are not there; "
-            "report on the answers instead"
-        )
+    if place is None or "parts" in outputs:
+        what = outputs.get("labels") or "(stdout)"
+        why = "are a folder of parts" if "parts" in outputs else "are not there"
+        raise InputError(f"{path}: its labels {what} {why}; report on the answers instead")
     table = read_labels(str(place))
     records = _records(_found(outputs.get("diagnostics"), folder))
     workers = _workers(_found(outputs.get("workers"), folder))
@@ -152,21 +164,29 @@ def _from_answers(
     encoding: Encoding,
 ) -> Report:
     labels = encoding.labels
-    label, confidence, order = _in_item_order(table, encoding)
-    missing: list[str] = []
+    rows = pc.index_in(labels.items, table.items)
+    codes = pc.index_in(table.labels, labels.classes)
+    if rows.null_count or codes.null_count:
+        raise InputError(f"{table.name}: these are not the labels of this run's items")
+    order = rows.to_numpy()
+    label = codes.to_numpy()[order].astype(np.int32)
+    confidence = np.ones(len(label)) if table.confidence is None else table.confidence[order]
     exact = table.probabilities is not None and table.classes == tuple(facts["classes"])
-    if exact:
-        assert table.probabilities is not None
+    if exact and table.probabilities is not None:
         posteriors = table.probabilities[order]
     else:
         posteriors = _estimated(labels, label, confidence)
-        missing.append(
-            "The next best classes and what asking again is worth are estimated from the answers: "
-            "the labels' file has no probabilities. Run again with --probabilities to have them."
-        )
-    truth = _truth(facts, folder, encoding)
-    rows = {POSTERIORS: posteriors, **({} if truth is None else {TRUTH: truth})}
-    engine = MemoryEngine(labels, rows, encoding.counts)
+    known = {POSTERIORS: posteriors}
+    truth = facts.get("known", {}).get("truth")
+    place = None if truth is None else _found(truth["name"], folder)
+    if place is not None and (judge := read_known(str(place))).file.sha256 == truth["sha256"]:
+        known[TRUTH] = encode_truth(labels, judge.labels)
+    engine = MemoryEngine(labels, known, encoding.counts)
+    # the labels as they were written: only six decimals of the posteriors were
+    rest = posteriors.copy()
+    rest[np.arange(len(rest)), label] = -1.0
+    runner_up = rest.argmax(axis=1) if rest.shape[1] > 1 else np.full(len(rest), -1)
+    tied = tied_classes(posteriors).sum(axis=1) > 1
     outcome = RunResult(
         FitResult(
             engine=engine,
@@ -180,7 +200,7 @@ def _from_answers(
         records,
         facts["figures"],
         compare_workers(engine),
-        decided=_decision(label, confidence, posteriors),
+        decided=Decision(label, confidence, tied, runner_up.astype(np.int32)),
     )
     report = build(outcome, facts, read.answers, read.times, kept=read.kept)
     frames = report.frames
@@ -188,14 +208,10 @@ def _from_answers(
         frames["items"] = frames["items"].drop(columns="tie")
     if workers is not None:
         own = frames["workers"].set_index("worker")["changes"]
-        frames["workers"] = statistics.worst_first(
-            workers.assign(changes=workers["worker"].map(own).fillna(0).astype(int))
-        )
-    else:
-        missing.append(
-            "Workers are judged here by the labels as they were written, which may differ a little "
-            "from what the method found. Run again with --workers workers.csv to have that."
-        )
+        own = workers["worker"].map(own).fillna(0).astype(int)
+        frames["workers"] = worst_first(workers.assign(changes=own))
+    missing = [] if exact else [ESTIMATED]
+    missing += [JUDGED_AGAIN] if workers is None else []
     return replace(report, missing=tuple(missing))
 
 
@@ -207,50 +223,21 @@ def _from_files(
     gone: str,
 ) -> Report:
     """Return a report without answers: labels, and workers if the run wrote them."""
-    names = table.labels.to_pylist()
-    places = {name: at for at, name in enumerate(facts["classes"])}
-    label = np.array([places[name] for name in names], dtype=np.int32)
-    confidence = np.ones(len(names)) if table.confidence is None else table.confidence
-    items = pd.DataFrame(
-        {"item": table.items.to_pylist(), "label": names, "confidence": confidence}
-    )
-    found = {
-        "figures": statistics.figures_frame(facts["figures"]),
-        "confidence": statistics.confidence_frame(confidence),
-        "classes": statistics.class_frame(facts["classes"], label, confidence),
-        "items": items.sort_values("confidence", kind="stable").reset_index(drop=True),
-        "convergence": statistics.convergence_frame(records),
-        "tried": statistics.tried_frame(facts.get("selection")),
-    }
+    items = pd.DataFrame({"item": table.items.to_pylist(), "label": table.labels.to_pylist()})
+    items["confidence"] = 1.0 if table.confidence is None else table.confidence
+    sure = items["confidence"].to_numpy()
+    label = pd.Index(facts["classes"]).get_indexer(items["label"]).astype(np.int32)
+    found = basic_frames(facts["figures"], facts.get("selection"), records)
+    found["confidence"] = confidence_frame(sure)
+    found["classes"] = class_frame(facts["classes"], label, sure)
+    found["items"] = items.sort_values("confidence", kind="stable").reset_index(drop=True)
     if workers is not None:
-        found["workers"] = statistics.worst_first(workers)
-    frames = {name: frame for name, frame in found.items() if len(frame)}
+        found["workers"] = worst_first(workers)
     missing = (
         f"Who said what is not known any more: {gone}. Agreement, votes and outvoted labels need "
         "the answers; put them back, or report on them directly.",
     )
-    return Report(frames, facts, missing)
-
-
-def _in_item_order(table: LabelTable, encoding: Encoding) -> tuple[Codes, Floats, Any]:
-    """Return label codes and confidences by item, and the table's row of each item."""
-    rows = pc.index_in(encoding.labels.items, table.items)
-    codes = pc.index_in(table.labels, encoding.labels.classes)
-    if rows.null_count or codes.null_count:
-        raise InputError(f"{table.name}: these are not the labels of this run's items")
-    order = rows.to_numpy()
-    label = codes.to_numpy()[order].astype(np.int32)
-    confidence = np.ones(len(label)) if table.confidence is None else table.confidence[order]
-    return label, confidence, order
-
-
-def _decision(label: Codes, confidence: Floats, posteriors: Floats) -> Decision:
-    """Return the labels as they were written; only six decimals of the posteriors were."""
-    tied = tied_classes(posteriors).sum(axis=1) > 1
-    rest = posteriors.copy()
-    rest[np.arange(len(rest)), label] = -1.0
-    runner_up = rest.argmax(axis=1) if rest.shape[1] > 1 else np.full(len(rest), -1)
-    return Decision(label, confidence, tied, runner_up.astype(np.int32))
+    return Report({name: frame for name, frame in found.items() if len(frame)}, facts, missing)
 
 
 def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:
@@ -259,8 +246,7 @@ def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:
     What a confidence leaves goes to the other classes as the answers speak for them, given the
     confusions that the labels show.
     """
-    rows = np.arange(len(label))
-    rest = 1.0 - confidence
+    rows, rest = np.arange(len(label)), 1.0 - confidence
     posteriors = np.repeat(rest[:, None] / max(labels.n_classes - 1, 1), labels.n_classes, axis=1)
     posteriors[rows, label] = confidence
     confusions = confusions_of(labels, posteriors, PSEUDO_ANSWERS)
@@ -274,15 +260,3 @@ def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:
     posteriors[:] = rest[:, None] * others / np.maximum(others.sum(axis=1, keepdims=True), 1e-300)
     posteriors[rows, label] = confidence
     return posteriors
-
-
-def _truth(facts: Mapping[str, Any], folder: Path, encoding: Encoding) -> Codes | None:
-    """Return the known labels that judged the run, if they are still the same."""
-    source = facts.get("known", {}).get("truth")
-    place = None if source is None else _found(source["name"], folder)
-    if source is None or place is None:
-        return None
-    known = read_known(str(place))
-    if known.file.sha256 != source["sha256"]:
-        return None
-    return encode_truth(encoding.labels, known.labels)

@@ -21,17 +21,13 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from misc_cli.report import narrative
-from misc_cli.report.frames import (
-    Report,
-    confidence_bands,
-    confusion_columns,
-    verdict_kind,
-    visible,
-)
+from misc_cli.report.frames import Report, confusion_columns, verdict_kind, visible
 from misc_cli.run.run_record import strict
 
 Rows = list[dict[Any, Any]]
@@ -53,18 +49,33 @@ MOST_CHANGES = 20
 LONGEST_TEXT = 200_000
 LONGEST_CELL = 2_000  # of a carried column
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
+WORKER_COLUMNS = ("worker", "verdict", "answers", "accuracy", "reason")  # of the saved file
+FACTS_ELSEWHERE = ("command", "classes", "class_prior", "outputs")
 
 
 def render(report: Report) -> str:
     """Return the page as HTML text."""
-    script, style = (_resource(f"templates/{name}") for name in ("page.js", "style.css"))
-    template = _environment().get_template("page.html.j2")
-    html: str = template.render(
-        title=narrative.title(report),
-        csp=_policy(script, style),
-        style=Markup(style),  # our own text is safe: it is not escaped
-        script=Markup(script),
-        **_content(report),
+    script, style = (
+        resources.files("misc_cli.report").joinpath(f"templates/{name}").read_text("utf-8")
+        for name in ("page.js", "style.css")
+    )
+    # forbid every request, and every script and style but these
+    digests = [hashlib.sha256(text.encode()).digest() for text in (script, style)]
+    of_script, of_style = (f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+    policy = (
+        f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    html: str = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=narrative.title(report),
+            csp=policy,
+            style=Markup(style),  # our own text is safe: it is not escaped
+            script=Markup(script),
+            **_content(report),
+        )
     )
     return html
 
@@ -72,22 +83,31 @@ def render(report: Report) -> str:
 def _content(report: Report) -> dict[str, Any]:
     """Return the values that the template fills in."""
     frames, facts = report.frames, report.facts
-    items, asked = frames["items"], frames.get("ask_again")
-    suspects, others = split_workers(frames.get("workers"))
-    cards = least_sure(items)
-    against, wrong = _against(items), _wrong(items)
-    votes = votes_by_item(
-        report, pd.concat([table["item"] for table in (cards, against, wrong)]).unique().tolist()
-    )
-    classes = facts.get("classes", [])
+    items, asked = frames["items"], frames.get("ask_again", pd.DataFrame())
+    classes = list(facts.get("classes", []))
+    workers = frames.get("workers", pd.DataFrame({"worker": []}))
+    workers = workers.drop(columns=confusion_columns(workers)).assign(kind="")
+    if "verdict" in workers:
+        workers["kind"] = workers["verdict"].astype(str).map(verdict_kind)
+    look = workers["kind"].isin(list(narrative.LOOK_AT))
+    suspects, others = workers[look].head(MOST_SUSPECTS), workers[~look]
+    block = [name for name in WORKER_COLUMNS if name in workers]
+    cards, against, wrong = _items_to_see(items)
+    seen = pd.concat([table["item"] for table in (cards, against, wrong)]).unique().tolist()
+    votes = votes_by_item(report, seen)
+    changed = frames.get("changed", pd.DataFrame(columns=["before", "label"]))
+    changes = changed.groupby(["before", "label"]).size()
+    changes = changes.sort_values(ascending=False, kind="stable").head(MOST_CHANGES)
+    date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
+    settings = strict({name: facts[name] for name in facts if name not in FACTS_ELSEWHERE})
     return {
         "facts": facts,
-        "date": _day(facts),
+        "date": "" if date is None else f"{date.day} {date:%B %Y}",
         "figures": facts["figures"],
         "answers": narrative.answers(report),
         "how_made": narrative.how_made(report),
         "comparable": narrative.comparable(report),
-        "bands": confidence_bands(frames["confidence"]).to_dict("records"),
+        "bands": _rows(frames["confidence"]),
         "class_rows": class_rows(report),
         "matrix": _matrix(frames.get("crowd")),
         "confusions": _rows(frames.get("confusions"))[:MIXED_UP],
@@ -96,11 +116,11 @@ def _content(report: Report) -> dict[str, Any]:
         "n_others": len(others),
         "panel": frames.get("panel", pd.DataFrame()).to_numpy().tolist(),
         "n_suspects": len(suspects),
-        "worker_columns": list(suspects.columns),
+        "worker_columns": list(workers.columns),
         "verdicts": {row["worker"]: row["verdict"] for row in _rows(suspects)},
-        "linked": {*suspects.get("worker", ()), *others.head(MOST_OTHERS).get("worker", ())},
-        "asked": [] if asked is None else _rows(asked.head(ASKED)),
-        "n_asked": 0 if asked is None else len(asked),
+        "linked": {*suspects["worker"], *others["worker"].head(MOST_OTHERS)},
+        "asked": _rows(asked.head(ASKED)),
+        "n_asked": len(asked),
         "worth": narrative.worth,
         "round": narrative.ROUND,
         "cards": _rows(cards),
@@ -117,14 +137,24 @@ def _content(report: Report) -> dict[str, Any]:
         "agreement": _rows(frames.get("agreement")),
         "progress": _rows(frames.get("progress")),
         "maps": _maps(frames),
-        "changed": _changes(frames.get("changed")),
-        "n_changed": len(frames.get("changed", ())),
+        "changed": list(changes.reset_index().itertuples(index=False, name=None)),
+        "n_changed": len(changed),
         "convergence": _convergence(frames.get("convergence")),
         "tried": _rows(frames.get("tried")),
         "anonymous": bool(report.aliases),
-        "run_facts": run_facts(facts),
-        "settings_text": _pretty(facts),
-        "data": strict(_saved(report, suspects, asked, cards)),
+        "run_facts": _run_facts(facts),
+        "settings_text": json.dumps(settings, indent=2, ensure_ascii=False)[:LONGEST_TEXT],
+        "data": strict(
+            {
+                "tables": {
+                    "workers.csv": _saved(suspects[block]),
+                    "ask-again.csv": _saved(asked),
+                },
+                "items": cards["item"].tolist(),
+                "classes": classes,
+                "known": _known(report),
+            }
+        ),
     }
 
 
@@ -132,41 +162,40 @@ def _rows(frame: pd.DataFrame | None) -> Rows:
     return [] if frame is None else frame.to_dict("records")
 
 
-def split_workers(workers: pd.DataFrame | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the workers to be looked at, and the others; `kind` is the kind of verdict."""
-    if workers is None:
-        return pd.DataFrame(), pd.DataFrame()
-    workers = workers.drop(columns=confusion_columns(workers))
-    given = "verdict" in workers
-    workers["kind"] = workers["verdict"].astype(str).map(verdict_kind) if given else ""
-    look = workers["kind"].isin(list(narrative.LOOK_AT))
-    return workers[look].head(MOST_SUSPECTS), workers[~look]
+def _saved(table: pd.DataFrame) -> dict[str, Any]:
+    """Return a table that the page can save as a file, names as they were given."""
+    cells = table.head(ASKED_SAVED).round(6).to_numpy(object).tolist()
+    return {"columns": list(table.columns), "rows": cells}
 
 
-def least_sure(items: pd.DataFrame) -> pd.DataFrame:
-    """Return the items that a person may decide, least sure first; known ones are left out.
+def _known(report: Report) -> list[tuple[str, str]]:
+    """Return the items and labels that were known before."""
+    labels = report.labels
+    if labels is None or labels.gold is None:
+        return []
+    rows = np.flatnonzero((labels.gold >= 0) & (labels.gold < labels.n_classes))[:KNOWN_SAVED]
+    names = labels.items.take(rows), labels.classes.take(labels.gold[rows])
+    return list(zip(*(one.to_pylist() for one in names), strict=True))
 
-    Items that are as good as sure are left out, too, unless there are few others.
+
+def _items_to_see(items: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the items to decide, those that go against the votes, and those that are wrong.
+
+    To decide are the least sure; known ones are left out, and those that are as good as sure unless
+    there are few others. The most contradicted and the surest mistakes come first.
     """
-    open_items = (items[~items["gold"].astype(bool)] if "gold" in items else items).head(CARDS)
-    doubtful = int((open_items["confidence"] < SURE).sum())
-    return open_items.head(max(doubtful, FEWEST_CARDS))
-
-
-def _against(items: pd.DataFrame) -> pd.DataFrame:
-    """Return the items whose label is not the most frequent answer, the most contradicted first."""
-    if "outvoted" not in items:
-        return items.head(0)
-    outvoted = items[items["outvoted"].astype(bool)]
-    against = outvoted["answers"] - outvoted["votes"]
-    return outvoted.loc[against.sort_values(ascending=False, kind="stable").index[:AGAINST]]
-
-
-def _wrong(items: pd.DataFrame) -> pd.DataFrame:
-    """Return the items whose truth is another than their label, the surest mistakes first."""
-    if "right" not in items:
-        return items.head(0)
-    return items[items["right"] == False][::-1].head(WRONG)  # noqa: E712  (None is unknown)
+    cards = (items[~items["gold"].astype(bool)] if "gold" in items else items).head(CARDS)
+    cards = cards.head(max(int((cards["confidence"] < SURE).sum()), FEWEST_CARDS))
+    against = wrong = items.head(0)
+    if "outvoted" in items:
+        outvoted = items[items["outvoted"].astype(bool)]
+        votes = (outvoted["answers"] - outvoted["votes"]).sort_values(
+            ascending=False, kind="stable"
+        )
+        against = outvoted.loc[votes.index[:AGAINST]]
+    if "right" in items:
+        wrong = items[items["right"] == False][::-1].head(WRONG)  # noqa: E712  (None is unknown)
+    return cards, against, wrong
 
 
 def class_rows(report: Report) -> Rows:
@@ -188,9 +217,18 @@ def _matrix(crowd: pd.DataFrame | None) -> pd.DataFrame | None:
 
 def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
     """Return the labels that each item got, most votes first, with the workers who gave them."""
-    answers = report.answers_on(items)
     found: dict[str, Rows] = {item: [] for item in items}
-    for (item, label), workers in answers.groupby(["item", "label"], sort=False)["worker"]:
+    labels = report.labels
+    if labels is None or not items:
+        return found
+    rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
+    matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
+    who, said = np.divmod(matrix.indices, labels.n_classes)
+    names = labels.workers.take(pa.array(who)).to_pandas()
+    names = names.replace(dict(report.aliases)) if report.aliases else names
+    given = np.array(labels.classes.to_pylist(), dtype=object)[said]
+    of = np.repeat(np.array(items, dtype=object), np.diff(matrix.indptr))
+    for (item, label), workers in names.groupby([of, given], sort=False):
         found[str(item)].append({"label": label, "workers": workers.tolist()})
     for votes in found.values():
         votes.sort(key=lambda vote: (-len(vote["workers"]), str(vote["label"])))
@@ -206,27 +244,6 @@ def _choices(row: dict[str, Any], classes: list[str], votes: Mapping[str, Rows])
     return [classes.index(name) for name in likely if name in classes][:BUTTONS]
 
 
-def _saved(
-    report: Report, suspects: pd.DataFrame, asked: pd.DataFrame | None, cards: pd.DataFrame
-) -> dict[str, Any]:
-    """Return what the page can save as files, names as they were given."""
-    wanted = ("worker", "verdict", "answers", "accuracy", "reason")
-    block = suspects[[name for name in wanted if name in suspects]]
-    tables = {"workers.csv": block, "ask-again.csv": pd.DataFrame() if asked is None else asked}
-    known: list[tuple[str, str]] = []
-    labels = report.labels
-    if labels is not None and labels.gold is not None:
-        rows = np.flatnonzero((labels.gold >= 0) & (labels.gold < labels.n_classes))[:KNOWN_SAVED]
-        names = labels.items.take(rows), labels.classes.take(labels.gold[rows])
-        known = list(zip(*(one.to_pylist() for one in names), strict=True))
-    saved = {}
-    for name, table in tables.items():
-        cells = table.head(ASKED_SAVED).round(6).to_numpy(object).tolist()
-        saved[name] = {"columns": list(table.columns), "rows": cells}
-    classes = list(report.facts.get("classes", []))
-    return {"tables": saved, "items": cards["item"].tolist(), "classes": classes, "known": known}
-
-
 def _maps(frames: Mapping[str, pd.DataFrame]) -> dict[str, Rows]:
     """Return the dots of the maps of workers and items, x and y from 0 to 100, evenly thinned."""
     found = {}
@@ -239,15 +256,6 @@ def _maps(frames: Mapping[str, pd.DataFrame]) -> dict[str, Rows]:
     return found
 
 
-def _changes(changed: pd.DataFrame | None) -> list[tuple[str, str, int]]:
-    """Return (before, after, number of items), the most frequent changes first."""
-    if changed is None or changed.empty:
-        return []
-    counts = changed.groupby(["before", "label"]).size().sort_values(ascending=False, kind="stable")
-    rows = counts.head(MOST_CHANGES).reset_index()
-    return list(rows.itertuples(index=False, name=None))
-
-
 def _convergence(lines: pd.DataFrame | None) -> Rows:
     """Return method, iterations and the last change of each method that ran."""
     if lines is None:
@@ -255,9 +263,8 @@ def _convergence(lines: pd.DataFrame | None) -> Rows:
     named = lines["stage"].astype(str)
     if "candidate" in lines:
         named = lines["candidate"].fillna(named).astype(str)
-    groups = lines["change"].astype(float).groupby(named, sort=False)
-    found = pd.DataFrame({"iterations": groups.size(), "change": groups.last()})
-    return _rows(found.rename_axis("method").reset_index())
+    groups = lines["change"].astype(float).groupby(named.rename("method"), sort=False)
+    return _rows(groups.agg(iterations="size", change="last").reset_index())
 
 
 def _command_with_gold(report: Report) -> str:
@@ -274,13 +281,7 @@ def _command_with_gold(report: Report) -> str:
     return shlex.join(["misc", *command, "--gold", "gold.csv"])  # the last --gold counts
 
 
-def _day(facts: Mapping[str, Any]) -> str:
-    """Return the day of the run as in "8 November 2026"; "" where run.json has none."""
-    date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
-    return "" if date is None else f"{date.day} {date:%B %Y}"
-
-
-def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what is needed to repeat the run (method, files, seed, versions)."""
     rows = [(name, str(facts.get(name, ""))) for name in ("method", "date")]
     files = [("answers", source) for source in facts.get("inputs", [])]
@@ -290,13 +291,6 @@ def run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     versions = {"misc": facts.get("misc", ""), **facts.get("platform", {})}
     rows.append(("versions", ", ".join(f"{name} {one}" for name, one in versions.items())))
     return rows
-
-
-def _pretty(facts: Mapping[str, Any]) -> str:
-    """Return the content of run.json as text, without what stands elsewhere on the page."""
-    hidden = ("command", "classes", "class_prior", "outputs")
-    shown = strict({name: value for name, value in facts.items() if name not in hidden})
-    return json.dumps(shown, indent=2, ensure_ascii=False)[:LONGEST_TEXT]
 
 
 def anchor(kind: str, name: object) -> str:
@@ -322,15 +316,10 @@ def address(text: object) -> str:
     return whole if ADDRESS.fullmatch(whole) else ""
 
 
-def _visible_lines(text: object) -> str:
-    """Apply `visible` to each line, so that line breaks stay."""
-    return "\n".join(visible(line) for line in str(text).split("\n"))
-
-
-def _carried_text(text: object) -> str:
-    """Return a carried cell as it is shown: its lines, cut if there are very many."""
-    whole = _visible_lines(str(text).replace("\r\n", "\n"))
-    return whole if len(whole) <= LONGEST_CELL else f"{whole[:LONGEST_CELL]} …"
+def lines(text: object, most: int | None = None) -> str:
+    """Apply `visible` to each line, so that line breaks stay; cut a text that is longer."""
+    whole = "\n".join(visible(line) for line in str(text).replace("\r\n", "\n").split("\n"))
+    return whole if most is None or len(whole) <= most else f"{whole[:most]} …"
 
 
 @cache
@@ -343,26 +332,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(visible=visible, per_cent=per_cent, number=number, address=address)
-    made.filters.update(
-        count=narrative.count,
-        quoted=shlex.quote,
-        visible_lines=_visible_lines,
-        carried=_carried_text,
-    )
-    made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL)
+    made.filters.update(count=narrative.count, quoted=shlex.quote, visible_lines=lines)
+    made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL, longest=LONGEST_CELL)
     return made
-
-
-@cache
-def _resource(name: str) -> str:
-    return resources.files("misc_cli.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(script: str, style: str) -> str:
-    """Return a policy that forbids every request, and every script and style but these."""
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in (script, style)]
-    of_script, of_style = (f"'sha256-{digest.decode()}'" for digest in hashes)
-    return (
-        f"default-src 'none'; script-src {of_script}; style-src {of_style}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )

@@ -7,7 +7,7 @@ import pandas as pd
 
 from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
-from misc_cli.report.frames import confidence_bands, text_frame
+from misc_cli.report.frames import text_frame
 from misc_cli.run.tables import queue_columns
 from tests.report.crowds import answers, batch, result
 
@@ -34,13 +34,12 @@ def test_every_frame_is_what_hand_counting_gives() -> None:
     assert classes["labels"].to_dict() == {"no": 2, "yes": 1}
     assert frames["confidence"]["items"].sum() == 3
     assert frames["confidence"]["known"].sum() == 2
-    assert frames["confidence"]["right"].sum() == 1
     assert frames["workers"]["worker"].iloc[0] == "eve", "worst first"
     assert np.allclose(frames["crowd"].sum(axis=1), 1)
     # q2 is "no" by 2 of 3, q3 by half, q1 by 1 of 3: 4 votes of "yes" on items that are "no"
     confusions = frames["confusions"].set_index(["true", "said"])
     assert confusions["answers"].to_dict() == {("no", "yes"): 2, ("yes", "no"): 2}
-    bands = confidence_bands(frames["confidence"]).set_index("from")
+    bands = frames["confidence"].set_index("from")
     assert bands["items"].to_dict() == {0.6: 2, 0.5: 1}, "the surest first"
     assert bands["right"][0.6] == 0.5
 
