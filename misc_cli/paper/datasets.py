@@ -7,13 +7,13 @@ until its SHA-256 is checked, so that a wrong file is never saved.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
@@ -104,42 +104,35 @@ def find(name: str, folder: Path | None = None) -> Path | None:
     copy in silence would hide a misspelt path.
     """
     get(name)
-    for given, flag in ((folder, "--from"), (_environment_folder(), "MISC_DATA_DIR")):
-        if given is not None:
-            here = given / name
-            for file in COLUMNS:
-                if not (here / file).is_file():
-                    raise InputError(
-                        f"{here / file}: no such file; {flag} takes a folder with "
-                        f"{name}/answers.csv and {name}/truth.csv"
-                    )
-            return here
-    cached = cache_folder() / name
-    return cached if all((cached / file).is_file() for file in COLUMNS) else None
+    named = _named_folder(folder)
+    here = (named or cache_folder()) / name
+    lacking = [here / file for file in COLUMNS if not (here / file).is_file()]
+    if lacking and named is not None:
+        raise InputError(
+            f"{lacking[0]}: no such file; --from or MISC_DATA_DIR takes a folder with "
+            f"{name}/answers.csv and {name}/truth.csv"
+        )
+    return None if lacking else here
 
 
 def locate(name: str, folder: Path | None = None) -> Path:
     """Return the folder of a local copy; raise an error that says how to get one."""
     found = find(name, folder)
-    if found is not None and found == cache_folder() / name and not is_intact(get(name), found):
-        raise InputError(
-            f"{found}: this copy of {name} is damaged (SHA-256 differs); fetch it again: "
-            f"misc datasets fetch {name}"
-        )
     if found is None:
         raise InputError(
             f"dataset {name} is not on this machine; run: misc datasets fetch {name} "
             "(or name a folder that has it with --from or MISC_DATA_DIR)"
         )
+    if found == cache_folder() / name and not is_intact(get(name), found):
+        raise InputError(
+            f"{found}: this copy of {name} is damaged (SHA-256 differs); fetch it again: "
+            f"misc datasets fetch {name}"
+        )
     return found
 
 
 def fetch(
-    name: str,
-    *,
-    folder: Path | None = None,
-    base_url: str | None = None,
-    force: bool = False,
+    name: str, *, folder: Path | None = None, base_url: str | None = None, force: bool = False
 ) -> Path:
     """Put a checked copy into the user's cache and return its folder.
 
@@ -150,9 +143,7 @@ def fetch(
     target = cache_folder() / name
     if not force and is_intact(dataset, target):
         return target
-    source = folder or _environment_folder()
-    if source is not None:
-        here = find(name, source) or source / name
+    if _named_folder(folder) is not None and (here := find(name, folder)) is not None:
         if not is_intact(dataset, here):
             raise InputError(
                 f"{here}: this is not {name} as published (SHA-256 differs); nothing was kept"
@@ -175,14 +166,15 @@ def is_intact(dataset: Dataset, folder: Path) -> bool:
     """Return True if both files are, byte for byte, what the published ones convert to."""
     return all(
         (folder / file).is_file()
-        and _sha256((folder / file).read_bytes()) == dataset.files[file].converted_sha256
-        for file in COLUMNS
+        and sha256((folder / file).read_bytes()).hexdigest() == source.converted_sha256
+        for file, source in dataset.files.items()
     )
 
 
-def _environment_folder() -> Path | None:
+def _named_folder(folder: Path | None) -> Path | None:
+    """Return the folder that the user named, if any."""
     given = os.environ.get("MISC_DATA_DIR")
-    return Path(given) if given else None
+    return folder or (Path(given) if given else None)
 
 
 def _download(dataset: Dataset, file: str, base_url: str) -> bytes:
@@ -192,22 +184,17 @@ def _download(dataset: Dataset, file: str, base_url: str) -> bytes:
     try:
         with urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             published: bytes = response.read()
-    except HTTPError as error:
-        with error:
-            raise InputError(
-                f"{url}: the server answered {error.code} {error.reason}; nothing was kept"
-            ) from None
-    except URLError as error:
-        raise InputError(
-            f"{url}: cannot be reached ({error.reason}); check the network, or name a folder that "
-            "has the data with --from"
-        ) from None
-    except (HTTPException, OSError) as error:  # the connection broke off or stalled half-way
-        raise InputError(
-            f"{url}: the download broke off ({error!r}); nothing was kept, try again"
-        ) from None
-    source = dataset.files[file]
-    if (found := _sha256(published)) != source.sha256:
+    except (HTTPException, OSError) as error:
+        why = f"the download broke off ({error!r}); try again"  # or stalled half-way
+        if isinstance(error, HTTPError):
+            error.close()
+            why = f"the server answered {error.code} {error.reason}"
+        elif isinstance(error, URLError):
+            why = f"cannot be reached ({error.reason}); check the network, or name a folder that "
+            why += "has the data with --from"
+        raise InputError(f"{url}: {why}; nothing was kept") from None
+    source, found = dataset.files[file], sha256(published).hexdigest()
+    if found != source.sha256:
         raise InputError(
             f"{url}: SHA-256 is {found}, expected {source.sha256}; nothing was kept. "
             f"The file changed or was altered on the way (misc {__version__})"
@@ -227,7 +214,3 @@ def convert(published: bytes, source: PublishedFile, columns: tuple[str, ...]) -
     if columns == COLUMNS["truth.csv"]:
         rows = list(dict.fromkeys(rows))
     return ("\n".join([",".join(columns), *rows]) + "\n").encode("utf-8")
-
-
-def _sha256(whole: bytes) -> str:
-    return hashlib.sha256(whole).hexdigest()

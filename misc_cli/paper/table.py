@@ -54,19 +54,10 @@ def paper_table() -> dict[Cell, float]:
     }
 
 
-@dataclass(frozen=True)
-class Shipped:
-    """Options of a mixed cell and the error in per cent that they gave when they were found."""
-
-    cell: Cell
-    options: Options
-    error: float
-
-
 @cache
-def shipped_cells() -> list[Shipped]:
-    """Return the settings of mixed cells; the file says how they were found."""
-    found = []
+def shipped() -> dict[Cell, tuple[Options, float]]:
+    """Return the options of mixed cells, and the error in per cent that they gave when found."""
+    found = {}
     for entry in json.loads(_data("shipped_ranks.json"))["cells"]:
         cell = Cell(entry["dataset"], entry["completer"], entry["aggregator"])
         # JSON knows lists only; methods are frozen and take tuples
@@ -74,7 +65,7 @@ def shipped_cells() -> list[Shipped]:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in entry["options"].items()
         }
-        found.append(Shipped(cell, options, entry["error"]))
+        found[cell] = options, entry["error"]
     return found
 
 
@@ -120,13 +111,12 @@ def reproduce(
     Mixed cells run with the settings we ship, which were chosen with the truth
     (benchmarks/rank_search.py), as the paper's must have been.
     """
-    shipped = {entry.cell: entry.options for entry in shipped_cells()}
     names = list(dict.fromkeys(cell.dataset for cell in cells))
     folders = [datasets.locate(name, folder) for name in names]
 
     def methods(dataset: Dataset) -> list[Method]:
         own = [cell for cell in cells if cell.dataset == dataset.name]
-        return [method_of(cell, shipped.get(cell, {})) for cell in own]
+        return [method_of(cell, shipped().get(cell, ({}, 0.0))[0]) for cell in own]
 
     found = [read_dataset(here, name) for name, here in zip(names, folders, strict=True)]
     return compare_datasets(found, methods, on_iteration=on_iteration)

@@ -27,38 +27,8 @@ import scipy.sparse as sp
 
 from misc_cli.data.encode import encode
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Answers, Codes, Floats
+from misc_cli.data.types import Answers, Floats
 from misc_cli.data.votes import Votes, votes_by_worker, votes_per_item
-
-
-@dataclass(frozen=True)
-class Ballots:
-    """Counts of the answers to each item, (n_items,) each.
-
-    answers    number of answers
-    leader     the class with the most votes, -1 where several classes have most
-    unanimous  True if all answers are the same; a single answer is unanimous
-    agreement  the share of the item's pairs of answers that agree; NaN below two answers
-    """
-
-    answers: Floats
-    leader: Codes
-    unanimous: npt.NDArray[np.bool_]
-    agreement: Floats
-
-
-def ballots_of(totals: Floats) -> Ballots:
-    """Count the ballots of items from their votes of each class, (n_items, n_classes)."""
-    answers = totals.sum(axis=1)
-    top = totals.max(axis=1)
-    several = (totals == top[:, None]).sum(axis=1) > 1
-    leader = np.where(several, -1, totals.argmax(axis=1)).astype(np.int32)
-    pairs = answers * (answers - 1.0)
-    same = (totals**2).sum(axis=1) - answers
-    agreement = np.full(len(answers), np.nan)
-    np.divide(same, pairs, out=agreement, where=pairs > 0)
-    return Ballots(answers, leader, (top == answers) & (answers > 0), agreement)
-
 
 RESAMPLES = 2_000
 # More items than this are resampled in random groups: the same interval at a bounded cost.

@@ -34,12 +34,10 @@ def gain_per_answer(posteriors: Floats, crowd: Floats) -> Floats:
     marginal value of information"): where no single answer can change the label, two or three may.
     Overconfident posteriors would hide doubtful items.
     """
-    best = np.zeros(len(posteriors))
-    n_classes = crowd.shape[1]
+    best, n_classes = np.zeros(len(posteriors)), crowd.shape[1]
     for n_answers in range(1, LOOK_AHEAD + 1):
-        if n_answers > 1 and comb(n_classes + n_answers - 1, n_answers) > MAX_OUTCOMES:
-            break
-        np.maximum(best, gain_of(posteriors, crowd, n_answers) / n_answers, out=best)
+        if n_answers == 1 or comb(n_classes + n_answers - 1, n_answers) <= MAX_OUTCOMES:
+            np.maximum(best, gain_of(posteriors, crowd, n_answers) / n_answers, out=best)
     return best
 
 
@@ -47,15 +45,11 @@ def gain_of(posteriors: Floats, crowd: Floats, n_answers: int = 1) -> Floats:
     """Return V_m − V_0 of m = `n_answers` further answers to each item, (n_items,)."""
     after = np.zeros(len(posteriors))
     for outcome in combinations_with_replacement(range(crowd.shape[1]), n_answers):
-        likelihood = _orders(outcome) * np.prod(crowd[:, list(outcome)], axis=1)
+        orders = factorial(n_answers) // prod(factorial(outcome.count(k)) for k in set(outcome))
+        likelihood = orders * np.prod(crowd[:, list(outcome)], axis=1)
         after += (posteriors * likelihood).max(axis=1)
     gain: Floats = np.maximum(after - posteriors.max(axis=1), 0.0)
     return gain
-
-
-def _orders(outcome: tuple[int, ...]) -> int:
-    """Return the number of orders in which these answers can come."""
-    return factorial(len(outcome)) // prod(factorial(outcome.count(k)) for k in set(outcome))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from misc_cli.engines.protocol import (
     SumOver,
 )
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.agreement import agreement_sums, ballots_of, of_sums
+from misc_cli.quality.agreement import agreement_sums, of_sums
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.quality.worker_dependence import WorkerPairs, effective_votes
 
@@ -216,11 +216,13 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
     if len(known):
         wrong = len(known) * expected_error(posteriors[known], np.asarray(rows[TRUTH])[known])
     totals = block.class_totals()
-    n_classes, ballots = totals.shape[1], ballots_of(totals)
-    judged = ballots.unanimous
+    answers, top, n_classes = totals.sum(axis=1), totals.max(axis=1), totals.shape[1]
+    leader = totals.argmax(axis=1)
+    leads = (totals == top[:, None]).sum(axis=1) == 1  # alone
+    judged = (top == answers) & (answers > 0)  # unanimous; a single answer is
     if GOLD in rows:
-        judged = judged & (rows[GOLD] < 0)
-    against = np.flatnonzero(judged & (ballots.leader != decision.label))
+        judged &= rows[GOLD] < 0
+    against = np.flatnonzero(judged & (leader != decision.label))
     return _Seen(
         confidence=float(decision.confidence.sum()),
         lowest=float(decision.confidence.min()),
@@ -228,9 +230,9 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
         agreement=agreement_sums(totals),
         unanimous=int(judged.sum()),
         overruled=len(against),
-        several=int((ballots.answers[against] >= 2).sum()),
+        several=int((answers[against] >= 2).sum()),
         examples=[block.items[int(at)].as_py() for at in against[:1]],
-        led=np.bincount(ballots.leader[ballots.leader >= 0], minlength=n_classes),
+        led=np.bincount(leader[leads], minlength=n_classes),
         given=np.bincount(decision.label, minlength=n_classes),
         n_known=len(known),
         wrong=wrong,

@@ -5,12 +5,12 @@ Can I trust these labels? Whom should I look at? What should I do next?
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from misc_cli.quality.evaluation import wilson
 from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
@@ -120,7 +120,7 @@ def _guessed(report: Report) -> bool:
 def _trust(report: Report) -> Answer:
     figures = report.facts["figures"]
     confidence, error = figures.get("confidence"), figures.get("error")
-    said = [*_warnings(report), *_doubtful_items(report), *_agreement(report)]
+    said = []
     if _guessed(report):
         kind, figure, headline = "warning", "Guesses", GUESSES_SAID
     elif not comparable(report):
@@ -134,7 +134,12 @@ def _trust(report: Report) -> Answer:
             f"of the {count(known, 'label')} whose truth is known are right (95 % interval "
             f"{100 * low:.1f} to {100 * high:.1f} %)"
         )
-        said.insert(0, _judged(confidence, low, high))
+        text = f"On average the labels say that they are {_per_cent(confidence)} sure"
+        if confidence > high:
+            said.append(Sentence("look", f"{text}: that is too much.", link="sure"))
+        else:
+            text += ": they are better." if confidence < low else ", and they are."
+            said.append(Sentence("good", text))
     else:
         n_items = figures["items"]
         kind = "good" if confidence >= TRUSTED else "fact"
@@ -143,28 +148,18 @@ def _trust(report: Report) -> Answer:
         headline = f"of the labels are likely right: about {likely}"
         raw = "" if report.facts.get("options", {}).get("calibrate", True) else "raw "
         text = f"This is an estimate, the mean of the {raw}confidences; known labels (--truth) "
-        text += "would check it."
-        said.insert(0, Sentence("fact", text, link="sure"))
+        said.append(Sentence("fact", f"{text}would check it.", link="sure"))
+    warned = [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
+    if figures.get("converged") is False and "converge" not in " ".join(warned):
+        warned.append("the computation had not converged when it stopped; raise --max-iter")
+    said += [
+        Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
+        for text in warned
+        if not text.startswith(GUESSES_SAID)  # which is the headline
+    ]
+    said += [*_doubtful_items(report), *_agreement(report)]
     note = next((str(one) for one in said if one.link == "decide"), "")
     return Answer("Can I trust these labels?", "trust", kind, figure, headline, said, note)
-
-
-def _judged(confidence: float, low: float, high: float) -> Sentence:
-    """Compare the mean confidence with the interval of the share that is right."""
-    said = f"On average the labels say that they are {_per_cent(confidence)} sure"
-    if confidence > high:
-        return Sentence("look", f"{said}: that is too much.", link="sure")
-    better = confidence < low
-    return Sentence("good", f"{said}{': they are better.' if better else ', and they are.'}")
-
-
-def _warnings(report: Report) -> Iterator[Sentence]:
-    warned = [str(text).rstrip(".") for text in report.facts.get("warnings", [])]
-    if report.facts["figures"].get("converged") is False and "converge" not in " ".join(warned):
-        warned.append("the computation had not converged when it stopped; raise --max-iter")
-    for text in warned:
-        if not text.startswith(GUESSES_SAID):  # which is the headline
-            yield Sentence("warning", f"{text[:1].upper()}{text[1:]}.")
 
 
 def _doubtful_items(report: Report) -> Iterator[Sentence]:
@@ -188,27 +183,31 @@ def _doubtful_items(report: Report) -> Iterator[Sentence]:
 
 def _agreement(report: Report) -> Iterator[Sentence]:
     frame = report.frames.get("agreement")
-    if frame is None:
-        return
-    values = frame.set_index("measure")["value"]
-    alphas = values[values.index.str.startswith("alpha")].dropna()
-    if alphas.empty or math.isnan(values.get("pairwise agreement", math.nan)):
-        return
-    yield Sentence(
-        "fact",
-        f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
-        f"time (alpha {round(alphas.iloc[-1], 2) + 0:.2f}; 0 is chance, 1 is always).",
-        link="agreement",
-    )
+    values = {} if frame is None else frame.set_index("measure")["value"].to_dict()
+    alphas = [value for name, value in values.items() if str(name).startswith("alpha")]
+    if alphas and "pairwise agreement" in values:
+        yield Sentence(
+            "fact",
+            f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
+            f"time (alpha {round(alphas[-1], 2) + 0:.2f}; 0 is chance, 1 is always).",
+            link="agreement",
+        )
+
+
+def _kinds(workers: pd.DataFrame | None) -> pd.Series[str]:
+    """Return the kind of verdict of each worker; empty where there are none."""
+    if workers is None or "verdict" not in workers:
+        return pd.Series(dtype=str)
+    return workers["verdict"].astype(str).map(verdict_kind)
 
 
 def _workers(report: Report) -> Answer:
     question, link = "Whom should I look at?", "workers"
     workers = report.frames.get("workers")
-    if workers is None or "verdict" not in workers:
+    kinds = _kinds(workers)
+    if workers is None or kinds.empty:
         unknown = "the files of this run say nothing of workers"
         return Answer(question, link, "fact", "Unknown", unknown, [])
-    kinds = workers["verdict"].astype(str).map(verdict_kind)
     said = []
     for kind, (title, *verbs) in LOOK_AT.items():
         own = workers["worker"][kinds == kind].astype(str).tolist()
@@ -216,12 +215,11 @@ def _workers(report: Report) -> Answer:
             text = f"{count(len(own), 'worker')} {verbs[len(own) > 1]}"
             said.append(Sentence("look", text, own, link, title))
     suspects = kinds.isin(list(LOOK_AT))
-    few, fine = int((kinds == "too few").sum()), workers[kinds == "fine"]
+    few, fine = int((kinds == "too few").sum()), workers["accuracy"][kinds == "fine"]
     if len(fine):
-        low, high = fine["accuracy"].min(), fine["accuracy"].max()
         be = "is fine: it is" if len(fine) == 1 else "are fine: they are"
-        span = _per_cent(high) if len(fine) == 1 else f"{100 * low:.0f} to {_per_cent(high)}"
-        text = f"{count(len(fine), 'worker')} {be} right {span} of the time."
+        low = "" if len(fine) == 1 else f"{100 * fine.min():.0f} to "
+        text = f"{count(len(fine), 'worker')} {be} right {low}{_per_cent(fine.max())} of the time."
         said.append(Sentence("good", text))
     if few:
         text = f"{count(few, 'worker')} gave too few answers to tell how good they are."
@@ -242,26 +240,24 @@ def _next(report: Report) -> Answer:
     question, link = "What should I do next?", "next"
     said = []
     workers, asked = report.frames.get("workers"), report.frames.get("ask_again")
-    if workers is not None and "verdict" in workers:
-        kinds = workers["verdict"].astype(str).map(verdict_kind)
-        own = workers["worker"][kinds.isin(list(SUSPECT))].astype(str).tolist()
-        if own:
-            text = "Talk to these workers before you give them more work"
-            said.append(Sentence("look", text, own, "workers"))
+    if workers is not None and (careless := _kinds(workers).isin(list(SUSPECT))).any():
+        text = "Talk to these workers before you give them more work"
+        own = workers["worker"][careless].astype(str).tolist()
+        said.append(Sentence("look", text, own, "workers"))
     confusions = report.frames.get("confusions")
     if confusions is not None and len(often := confusions[confusions["share"] >= OFTEN]):
         pairs = [f"{row.true} → {row.said}" for row in often.head(3).itertuples()]
         text = "Make the instructions clearer where workers take one class for another"
         said.append(Sentence("look", text, pairs, "classes"))
-    if asked is None or _guessed(report) or not comparable(report):
-        kind, figure, headline = "good", "Little to gain", "by asking again: no label is in doubt"
-        if _guessed(report):
-            kind, figure = "warning", "Check the question"
-            headline = "before anything else: workers do not see the same in the items"
-        elif report.labels is None or not comparable(report):
-            kind, figure = "fact", "Decide"
-            headline = "the least sure items yourself, and run again with them"
-        return Answer(question, link, kind, figure, headline, said)
+    if _guessed(report):
+        headline = "before anything else: workers do not see the same in the items"
+        return Answer(question, link, "warning", "Check the question", headline, said)
+    if report.labels is None or not comparable(report):
+        headline = "the least sure items yourself, and run again with them"
+        return Answer(question, link, "fact", "Decide", headline, said)
+    if asked is None:
+        headline = "by asking again: no label is in doubt"
+        return Answer(question, link, "good", "Little to gain", headline, said)
     first = asked.head(ROUND)
     kind, figure, gain = "look", f"Ask {count(len(first), 'item')}", first["gain_once"].sum()
     headline = f"once more: {worth(gain)}"

@@ -18,8 +18,23 @@ WIDEST, NARROWEST = 60, 9
 AS_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
 TEXT, SHARE, WHOLE, NUMBER = "@", "0.0%", "#,##0", "0.000"
 RED, AMBER, GREEN = "#F8CBC8", "#FFE7B8", "#D8F0E4"
+SCALE = {"type": "3_color_scale", "min_color": RED, "mid_color": "#FFFFFF", "max_color": "#B7DFCB"}
 VERDICT_COLOURS = {**dict.fromkeys(narrative.SUSPECT, RED), "check": AMBER, "fine": GREEN}
-
+# The sheets and their frames, in order.
+SHEETS = {
+    "Workers": "workers",
+    "Ask again": "ask_again",
+    "Items": "items",
+    "Confusions": "confusions",
+    "Classes": "classes",
+    "Over time": "progress",
+    "Agreement": "agreement",
+    "Changed by completion": "changed",
+    "Methods tried": "tried",
+    "Convergence": "convergence",
+    "Figures": "figures",
+    "Confusions by worker": "confusions_by_worker",
+}
 # Columns by their plain names and what they mean; those that are not listed keep their own name.
 COLUMNS = {
     **{name: (name.capitalize(), "") for name in ("worker", "item", "label", "truth", "class")},
@@ -72,8 +87,19 @@ def library() -> Any:
 
 
 def workbook(report: Report) -> bytes:
-    """Return a workbook: a summary and legend, then the sheets that `_sheets` names."""
-    return _made(_sheets(report), report)
+    """Return a workbook: a summary and legend, then the tables."""
+    frames = dict(report.frames)
+    frames["classes"] = frames["classes"].rename(columns={"votes": "answers"})
+    workers = frames.get("workers")
+    if workers is not None:
+        matrix = confusion_columns(workers)
+        if matrix:
+            frames["confusions_by_worker"] = workers[["worker", *matrix]]
+        others = [name for name in workers if name not in (*FIRST, *matrix, *LEFT_OUT, "reason")]
+        order = [name for name in (*FIRST, *others, "reason") if name in workers]
+        frames["workers"] = workers[order]
+    sheets = {title: frames[name] for title, name in SHEETS.items() if name in frames}
+    return _made(sheets, report)
 
 
 def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
@@ -82,59 +108,38 @@ def one_sheet(title: str, frame: pd.DataFrame) -> bytes:
 
 
 def _made(sheets: dict[str, pd.DataFrame], report: Report | None = None) -> bytes:
-    library()
     buffer = io.BytesIO()
-    options = {"options": {"in_memory": True, **AS_TEXT}}
-    with pd.ExcelWriter(buffer, engine="xlsxwriter", engine_kwargs=options) as writer:
+    with library().Workbook(
+        buffer, {"in_memory": True, "nan_inf_to_errors": True, **AS_TEXT}
+    ) as book:
         if report is not None:
-            _write_summary(writer, report, sheets)
+            _write_summary(book, report, sheets)
         for title, frame in sheets.items():
-            _write(writer, title, frame if report is None else frame.iloc[:MAX_ROWS])
+            _write(book, title, frame if report is None else frame.head(MAX_ROWS))
     return buffer.getvalue()
 
 
-def _sheets(report: Report) -> dict[str, pd.DataFrame]:
-    """Return the tables by the titles of their sheets, in order."""
-    frames = dict(report.frames)
-    by_worker = None
-    if "workers" in frames:
-        workers = frames["workers"]
-        matrix = confusion_columns(workers)
-        others = [name for name in workers if name not in (*FIRST, *matrix, *LEFT_OUT, "reason")]
-        order = [*FIRST, *others, "reason"]
-        frames["workers"] = workers[[name for name in order if name in workers]]
-        by_worker = workers[["worker", *matrix]] if matrix else None
-    frames["classes"] = frames["classes"].rename(columns={"votes": "answers"})
-    names = {"Workers": "workers", "Ask again": "ask_again", "Items": "items"}
-    names |= {"Confusions": "confusions", "Classes": "classes", "Over time": "progress"}
-    names |= {"Agreement": "agreement", "Changed by completion": "changed"}
-    names |= {"Methods tried": "tried", "Convergence": "convergence", "Figures": "figures"}
-    sheets = {title: frames[name] for title, name in names.items() if name in frames}
-    return sheets if by_worker is None else {**sheets, "Confusions by worker": by_worker}
-
-
-def _write_summary(writer: Any, report: Report, sheets: dict[str, pd.DataFrame]) -> None:
+def _write_summary(book: Any, report: Report, sheets: dict[str, pd.DataFrame]) -> None:
     """Write title, date, the three questions with their answers, and the legend of columns."""
-    book = writer.book
     sheet = book.add_worksheet("Summary")
-    writer.sheets["Summary"] = sheet
     wrapped = {"text_wrap": True, "valign": "top"}
     big = book.add_format({"bold": True, "font_size": 18})
     heading = book.add_format({**wrapped, "bold": True, "font_size": 12, "bottom": 1})
     bold, plain = book.add_format({**wrapped, "bold": True}), book.add_format(wrapped)
     sheet.set_column(0, 0, 26)
     sheet.set_column(1, 1, 110)
-    facts = report.facts
+    date = str(report.facts.get("date", ""))[:10]
     lines: list[tuple[str, str, Any]] = [(narrative.title(report), "", big)]
-    lines.append((str(facts.get("date", ""))[:10], " ".join(narrative.how_made(report)), plain))
+    lines.append((date, " ".join(narrative.how_made(report)), plain))
     for answer in narrative.answers(report):
         lines += [("", "", plain), (answer.question, "", heading)]
         lines.append((answer.figure, answer.headline, bold))
         lines += [("", str(sentence), plain) for sentence in answer.sentences]
-    for title, frame in sheets.items():
-        if len(frame) > MAX_ROWS:
-            said = f"The sheet {title} has the first {MAX_ROWS:,} of {len(frame):,} rows."
-            lines.append(("", said, plain))
+    lines += [
+        ("", f"The sheet {title} has the first {MAX_ROWS:,} of {len(frame):,} rows.", plain)
+        for title, frame in sheets.items()
+        if len(frame) > MAX_ROWS
+    ]
     lines += [("", "", plain), ("What the columns mean", "", heading)]
     used = dict.fromkeys(name for frame in sheets.values() for name in frame.columns)
     legend = [COLUMNS[name] for name in used if name in COLUMNS]
@@ -144,61 +149,43 @@ def _write_summary(writer: Any, report: Report, sheets: dict[str, pd.DataFrame])
         sheet.write_string(row, 1, _text(right), form if form is not big else plain)
 
 
-def _write(writer: Any, title: str, frame: pd.DataFrame) -> None:
+def _write(book: Any, title: str, frame: pd.DataFrame) -> None:
     """Write one sheet: header frozen and filterable, numbers as numbers, the rest as text."""
-    names = list(frame.columns)
-    shown = frame.map(_cell).set_axis(range(len(names)), axis=1)
-    shown.to_excel(writer, sheet_name=title, index=False, header=False, startrow=1)
-    sheet = writer.sheets[title]
+    sheet = book.add_worksheet(title)
     sheet.freeze_panes(1, 1)
-    sheet.autofilter(0, 0, max(len(frame), 1), max(len(names) - 1, 0))
-    header = writer.book.add_format({"bold": True, "bg_color": "#DCE6F1", "bottom": 1})
-    for column, name in enumerate(names):
-        values = shown[column].tolist()
-        form = _format(title, name, values)
+    sheet.autofilter(0, 0, max(len(frame), 1), max(len(frame.columns) - 1, 0))
+    header = book.add_format({"bold": True, "bg_color": "#DCE6F1", "bottom": 1})
+    for column, name in enumerate(frame.columns):
+        values = [
+            value if value is None or isinstance(value, bool | int | float) else _text(value)
+            for value in frame[name].astype(object).where(frame[name].notna(), None)
+        ]
+        numbers = [value for value in values if isinstance(value, int | float)]
+        form = TEXT
+        if title == "Figures":
+            form = "General"  # a column of counts, shares and seconds
+        elif name in SHARES or title == "Confusions by worker":
+            form = SHARE
+        elif numbers:
+            form = WHOLE if all(float(value).is_integer() for value in numbers) else NUMBER
         head = _text(COLUMNS[name][0] if name in COLUMNS else name)
         width = len(head) + 4
         if form == TEXT:
             width = min(max([width, *(len(str(value)) for value in values[:200])]), WIDEST)
-        cells = writer.book.add_format({"num_format": form})
+        cells = book.add_format({"num_format": form})
         sheet.set_column(column, column, max(width, NARROWEST), cells)
         sheet.write_string(0, column, head, header)
-        if len(frame):
-            _colour(writer.book, sheet, (1, column, len(frame), column), name)
-
-
-def _colour(book: Any, sheet: Any, cells: tuple[int, int, int, int], name: str) -> None:
-    """Colour the cells of a column whose name says that low, true or a verdict is bad."""
-    if name in SCALES:
-        colours = {"min_color": RED, "mid_color": "#FFFFFF", "max_color": "#B7DFCB"}
-        sheet.conditional_format(*cells, {"type": "3_color_scale", **colours})
-    if name == "verdict":
-        for word, colour in VERDICT_COLOURS.items():
+        sheet.write_column(1, column, values, cells)
+        if name in SCALES:
+            sheet.conditional_format(1, column, len(frame), column, SCALE)
+        for words, colour in VERDICT_COLOURS.items() if name == "verdict" else ():
             form = book.add_format({"bg_color": colour})
-            rule = {"type": "text", "criteria": "begins with", "value": word, "format": form}
-            sheet.conditional_format(*cells, rule)
-    if name in FLAGS:
-        rule = {"type": "cell", "criteria": "==", "value": True}
-        sheet.conditional_format(*cells, {**rule, "format": book.add_format({"bg_color": AMBER})})
-
-
-def _format(title: str, name: str, values: list[Any]) -> str:
-    """Return the number format of a column: text, share (%), whole number or number."""
-    numbers = [value for value in values if isinstance(value, int | float) and value == value]
-    if title == "Figures":
-        return "General"  # a column of counts, shares and seconds
-    if not numbers:
-        return TEXT
-    if name in SHARES or title == "Confusions by worker":
-        return SHARE
-    return WHOLE if all(float(value).is_integer() for value in numbers) else NUMBER
-
-
-def _cell(value: Any) -> Any:
-    """Return numbers as they are and everything else as text that Excel can hold."""
-    if value is None or value is pd.NaT or isinstance(value, bool | int | float):
-        return value
-    return _text(value)
+            rule = {"type": "text", "criteria": "begins with", "value": words, "format": form}
+            sheet.conditional_format(1, column, len(frame), column, rule)
+        if name in FLAGS:
+            amber = book.add_format({"bg_color": AMBER})
+            rule = {"type": "cell", "criteria": "==", "value": True, "format": amber}
+            sheet.conditional_format(1, column, len(frame), column, rule)
 
 
 def _text(value: object) -> str:

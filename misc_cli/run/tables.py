@@ -78,11 +78,13 @@ class CountVotes:
         return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
-        from misc_cli.quality.agreement import ballots_of
-
         totals = block.class_totals()
-        ballots = ballots_of(totals)
-        made = {BALLOTS: np.column_stack([ballots.answers, ballots.agreement])}
+        answers = totals.sum(axis=1)
+        pairs = answers * (answers - 1.0)
+        agreement = np.full(len(answers), np.nan)
+        same = (totals**2).sum(axis=1) - answers
+        np.divide(same, pairs, out=agreement, where=pairs > 0)
+        made = {BALLOTS: np.column_stack([answers, agreement])}
         return {**made, TOTALS: totals} if self.by_class else made, 0
 
 

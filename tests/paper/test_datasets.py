@@ -168,7 +168,9 @@ def test_a_folder_that_has_them_needs_no_network(
 
 def test_a_folder_with_other_data_is_not_taken_for_it(tmp_path: Path, own_cache: Path) -> None:
     (tmp_path / "temp").mkdir()
-    with pytest.raises(InputError, match=r"answers.csv: no such file; --from takes"):
+    with pytest.raises(
+        InputError, match=r"answers.csv: no such file; --from or MISC_DATA_DIR takes"
+    ):
         datasets.locate("temp", tmp_path)
     (tmp_path / "temp" / "answers.csv").write_text("worker,item,label\n1,1,1\n")
     (tmp_path / "temp" / "truth.csv").write_text("item,label\n1,1\n")
