@@ -475,11 +475,12 @@ def simulate(
     (['worker', 'item', 'label'], (2, 2))
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    from misc_cli.simulate import crowd
+    from misc_cli.simulate import Simulation, answer_columns, truth_columns
+    from misc_cli.simulate import simulate as draw
 
     with session():
-        made = crowd.simulate(crowd.Simulation(**given))
-        return text_frame(crowd.answer_columns(made)), text_frame(crowd.truth_columns(made))
+        crowd = draw(Simulation(**given))
+        return text_frame(answer_columns(crowd)), text_frame(truth_columns(crowd))
 
 
 def read_answers(

@@ -204,7 +204,7 @@ def test_a_public_name_is_its_function_however_it_is_imported() -> None:
         "assert misc_cli.aggregate.__name__ == 'aggregate'\n"
         "from misc_cli import aggregate as a, read_answers, Result\n"
         "assert callable(a) and a is misc_cli.aggregate\n"
-        "import misc_cli.report.page, misc_cli.simulate.crowd\n"
+        "import misc_cli.report.page, misc_cli.simulate\n"
         "assert misc_cli.report.__name__ == 'report' and callable(misc_cli.simulate)\n"
         "from misc_cli import report; assert callable(report)\n"
         "assert set(dir(misc_cli)) >= {'aggregate', 'compare', 'queue', 'DawidSkene'}\n"

@@ -57,7 +57,7 @@ def paper_table() -> dict[Cell, float]:
 @cache
 def shipped() -> dict[Cell, tuple[Options, float]]:
     """Return the options of mixed cells, and the error in per cent that they gave when found."""
-    found = {}
+    found: dict[Cell, tuple[Options, float]] = {}
     for entry in json.loads(_data("shipped_ranks.json"))["cells"]:
         cell = Cell(entry["dataset"], entry["completer"], entry["aggregator"])
         # JSON knows lists only; methods are frozen and take tuples

@@ -1,4 +1,20 @@
-"""Draw a crowd from its settings: truth, workers, who answers which item, answers."""
+"""Simulated crowds: answers of made-up workers, and the truth.
+
+Every worker has a confusion matrix of one of eight kinds; some answer far more often than others.
+All draws use uniform numbers of one seeded stream, which numpy keeps stable over versions: equal
+settings give equal answers everywhere.
+
+| kind        | given the true class, answers                                                  |
+|-------------|--------------------------------------------------------------------------------|
+| experts     | rightly, with a quarter of the honest workers' error                            |
+| honest      | rightly with about `accuracy`; mistakes spread unevenly over the other classes  |
+| biased      | like the honest, but half of the time a favourite class instead                 |
+| spammers    | without reading the item: at random, each with own preferences                  |
+| adversaries | with about `accuracy` the class after the true one                              |
+| constants   | always one class                                                                |
+| beginners   | like the honest, but two thirds as far above chance                             |
+| copiers     | as one honest worker did: each repeats the answers of another                   |
+"""
 
 from __future__ import annotations
 
@@ -21,6 +37,11 @@ KINDS = (*DEFAULT_MIX, "constants", "beginners", "copiers")
 MOST = 10**9
 MOST_CLASSES = 10**5
 MOST_SKEW = 20
+ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
+FAVOURED = 0.5  # how often a biased worker gives the favourite
+GROUP_HABIT = 4.0  # members of a group take a class for the same other one again and again
+BLOCK = 1 << 20  # numbers to hold at a time
+PATIENCE = 1000  # rounds of drawing again, before all workers are ranked
 
 
 @dataclass(frozen=True)
@@ -45,20 +66,18 @@ class Simulation:
     groups: int | None = None
     seed: int = 0
 
-    @property
-    def n_copiers(self) -> int:
-        """Return the number of copiers, rounded up."""
-        total = sum(self.mix.values())
-        share = self.mix.get("copiers", 0.0) / total if total > 0 else 0.0
-        return math.ceil(share * self.workers)
-
     def __post_init__(self) -> None:
+        shares = self.mix.values()
+        if not (set(self.mix) <= set(KINDS) and min(shares, default=-1) >= 0 < sum(shares)):
+            raise ConfigError(f"--mix takes shares of {', '.join(KINDS)}")
+        copied = self.mix.get("copiers", 0.0) / sum(shares)
+        originals = self.workers - math.ceil(copied * self.workers)
         checks = {
             f"--workers must be from 1 to {MOST:,}": 1 <= self.workers <= MOST,
             f"--items must be from 1 to {MOST:,}": 1 <= self.items <= MOST,
             f"--classes must be from 2 to {MOST_CLASSES:,}": 2 <= self.classes <= MOST_CLASSES,
             "--answers-per-item must lie above 0 and be no more than --workers (less copiers)": (
-                0 < self.answers_per_item <= self.workers - self.n_copiers
+                0 < self.answers_per_item <= originals
             ),
             "--accuracy must lie between 0 and 1": 0 < self.accuracy < 1,
             f"--activity-skew must be a number from 0 to {MOST_SKEW}": (
@@ -66,16 +85,10 @@ class Simulation:
             ),
             "--seed must not be negative": self.seed >= 0,
             "--groups must lie between 1 and --workers, without copiers": (
-                self.groups is None
-                or (1 <= self.groups <= self.workers and not self.mix.get("copiers"))
-            ),
-            f"--mix takes shares of {', '.join(KINDS)}": (
-                set(self.mix) <= set(KINDS)
-                and all(share >= 0 for share in self.mix.values())
-                and sum(self.mix.values()) > 0
+                self.groups is None or (1 <= self.groups <= self.workers and not copied)
             ),
             "--mix with copiers needs honest workers to copy": (
-                not self.mix.get("copiers") or bool(self.mix.get("honest"))
+                not copied or bool(self.mix.get("honest"))
             ),
         }
         for message, holds in checks.items():
@@ -98,11 +111,6 @@ def normal(rng: np.random.Generator, *shape: int) -> Floats:
     # random() may return 0, whose quantile is minus infinity; 1 - random() may be 1: clip both
     drawn: Floats = ndtri(np.clip(rng.random(shape), 1e-12, 1 - 1e-12))
     return drawn
-
-
-ACCURACY_SPREAD = 0.4  # standard deviation of a worker's accuracy, on the logit scale
-FAVOURED = 0.5  # how often a biased worker gives the favourite
-GROUP_HABIT = 4.0  # members of a group take a class for the same other one again and again
 
 
 def characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, Floats]:
@@ -151,10 +159,6 @@ def _confusions(
     return np.select(is_kind, list(others.values()), honest)
 
 
-BLOCK = 1 << 20  # numbers to hold at a time
-PATIENCE = 1000  # rounds of drawing again, before all workers are ranked
-
-
 def assign(rng: np.random.Generator, activity: Floats, n_answers: Codes) -> Codes:
     """Return workers of every item, drawn by activity without repeats; flat, in item order."""
     most = int(n_answers.max(initial=0))
@@ -191,11 +195,9 @@ def _draw_and_redraw(rng: np.random.Generator, activity: Floats, n_answers: Code
         places[pending] = rows[repeats.any(axis=1)]
     for start in range(0, len(pending), step := max(1, BLOCK // n_workers)):
         rows_left = pending[start : start + step]
-        ranked = _rank_all(rng, activity, n_answers[rows_left])
-        within = np.repeat(rows_left, n_answers[rows_left])
-        first = np.concatenate([[0], np.cumsum(n_answers[rows_left])[:-1]])
-        column = np.arange(len(ranked)) - np.repeat(first, n_answers[rows_left])
-        places[within, column] = ranked
+        rows = places[rows_left]
+        rows[wanted[rows_left]] = _rank_all(rng, activity, n_answers[rows_left])
+        places[rows_left] = rows
     flat: Codes = places[places < n_workers]
     return flat
 
@@ -214,21 +216,14 @@ def answer_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> di
     return {
         "worker": _named(crowd.worker, _names("w", len(crowd.kinds))),
         "item": _named(crowd.item, _names("i", len(crowd.truth))),
-        "label": _named(crowd.label, _class_names(crowd, class_names)),
+        "label": _named(crowd.label, class_names or _names("c", crowd.confusions.shape[1])),
     }
 
 
 def truth_columns(crowd: Crowd, class_names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return item and label as text columns."""
-    return {
-        "item": _names("i", len(crowd.truth)),
-        "label": _named(crowd.truth, _class_names(crowd, class_names)),
-    }
-
-
-def _class_names(crowd: Crowd, given: Sequence[str] | None) -> Any:
-    n_classes = crowd.confusions.shape[1]
-    return _names("c", n_classes) if given is None else pa.array(list(given), pa.string())
+    classes = class_names or _names("c", crowd.confusions.shape[1])
+    return {"item": _names("i", len(crowd.truth)), "label": _named(crowd.truth, classes)}
 
 
 def _names(letter: str, count: int) -> Any:
@@ -239,7 +234,7 @@ def _names(letter: str, count: int) -> Any:
 
 
 def _named(codes: Codes, names: Any) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(codes), names)
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.string()))
 
 
 @dataclass(frozen=True)
