@@ -45,8 +45,8 @@ from misc_cli.report.frames import text_frame
 from misc_cli.results import Result, labels_of
 from misc_cli.run import pipeline
 from misc_cli.run.request import AggregateRequest, Stopwatch
+from misc_cli.run.result import queue_columns
 from misc_cli.run.settings import Settings, build, with_methods
-from misc_cli.run.tables import queue_columns
 
 if TYPE_CHECKING:
     from misc_cli.quality.evaluation import Evaluation
@@ -217,7 +217,7 @@ def compare(
     ['ds-em', 'mv', 'null']
     """
     from misc_cli.job.datasets import find_datasets
-    from misc_cli.run.fitting import combinations
+    from misc_cli.run.pipeline import combinations
     from misc_cli.selection.compare import Dataset, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
     from misc_cli.selection.roster import applicable

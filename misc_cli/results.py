@@ -22,9 +22,8 @@ from misc_cli.quality.evaluation import wilson
 from misc_cli.readers.answer_table import FileInfo
 from misc_cli.report.frames import convergence_frame, frames, text_frame
 from misc_cli.run.request import AggregateRequest
-from misc_cli.run.result import RunResult
+from misc_cli.run.result import RunResult, label_columns, worker_columns
 from misc_cli.run.run_record import manifest, write_records
-from misc_cli.run.tables import label_columns, worker_columns
 from misc_cli.writers.output_set import Write, beside, write_set
 from misc_cli.writers.render import write_table
 

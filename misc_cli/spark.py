@@ -45,9 +45,8 @@ from misc_cli.engines.protocol import (
 from misc_cli.errors import ConfigError, InputError, MiscError, python_words
 from misc_cli.quality.figures import Figure
 from misc_cli.run import pipeline
-from misc_cli.run.result import RunResult
+from misc_cli.run.result import RunResult, label_columns, label_maker, worker_columns
 from misc_cli.run.settings import Settings, build
-from misc_cli.run.tables import label_columns, label_maker, worker_columns
 
 Batches = Iterator[Any]
 # Several answers of a worker to an item: a DataFrame has no order, so there is no last one.

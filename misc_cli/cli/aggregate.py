@@ -128,7 +128,8 @@ def show(finished: Finished, console: Console) -> None:
     session = finished.session
     if finished.unchanged is not None:
         assert session is not None
-        console.say(f"nothing to do: no input, flag or output changed since {session.last}")
+        date = session.last["date"]
+        console.say(f"nothing to do: no input, flag or output changed since {date}")
     if not console.shows_summary:
         return
     from misc_cli.cli.summary import log_facts, summary

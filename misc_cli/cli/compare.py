@@ -109,7 +109,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
 
 def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
     """Return every pair of a completer and an aggregator that these answers allow."""
-    from misc_cli.run.fitting import combinations
+    from misc_cli.run.pipeline import combinations
     from misc_cli.selection import roster
 
     completers, aggregators = (

@@ -29,8 +29,8 @@ def summary(
     `closely` adds what a person wants to see: agreement, confidences, workers.
     """
     from misc_cli.quality.evidence import GUESSES, GUESSES_SAID
+    from misc_cli.run.result import method_in_words
     from misc_cli.run.run_record import peak_memory
-    from misc_cli.run.tables import method_in_words
 
     figures, engine = outcome.figures, outcome.engine
     rows = []
@@ -98,8 +98,8 @@ def _ranks_in_words(found: re.Match[str]) -> str:
 
 def log_facts(outcome: RunResult, places: Mapping[str, Path]) -> dict[str, Any]:
     """Return what the log says of a finished run: numbers as numbers."""
+    from misc_cli.run.result import method_in_words
     from misc_cli.run.run_record import peak_memory
-    from misc_cli.run.tables import method_in_words
 
     return {
         "method": method_in_words(outcome),

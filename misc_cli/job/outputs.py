@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -15,8 +14,8 @@ from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.run.fail_if import CHANGES, Gate
 from misc_cli.run.request import LOCAL, AggregateRequest
+from misc_cli.run.result import label_columns, label_maker, method_in_words, worker_columns
 from misc_cli.run.run_record import gauges, write_records
-from misc_cli.run.tables import label_columns, label_maker, method_in_words, worker_columns
 from misc_cli.writers.output_paths import (
     check_new_folder,
     check_suffix,
@@ -229,13 +228,17 @@ class OutputSet:
                     if name in places:
                         called = f"{name}.{run.inputs.question}" if each else name
                         files[called] = (places[name], write)
-            stdout, after = None, None
+            stdout, state_files = None, None
             if self.rejection is None and staged is None and "labels" not in self.places:
                 stdout = self._writers(first, facts)["labels"]
             if self.rejection is None and session is not None:
-                after = partial(session.outputs, first.outcome, first.inputs.files)
+                state_files = session.outputs(first.outcome)
             write_set(
-                files, run_file, record, stdout=stdout, written=parts, folder=staged, after=after
+                *(files, run_file, record),
+                stdout=stdout,
+                written=parts,
+                folder=staged,
+                also=state_files,
             )
 
     def _write_parts(self, outcome: RunResult, waiting: Path) -> Mapping[Path, str]:

@@ -233,9 +233,7 @@ def checked(request: AggregateRequest) -> tuple[Methods, list[Gate]]:
     methods = build(request.settings)
     gates = parse_gates(request.fail_if, request.truth)
     if request.engine != LOCAL:
-        from misc_cli.run.fitting import check_engine
-
-        check_engine(request.engine, request.settings, methods)
+        pipeline.check_engine(request.engine, request.settings, methods)
     return methods, gates
 
 

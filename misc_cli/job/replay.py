@@ -13,7 +13,7 @@ from misc_cli.data.types import Lighten, OnIteration
 from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import Observer, performed
-from misc_cli.run.fitting import fit_as_chosen, in_memory
+from misc_cli.run.pipeline import fit_as_chosen, in_memory
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
 from misc_cli.run.run_record import questions_of, read_record, rebuilt, request_of
 from misc_cli.run.settings import Methods

@@ -20,8 +20,7 @@ from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality import panel
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
-from misc_cli.run.result import RunResult
-from misc_cli.run.tables import queue_columns, unused, worker_columns
+from misc_cli.run.result import RunResult, queue_columns, unused, worker_columns
 
 Frames = dict[str, pd.DataFrame]
 

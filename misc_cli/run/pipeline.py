@@ -1,29 +1,65 @@
 """The one way through, on every engine: encode → [complete ⇄ slice] → aggregate → decide.
 
 The command line and the Python API both call `run`; what they do before (reading) and after
-(writing) is theirs.
+(writing) is theirs. `fit` is from labels to posteriors: the methods as given, or an automatic
+choice; then calibration.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from misc_cli import registry
+from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
+from misc_cli.data import holdout
 from misc_cli.data.encode import distinct, encode, encode_gold
+from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.resources import require_for, thread_limit
-from misc_cli.data.types import Answers, KnownLabels, OnIteration, ignore_iteration
-from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, Engine, SumOver, count_known
-from misc_cli.engines.views import gathered_engine
-from misc_cli.errors import MiscWarning
+from misc_cli.data.types import (
+    Aggregator,
+    Answers,
+    Floats,
+    Iteration,
+    KnownLabels,
+    Labels,
+    Lighten,
+    OnIteration,
+    ignore_iteration,
+    without_posteriors,
+)
+from misc_cli.engines.capabilities import check_aggregator, methods_of
+from misc_cli.engines.local import MemoryEngine, solved
+from misc_cli.engines.protocol import (
+    POSTERIORS,
+    TRUTH,
+    AnswerEngine,
+    CopyRows,
+    Engine,
+    SumOver,
+    count_known,
+)
+from misc_cli.engines.views import behind, gathered_engine
+from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
 from misc_cli.quality.worker_dependence import compare_workers
-from misc_cli.run.fitting import few, fit
 from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
-from misc_cli.run.settings import Methods, Settings
+from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
+from misc_cli.selection.calibration import Calibration
+from misc_cli.selection.candidates import Candidate, Method, fits
+from misc_cli.selection.ensemble import FitResult, combine, mean_of, member_row
+from misc_cli.selection.scoring import SIGNIFICANT, Trial
+
+if TYPE_CHECKING:
+    from misc_cli.data.types import Completer
+    from misc_cli.run.settings import OwnMethod
 
 _LOGGER = logging.getLogger("misc_cli")
 
@@ -48,7 +84,7 @@ def run(
     truth
         Labels that only judge the result and never steer it.
     fitter
-        A function in place of `fitting.fit`: an incremental run with a saved state.
+        A function in place of `fit`: an incremental run with a saved state.
     watch
         Counts the seconds of each stage, those of reading too.
     """
@@ -161,3 +197,316 @@ def _warn_of_answers(engine: AnswerEngine, settings: Settings, gold: KnownLabels
             )
     for text in found:
         warnings.warn(text, MiscWarning, stacklevel=3)
+
+
+def fit(
+    engine: Engine,
+    methods: Methods,
+    on_iteration: OnIteration,
+    lighten: Lighten = without_posteriors,
+    incumbent: Mapping[str, float] | None = None,
+) -> FitResult:
+    """Fit the methods as they are asked for on any engine; choose and calibrate if need be.
+
+    `lighten` is what becomes of a line of diagnostics before it leaves the process it was made in;
+    `incumbent` are the weights of an earlier choice, which only a clearly better one replaces.
+    """
+    if methods.automatic:
+        found = _chosen(engine, methods, on_iteration, lighten, incumbent)
+        if found is not None:
+            return found
+        methods = _by_rule_of_thumb(engine, methods)
+    found = fit_named(behind(engine), methods, on_iteration)
+    return _calibrated(found, methods, on_iteration) if methods.settings.calibrate else found
+
+
+def few(engine: Engine) -> bool:
+    """Tell if the answers are few enough to be judged in this process's memory."""
+    return engine.n_votes < holdout.DRAWN_BY_NAME
+
+
+def in_memory(engine: Engine) -> MemoryEngine:
+    """Return the engine with all answers in memory."""
+    return gathered_engine(behind(engine))
+
+
+def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    """Fit the methods as they are, without a choice and not calibrated."""
+    aggregator = methods.aggregator
+    assert aggregator is not None
+    if methods.completer is None:
+        return FitResult.of(engine, solved(aggregator, engine, on_iteration))
+    from misc_cli.completers.completion_loop import run_loop
+
+    loop = Loop(**methods.loop)
+    ended = run_loop(engine, methods.completer, aggregator, loop, on_iteration=on_iteration)
+    if loop.strength < 1.0:
+        assert isinstance(engine, MemoryEngine)
+        pure = ended.initial
+        if loop.start is not None:
+            here = engine.with_labels(engine.labels)
+            solved(aggregator, here, on_iteration)
+            pure = here.whole(POSTERIORS)
+        both = [engine.whole(POSTERIORS), np.asarray(pure)]
+        mixed: Floats = np.average(both, axis=0, weights=[loop.strength, 1 - loop.strength])
+        engine.put(POSTERIORS, mixed)
+    record = {
+        # whose result started the loop stands among the methods, by name
+        "settings": {name: getattr(loop, name) for name in LOOP_OPTIONS if name != "start"},
+        "ranks": ended.ranks,
+        "passes": ended.passes,
+        "stopped": ended.fitted.stopped["pass"],
+        "completed_workers": ended.n_completed_workers,
+        "columns": ended.columns,
+    }
+    return FitResult.of(engine, ended.fitted, loop=record, completion=ended)
+
+
+def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -> FitResult:
+    """Return the fit with its posteriors softened by hidden answers.
+
+    Few answers are judged in this process's memory, many where they are.
+    """
+    from misc_cli.selection.cross_validation import calibration_of
+    from misc_cli.selection.roster import MAX_TRIED_CELLS
+
+    engine, aggregator = found.engine, methods.aggregator
+    assert aggregator is not None
+    method = Method(methods.names["aggregator"], aggregator)
+    judge_completion = False
+    if methods.completer is not None and found.loop is not None:
+        judge_completion = (engine.n_workers + 1) * engine.n_items <= MAX_TRIED_CELLS
+        loop = Loop(**{**methods.loop, "passes": found.loop["passes"]})
+        method = replace(method, completer=methods.completer, loop=loop)
+    judged = gathered_engine(engine) if few(engine) else engine
+    in_place = judged is engine and not isinstance(engine, MemoryEngine)
+    kept = (POSTERIORS, *found.detail_rows) if in_place else ()  # trials change the rows
+    for name in kept:
+        engine.sweep(CopyRows(name, member_row(name)))
+    calibration = calibration_of(
+        method,
+        judged,
+        methods.settings.seed,
+        found,
+        judge_completion=judge_completion,
+        on_iteration=on_iteration if in_place else ignore_iteration,
+    )
+    for name in kept:
+        engine.sweep(CopyRows(member_row(name), name))
+    return calibrated_by(found, calibration)
+
+
+def calibrated_by(found: FitResult, calibration: Calibration | None) -> FitResult:
+    """Return the fit with its engine's posteriors softened."""
+    if calibration is not None:
+        combine(found.engine, [POSTERIORS], [1.0], calibration=calibration)
+    return replace(found, calibration=calibration)
+
+
+def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
+    """Refuse what only one machine's memory can do, and say what to do instead."""
+    check_aggregator(engine, methods.names.get("aggregator", BASELINE))
+    if settings.completer in (None, NO_COMPLETER, AUTO):
+        return
+    loop, runs = Loop(**methods.loop), methods_of(engine)
+    starter = methods.resolved.get("start", {}).get("aggregator")
+    refused = {
+        f"--completer {settings.completer}": not hasattr(methods.completer, "slice_table"),
+        "a choice of ranks or passes": methods.search_ranks,
+        "--final completed (--preset paper, too)": loop.final != "answers",
+        "--strength": loop.strength < 1.0,
+        f"--start {starter}": starter is not None and starter not in runs,
+    }
+    for what, is_asked in refused.items():
+        if is_asked:
+            raise ConfigError(
+                f"{what} is for --engine local; --engine {engine} completes with --completer "
+                "tucker --ranks R1,R2,R3 --passes N --final answers (a rule of thumb: 5, "
+                f"5 · classes, classes; 3), started by {', '.join(runs)}"
+            )
+
+
+def _chosen(
+    engine: Engine,
+    methods: Methods,
+    on_iteration: OnIteration,
+    lighten: Lighten,
+    incumbent: Mapping[str, float] | None,
+) -> FitResult | None:
+    """Choose by hidden answers; None if they cannot choose the rank of a completer that is named.
+
+    A completer that was asked for by its name is used, whatever they say of it.
+    """
+    from misc_cli.selection import roster
+    from misc_cli.selection.search import MIN_ANSWERS, search
+
+    settings, preset, seed = methods.settings, methods.settings.preset, methods.settings.seed
+    insist = settings.completer not in (None, NO_COMPLETER, AUTO)
+    local = isinstance(engine, MemoryEngine)
+    start = _first_aggregator(methods)
+    completed: list[Method] = []
+    if engine.n_votes >= MIN_ANSWERS if insist else methods.completer is not None and local:
+        completed = roster.completions(
+            engine,
+            methods.names["completer"],
+            methods.completer,
+            start,
+            methods.loop,
+            preset,
+            roster.MAX_COMPLETED_CELLS if insist else roster.MAX_TRIED_CELLS,
+            tries=methods.tries,
+        )
+    if insist and not completed:
+        return None
+    pure = [Method(methods.names.get("aggregator", BASELINE), start, preset=preset)]
+    few: list[Method] = []
+    if methods.aggregator is None and not insist:
+        pure = roster.roster(engine, preset, methods.roster_options, seed)
+        if not local:
+            pure = [one for one in pure if not getattr(one.aggregator, "slow", False)]
+        few = [method for method in pure if method.name in roster.FEW]
+    found = search(
+        engine,
+        pure,
+        completed,
+        few=few,
+        fallback=roster.fallback(preset, seed),
+        insist=insist,
+        strength=methods.loop.get("strength"),
+        incumbent=incumbent,
+        calibrate=settings.calibrate,
+        seed=seed,
+        time_budget=settings.time_budget,
+        on_iteration=on_iteration,
+        lighten=lighten,
+    )
+    if insist and found.members[0].passes:
+        why = _completion_in_words(found, methods)
+        found = replace(found, selection={**found.selection, "why": why})
+    return found
+
+
+def _first_aggregator(methods: Methods) -> Aggregator:
+    """Return the method of the first slice: the aggregator, or the baseline if none is named."""
+    found: Aggregator | None = methods.aggregator
+    if found is None:
+        found = registry.create("aggregator", BASELINE, methods.settings.preset)
+    return found
+
+
+def _by_rule_of_thumb(engine: Engine, methods: Methods) -> Methods:
+    """Return the methods with a rank for a completer that was asked for, by its rule of thumb.
+
+    Of several ranks or passes that were given, the first counts.
+    """
+    from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
+
+    few = engine.n_votes < MIN_ANSWERS
+    why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
+    several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
+    ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
+    rank = flag(next(ranks, "passes"))
+    instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
+    if several:
+        instead = f"{why} cannot choose from several {several}: the first counts"
+    warnings.warn(instead, MiscWarning, stacklevel=3)
+    first = {name: values[0] for name, values in methods.tries.items()}
+    loop = {name: value for name, value in first.items() if name in LOOP_OPTIONS}
+    own = {name: value for name, value in first.items() if name not in LOOP_OPTIONS}
+    completer: Any = methods.completer
+    return replace(
+        methods,
+        names={"aggregator": BASELINE, **methods.names},
+        aggregator=_first_aggregator(methods),
+        completer=replace(completer, **own),
+        loop={"strength": LEAST_STRENGTH, **methods.loop, **loop},
+    )
+
+
+def _completion_in_words(found: FitResult, methods: Methods) -> str:
+    """Return what was chosen of a completer that was asked for, and the flags that repeat it.
+
+    It is used, but hidden answers may advise against it: then that is a warning.
+    """
+    member, names = found.members[0], methods.names
+    alone, completer = names.get("aggregator", BASELINE), member.method.completer
+    strength = float(found.selection["weights"][member.name])
+    ahead = next(row["lead"] for row in found.selection["completed"] if row["chosen"])
+    by = f"{abs(ahead):.1f} standard errors"
+    if ahead <= -SIGNIFICANT:
+        warnings.warn(
+            f"hidden answers advise against --completer {names['completer']}: without it they are "
+            f"forecast better, by {by}; --completer auto would decline it",
+            MiscWarning,
+            stacklevel=4,
+        )
+    counts = f"it counts {100 * strength:.0f} %, {alone} alone the rest"
+    again = f"--completer {names['completer']} --aggregator {alone}"
+    for name in RANK_OPTIONS:
+        if (rank := getattr(completer, name, None)) is not None:
+            shown = ",".join(map(str, rank)) if isinstance(rank, tuple | list) else rank
+            again += f" {flag(name)} {shown}"
+    return (
+        f"{member.name} forecasts hidden answers best of its ranks, "
+        f"{'ahead of' if ahead >= 0 else 'behind'} {alone} alone by {by}: "
+        f"{'it counts alone' if strength == 1.0 else counts}; the same labels: {again} "
+        f"--passes {member.passes} --final {member.method.loop.final} -p strength={strength:g}"
+    )
+
+
+def fit_as_chosen(
+    engine: MemoryEngine,
+    members: Sequence[Candidate],
+    calibration: Calibration | None,
+    selection: Mapping[str, Any],
+    on_iteration: OnIteration,
+    start_of: Callable[[Candidate], Labels] | None = None,
+) -> tuple[FitResult, list[Trial]]:
+    """Return the mean of methods with the weights of an earlier choice, and their own fits.
+
+    Each is fitted on the labels that `start_of` gives, the engine's by default.
+    """
+    trials = []
+    for member in members:
+
+        def observe(iteration: Iteration, name: str = member.name) -> None:
+            extra = {**iteration.extra, "candidate": name}
+            on_iteration(replace(iteration, extra=extra))
+
+        here = engine.with_labels(engine.labels if start_of is None else start_of(member))
+        *_, (_, found) = fits(member.method, here, observe)
+        rows = {name: here.whole(name) for name in (POSTERIORS, *found.detail_rows)}
+        trials.append(Trial(member, found, rows))
+    weights = selection.get("weights", {})
+    mean = mean_of(
+        engine,
+        trials,
+        [weights.get(member.name, 1.0) for member in members],
+        selection,
+        by_votes=bool(selection.get("fallback")),
+        calibration=calibration,
+    )
+    return mean, trials
+
+
+def combinations(
+    completers: Sequence[str | Completer],
+    aggregators: Sequence[str | Aggregator | OwnMethod],
+    preset: str,
+    seed: int,
+) -> list[Method]:
+    """Return every completer with every aggregator, with a preset's parameters; "none" is pure."""
+    methods = []
+    for completer in completers:
+        for aggregator in aggregators:
+            settings, own = with_methods(Settings(preset, seed=seed), aggregator, completer)
+            built = build(settings, own)
+            if built.aggregator is None:
+                raise ConfigError("auto chooses among methods; compare the methods themselves")
+            given = ", ".join(f"{key}={value}" for key, value in settings.options.items())
+            name = " + ".join(built.names[kind] for kind in sorted(built.names, reverse=True))
+            method = Method(f"{name} ({given})" if given else name, built.aggregator, preset=preset)
+            if built.completer is not None:
+                method = replace(method, completer=built.completer, loop=Loop(**built.loop))
+            methods.append(method)
+    return methods

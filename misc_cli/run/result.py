@@ -1,25 +1,38 @@
-"""The result of a run, and the records of its iterations."""
+"""The result of a run, the records of its iterations, and its tables as named columns."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.data.posteriors import Decision, decide
+import numpy as np
+import pyarrow as pa
+
+from misc_cli.data.posteriors import Decision, decide, entropy
 from misc_cli.data.types import (
     Codes,
     Floats,
     Iteration,
     Labels,
+    Names,
     OnIteration,
     ignore_iteration,
 )
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine
+from misc_cli.engines.protocol import (
+    POSTERIORS,
+    TRUTH,
+    AnswerEngine,
+    Block,
+    Columns,
+    RowArrays,
+)
 from misc_cli.engines.views import gathered_engine
 from misc_cli.quality.figures import Figure
-from misc_cli.run.settings import Methods
+from misc_cli.run.settings import BASELINE, Methods
 from misc_cli.selection.ensemble import FitResult
 
 if TYPE_CHECKING:
@@ -123,3 +136,199 @@ class RunResult:
         from misc_cli.quality.worker_scores import peer_agreement
 
         return judge(peer_agreement(self.engine), self.pairs)
+
+
+# More members than this are counted, not listed.
+LISTED = 6
+
+
+def method_in_words(result: RunResult) -> str:
+    """Return the methods by name, each with the preset that it really ran under."""
+    names, resolved, members = result.methods.names, result.methods.resolved, result.fit.members
+    preset = result.methods.settings.preset
+    chosen = [member.name for member in members] or result.fit.selection.get("chosen", [])
+    mean = "mean of " if len(chosen) > 1 else ""
+    listed = mean + ", ".join(chosen)
+    if len(chosen) > LISTED:
+        listed = f"mean of {len(chosen)}: {', '.join(chosen[:3])} and so on"
+    if chosen and not (members and members[0].passes):
+        by_preset: dict[str, list[str]] = {}
+        for member in members:
+            by_preset.setdefault(member.method.preset, []).append(member.name)
+        parts = [f"{', '.join(own)} (preset {of})" for of, own in by_preset.items()]
+        return mean + ", ".join(parts) if members else listed
+    aggregator = names.get("aggregator", BASELINE)
+    if "completer" not in names:
+        return f"{aggregator}, preset {preset}"
+    starter = resolved.get("start", {}).get("aggregator", aggregator)
+    lasts = {member.method.loop.final for member in members}
+    if not members:
+        lasts = {str((result.fit.loop or {}).get("settings", {}).get("final", ""))}
+    own = f", judged by {aggregator}" if lasts == {"completed"} and not members else ""
+    own += f" ({listed})" if members else ""
+    last = " and ".join(sorted(lasts))
+    return f"{names['completer']} started by {starter}, last step: {last}{own}, preset {preset}"
+
+
+# A class more is a column more of votes, and in a confusion matrix many more: a table that nobody
+# reads and few programs open. The page and the API have the matrices all the same.
+MOST_CONFUSED = 50
+# A gain that six decimals would show as zero is rounding, or as good as none.
+LEAST_GAIN = 5e-7
+
+
+# Rows for the details: how many answers an item has and the share of their pairs that agree, (…, 2)
+BALLOTS = "ballots"
+# and how many of each class, (…, n_classes), unless there are so many that no table has them.
+TOTALS = "class totals"
+
+
+@dataclass(frozen=True)
+class CountVotes:
+    """Counts the answers of items, for `LabelColumns` with details."""
+
+    by_class: bool
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (BALLOTS, TOTALS) if self.by_class else (BALLOTS,)
+
+    def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, int]:
+        totals = block.class_totals()
+        answers = totals.sum(axis=1)
+        pairs = answers * (answers - 1.0)
+        agreement = np.full(len(answers), np.nan)
+        same = (totals**2).sum(axis=1) - answers
+        np.divide(same, pairs, out=agreement, where=pairs > 0)
+        made = {BALLOTS: np.column_stack([answers, agreement])}
+        return {**made, TOTALS: totals} if self.by_class else made, 0
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Makes the columns item, label and confidence of some items, and what else was asked for.
+
+    details  names of the rows that tell more of items; None: only the first columns
+    """
+
+    classes: Names
+    probabilities: bool = False
+    details: tuple[str, ...] | None = None
+
+    def __call__(self, items: Names, rows: RowArrays) -> dict[str, Any]:
+        posteriors = np.array(rows[POSTERIORS])
+        decision = decide(posteriors)
+        columns = {
+            "item": items,
+            "label": _named(decision.label, self.classes),
+            "confidence": decision.confidence,
+        }
+        if self.details is not None:
+            answers, agreement = np.array(rows[BALLOTS]).T
+            columns["answers"] = answers.astype(np.int32)
+            columns["tie"] = decision.tied.astype(np.int8)
+            columns["runner_up"] = _named(decision.runner_up, self.classes)
+            columns["entropy"] = entropy(posteriors)
+            columns["agreement"] = pa.array(agreement, mask=np.isnan(agreement))
+            columns.update({name: np.array(rows[name]) for name in self.details})
+            if len(self.classes) <= MOST_CONFUSED:
+                for code, name in enumerate(self.classes.to_pylist()):
+                    votes = np.array(rows[TOTALS][:, code]).astype(np.int64)
+                    columns[unused(f"votes_{name}", columns)] = votes
+        if self.probabilities:
+            names = self.classes.to_pylist()
+            columns.update({f"p_{name}": posteriors[:, c] for c, name in enumerate(names)})
+        return columns
+
+    def of_nothing(self, n_classes: int) -> dict[str, Any]:
+        """Return the columns without rows, for their names and types."""
+        by_class = np.zeros((0, n_classes))
+        rows = {POSTERIORS: by_class, TOTALS: by_class, BALLOTS: np.zeros((0, 2))}
+        own = dict.fromkeys(self.details or (), np.zeros(0))
+        return self(pa.array([], pa.string()), {**rows, **own})
+
+
+def label_maker(
+    fit: FitResult, probabilities: bool = False, item_details: bool = False
+) -> LabelColumns:
+    """Return what makes label columns of the engine's rows; count votes there if need be."""
+    engine = fit.engine
+    classes = engine.vocabulary.classes
+    if item_details:
+        engine.sweep(CountVotes(len(classes) <= MOST_CONFUSED))
+    return LabelColumns(classes, probabilities, fit.detail_rows if item_details else None)
+
+
+def label_columns(
+    result: RunResult, *, probabilities: bool = False, item_details: bool = False
+) -> Columns:
+    """Return item, label, confidence, in item order; then what was asked for."""
+    from misc_cli.engines.partitioned import joined_columns
+
+    make = label_maker(result.fit, probabilities, item_details)
+    return joined_columns(result.engine.chunks(make))
+
+
+def worker_columns(result: RunResult) -> dict[str, Any]:
+    """Return a row per worker: how much, how well, a verdict, and its confusions as columns."""
+    import pyarrow.compute as pc
+
+    from misc_cli.quality.verdicts import verdict_texts
+    from misc_cli.quality.worker_scores import report_workers
+
+    labels, fit = result.engine.vocabulary, result.fit
+    verdicts = result.verdicts
+    words, reasons = verdict_texts(verdicts, labels)
+    partners = pa.array(verdicts.partner, mask=verdicts.partner < 0)
+    columns: dict[str, Any] = {
+        "worker": labels.workers,
+        **report_workers(result.engine, fit.confusions, fit.class_prior),
+        "verdict": pa.array(words, pa.string()),
+        "reason": pa.array(reasons, pa.string()),
+        "alike": pc.fill_null(labels.workers.take(partners), ""),
+        "likeness": verdicts.likeness,
+    }
+    columns["answers"] = columns["answers"].astype(np.int64)
+    if len(labels.classes) <= MOST_CONFUSED:
+        names = labels.classes.to_pylist()
+        for true, true_name in enumerate(names):
+            for said, said_name in enumerate(names):
+                name = unused(f"true_{true_name}_said_{said_name}", columns)
+                columns[name] = fit.confusions[:, true, said]
+    return columns
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return the name, with a number behind it if a column has it already: none is ever lost."""
+    tries = (name if number == 1 else f"{name}_{number}" for number in count(1))
+    return next(name for name in tries if name not in taken)
+
+
+def queue_columns(result: RunResult, budget: int | None) -> dict[str, Any]:
+    """Return items worth another answer, most gain first; then the least sure; then by name."""
+    from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
+    from misc_cli.data.votes import votes_per_item
+    from misc_cli.quality.asking import gain_of, gain_per_answer
+
+    labels, decision = result.labels, result.decision
+    posteriors = result.posteriors
+    crowd = crowd_rows(expected_counts(labels, posteriors))
+    gain = gain_per_answer(posteriors, crowd)
+    order = np.lexsort((np.arange(len(gain)), decision.confidence, -gain))
+    chosen = order[gain[order] > LEAST_GAIN][:budget]
+    return {
+        "item": labels.items.take(chosen),
+        "gain": gain[chosen],
+        "label": _named(decision.label[chosen], labels.classes),
+        "confidence": decision.confidence[chosen],
+        "runner_up": _named(decision.runner_up[chosen], labels.classes),
+        "answers": votes_per_item(result.labels.votes)[chosen],
+        "gain_once": gain_of(posteriors[chosen], crowd),
+    }
+
+
+def _named(codes: Codes, classes: Names) -> Any:
+    """Return class names by code, dictionary-encoded; -1 has no name."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), classes)

@@ -27,7 +27,7 @@ from misc_cli.data.resources import threads
 from misc_cli.errors import EXIT_DONE, EXIT_GATE, InputError, nearest_file
 from misc_cli.readers.addresses import redact_all
 from misc_cli.run.request import AggregateRequest
-from misc_cli.run.tables import method_in_words
+from misc_cli.run.result import method_in_words
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate, Method
 from misc_cli.version import __version__

@@ -36,7 +36,7 @@ JOINT = "*"
 
 
 # The shape of state.json's values: the end of a method's fit has its arrays by worker as columns of
-# the table of workers; `run` has what the last run of the command line read and wrote.
+# the table of workers.
 ABOUT = {
     "night": int,
     "written": float,
@@ -61,17 +61,6 @@ ABOUT = {
             "shared": {"*": {"shape": list[int], "values": list[float]}},
         }
     },
-    "run": (
-        {
-            "misc": str,
-            "options": dict[str, Any],
-            "inputs": list[list[str]],
-            "outputs": dict[str, str],
-            "figures": dict[str, float | bool | None],
-            "method": str,
-        },
-        None,
-    ),
 }
 
 

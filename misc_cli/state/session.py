@@ -8,7 +8,6 @@ limit methods would come and go with the luck of the draw, and labels with them.
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,15 +28,14 @@ from misc_cli.data.types import Floats, Labels, Lighten, OnIteration, with_prior
 from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.quality.figures import Figure
 from misc_cli.quality.worker_scores import pseudo_counts
-from misc_cli.run import fitting
+from misc_cli.run import pipeline
 from misc_cli.run.request import AggregateRequest, Fitter
 from misc_cli.run.result import RunResult
-from misc_cli.run.run_record import described, gauges, rebuilt, strict
+from misc_cli.run.run_record import described, gauges, read_record, rebuilt, request_of, strict
 from misc_cli.run.settings import Methods, Settings
-from misc_cli.run.tables import method_in_words
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import FitResult
@@ -53,7 +51,7 @@ from misc_cli.state.saved_state import (
 )
 from misc_cli.version import __version__
 from misc_cli.writers.output_paths import locked
-from misc_cli.writers.output_set import Write, sha256_of, write_all
+from misc_cli.writers.output_set import WHOLE, verify, write_all
 from misc_cli.writers.read_back import read_workers
 
 NEVER = "never"
@@ -135,27 +133,27 @@ def _share_by(labels: Labels, workers: Any) -> float:
 class StateSession:
     """A run that starts from a saved state, or from nothing, and saves the next one.
 
-    folder    where the state is kept
     saved     the state, None for the first night or if it cannot be used
     contract  what earlier nights had in common
     rechoose  seconds after which a choice is old; None: never
     settled   confidence and answers from which an item keeps its label until it has new ones
-    request   what the command line asked for, and the `places` of its outputs; None: from Python
+    places    the outputs of the command line; none from Python
     before    fingerprint of the state before the run
+    last      the record of the last run, if nothing changed since
     """
 
     folder: Path
+    request: AggregateRequest
     saved: SavedState | None
     contract: Contract
     now: float
     rechoose: float | None = RECHOOSE
     settled: tuple[float, float] | None = None
-    request: AggregateRequest | None = None
     places: Mapping[str, Path] = field(default_factory=dict)
     before: str | None = None
     why: str = ""
     n_kept_labels: int = 0
-    last: Any = None
+    last: Mapping[str, Any] = field(default_factory=dict)
     _labels: Labels | None = None
     _choice: dict[str, Any] = field(default_factory=dict)
     _members: dict[str, Fitted] = field(default_factory=dict)
@@ -184,8 +182,8 @@ class StateSession:
     def fit(
         self, answers: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
     ) -> FitResult:
-        """Fit as `fitting.fit` does, but with what the state knows."""
-        engine = fitting.in_memory(answers)
+        """Fit as `pipeline.fit` does, but with what the state knows."""
+        engine = pipeline.in_memory(answers)
         labels = self._labels = engine.labels
         self.contract.check(labels.classes.to_pylist())
         if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
@@ -206,7 +204,7 @@ class StateSession:
         else:
             self.why = f"chosen: {reason}"
             found = self._chosen(engine, methods, on_iteration, lighten)
-        self._freeze(fitting.in_memory(found.engine))
+        self._freeze(pipeline.in_memory(found.engine))
         return found
 
     def _as_chosen(
@@ -231,12 +229,12 @@ class StateSession:
 
         if choice["named"]:
             name = methods.names["aggregator"]
-            found = fitting.fit_named(engine.with_labels(started(name)), methods, on_iteration)
+            found = pipeline.fit_named(engine.with_labels(started(name)), methods, on_iteration)
             self._members = {name: found}
-            return fitting.calibrated_by(found, calibration)
+            return pipeline.calibrated_by(found, calibration)
         members = [rebuilt(entry) for entry in choice["members"]]
         selection = {**choice["selection"], "why": f"{choice['selection']['why']}; {self.why}"}
-        found, trials = fitting.fit_as_chosen(
+        found, trials = pipeline.fit_as_chosen(
             engine, members, calibration, selection, on_iteration, start_of
         )
         self._members = {trial.candidate.name: trial.fitted for trial in trials}
@@ -251,7 +249,7 @@ class StateSession:
             selection = self.saved.choice["selection"] or {}
             if not selection.get("fallback"):  # that was no choice: nothing beat the null
                 before = dict(selection.get("weights", {})) or None
-        found = fitting.fit(engine, methods, on_iteration, lighten, incumbent=before)
+        found = pipeline.fit(engine, methods, on_iteration, lighten, incumbent=before)
         members = [described(member) for member in found.members]
         if self.saved is not None:
             changed = members != self.saved.choice["members"]
@@ -296,38 +294,37 @@ class StateSession:
         self.n_kept_labels = int(settled.sum())
 
     def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
-        """Return the last run's figures if this one would write the same bytes again, else None."""
-        run = None if self.saved is None else self.saved.about["run"]
-        if run is None or any(run[key] != now for key, now in self._asked(inputs).items()):
+        """Return the last run's figures if this one would write the same bytes again, else None.
+
+        That is so if the run.json in place is of the run that saved the state, was asked for the
+        same and read the same, and its set is whole.
+        """
+        run_file = self.places["run"]
+        if self.saved is None or not run_file.is_file():
             return None
-        for path, digest in run["outputs"].items():
-            try:
-                with open(path, "rb") as stream:
-                    if sha256_of(stream) != digest:
-                        return None
-            except OSError:
-                return None
-        return dict(run["figures"])
+        try:
+            last = read_record(str(run_file))
+            same = request_of(last, "").comparable() == self.request.comparable()
+        except InputError:
+            return None
+        then = [*last.get("inputs", []), *last.get("known", {}).values()]
+        read = [(one["name"], one["sha256"]) for one in then]
+        same &= read == [(one.name, one.sha256) for one in inputs]
+        same &= (last.get("state") or {}).get("now") == self.saved.about["written"]
+        same &= last["misc"] == __version__
+        if not same or any(member.state != WHOLE for member in verify(run_file)):
+            return None
+        self.last = last
+        return dict(last["figures"])
 
     def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
         """Write the metrics of a run that did nothing: a collector must not miss it."""
-        assert self.saved is not None
-        about = self.saved.about
-        self.last = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(about["written"]))
         if "metrics" in self.places:
-            method = str(about["run"]["method"])
-            write_all({self.places["metrics"]: gauges(figures, method, seconds, did_nothing=True)})
+            text = gauges(figures, self.last["method"], seconds, did_nothing=True)
+            write_all({self.places["metrics"]: text})
 
-    def outputs(
-        self,
-        outcome: RunResult,
-        inputs: Sequence[Any] = (),
-        digests: Mapping[Path, str] | None = None,
-    ) -> dict[Path, Write | bytes]:
-        """Return the files of the new state, to be published with the run's own.
-
-        `digests` has the SHA-256 of those, once they are written.
-        """
+    def outputs(self, outcome: RunResult) -> dict[Path, bytes]:
+        """Return the files of the new state, to be published with the run's own."""
         labels = self._labels
         assert labels is not None  # there was a fit
         members, columns = member_tables(self._members)
@@ -350,26 +347,7 @@ class StateSession:
             "choice": self._choice,
             "members": members,
         }
-
-        def whole() -> dict[str, Any]:
-            run = None
-            if digests is not None:
-                written = [path for name, path in self.places.items() if name != "metrics"]
-                run = {
-                    **self._asked(inputs),
-                    "outputs": {str(path): digests[path] for path in written if path in digests},
-                    "figures": json.loads(json.dumps(outcome.figures, default=float)),
-                    "method": method_in_words(outcome),
-                }
-            return {**about, "run": run}
-
-        return store.outputs(self.folder, lambda: strict(whole()), tables)
-
-    def _asked(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """Return what decides the outputs of a run: the program, the request and its inputs."""
-        assert self.request is not None
-        files = [[file.name, file.sha256] for file in inputs]
-        return {"misc": __version__, "options": self.request.comparable(), "inputs": files}
+        return store.outputs(self.folder, strict(about), tables)
 
     def published(self) -> None:
         """Keep a state of other data, and remove what only older states need."""
@@ -401,12 +379,12 @@ def opened(
         known = {} if saved is None else saved.about["contract"]
         session = StateSession(
             folder,
+            request,
             saved,
             Contract(known, request.accept),
             clock() if now is None else now,
             None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
             (request.settled or SETTLED) if request.keep_settled else None,
-            request,
             places or {},
             None if saved is None else store.fingerprint(folder),
         )
@@ -416,7 +394,7 @@ def opened(
 
 def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter:
     """Return a function that fits from a state or with known workers."""
-    fit: Any = fitting.fit if session is None else session.fit
+    fit: Any = pipeline.fit if session is None else session.fit
     if request.workers_prior is None:
         return fit  # type: ignore[no-any-return]
     aggregator = request.settings.aggregator
@@ -434,7 +412,7 @@ def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter
     weight = request.prior_weight or PRIOR_WEIGHT
 
     def with_known_workers(answers: Engine, *given: Any) -> Any:
-        engine = fitting.in_memory(answers)
+        engine = pipeline.in_memory(answers)
         counts: Floats = pseudo_counts(engine.labels, table, weight)
         start = with_prior(engine.labels.start, counts)
         return fit(engine.with_labels(replace(engine.labels, start=start)), *given)

@@ -15,9 +15,9 @@ import re
 import shutil
 import stat
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -25,7 +25,6 @@ import pyarrow.parquet as parquet
 from misc_cli import cleanup
 from misc_cli.errors import ConfigError, InputError, MiscWarning
 from misc_cli.state.saved_state import SavedState
-from misc_cli.writers.output_set import Write
 
 FORMAT = 4
 POINTER = "state.json"
@@ -107,16 +106,11 @@ def load(folder: Path) -> SavedState | None:
     return state
 
 
-def outputs(
-    folder: Path, about: Callable[[], Mapping[str, Any]], tables: Mapping[str, Any]
-) -> dict[Path, Write | bytes]:
-    """Return the files of a new state, for `write_all`; state.json is the last.
-
-    `about` is asked when all other files are written.
-    """
+def outputs(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[Path, bytes]:
+    """Return the files of a new state, for `write_all`; state.json is the last."""
     before = _bytes(folder / POINTER)
     files: dict[str, dict[str, str]] = {}
-    found: dict[Path, Write | bytes] = {}
+    found: dict[Path, bytes] = {}
     for name, table in tables.items():
         sink = pa.BufferOutputStream()
         parquet.write_table(table, sink, compression="zstd")
@@ -128,14 +122,9 @@ def outputs(
             found[folder / file] = data
     if before is not None:
         found[folder / PREVIOUS] = before
-
-    def write_pointer(stream: BinaryIO) -> None:
-        told = dict(about())
-        digest = _digest(_plain([told, files]))
-        whole = {"format": FORMAT, "sha256": digest, "about": told, "files": files}
-        stream.write(_plain(whole, indent=1))
-
-    return {**found, folder / POINTER: write_pointer}
+    digest = _digest(_plain([about, files]))
+    whole = {"format": FORMAT, "sha256": digest, "about": about, "files": files}
+    return {**found, folder / POINTER: _plain(whole, indent=1)}
 
 
 def prune(folder: Path) -> None:

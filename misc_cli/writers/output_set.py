@@ -273,7 +273,7 @@ def write_set(
     stdout: Write | None = None,
     written: Mapping[Path, str] | None = None,
     folder: Staged | None = None,
-    after: Callable[[Mapping[Path, str]], Mapping[Path, Write | bytes]] | None = None,
+    also: Mapping[Path, bytes] | None = None,
 ) -> None:
     """Publish all files at once; run.json is written last and has the SHA-256 of each.
 
@@ -281,8 +281,7 @@ def write_set(
     record    makes the content of `run_file`, but for the list of files
     stdout    writes the labels, if they go there
     written   SHA-256 of labels that are there already, in parts; they wait in `folder`
-    after     names files that appear with the set but are not of it, given a mapping that has the
-              SHA-256 of the set's files once they are written
+    also      files that appear with the set but are not of it
     """
     digests: dict[Path, str] = dict(written or {})
     names = {
@@ -307,8 +306,7 @@ def write_set(
             stream.write(json_bytes({**content, "files": listed}, indent=2))
 
         files[run_file] = write_run
-    others = {} if after is None else after(digests)
-    write_all({**files, **others}, stdout=stdout, digests=digests, folder=folder)
+    write_all({**files, **(also or {})}, stdout=stdout, digests=digests, folder=folder)
 
 
 WHOLE, CHANGED, MISSING, UNKNOWN = "whole", "changed", "missing", "not a run.json"

@@ -14,7 +14,7 @@ import os, signal, sys, json
 from pathlib import Path
 # imported once, before the forks, but nothing that starts a thread
 import pyarrow.csv, pyarrow.parquet, scipy.sparse, misc_cli.readers.read, misc_cli.state.store
-import misc_cli.state.session, misc_cli.run.pipeline, misc_cli.run.tables
+import misc_cli.state.session, misc_cli.run.pipeline, misc_cli.run.result
 import misc_cli.cli.aggregate
 from misc_cli.__main__ import run
 

@@ -37,7 +37,7 @@ from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
 from misc_cli.errors import MiscWarning
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
-from misc_cli.run.tables import LabelColumns
+from misc_cli.run.result import LabelColumns
 from misc_cli.selection import roster
 from tests.engines.crowds import (
     METHODS,

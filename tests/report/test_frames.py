@@ -8,7 +8,7 @@ import pandas as pd
 from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
 from misc_cli.report.frames import text_frame
-from misc_cli.run.tables import queue_columns
+from misc_cli.run.result import queue_columns
 from tests.report.crowds import answers, batch, result
 
 VOTES = [

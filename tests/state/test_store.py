@@ -128,9 +128,6 @@ MADE_UP: dict[str, Callable[[dict[str, Any]], object]] = {
     "written long from now": lambda whole: whole["about"].update(written=1e300),
     "shares": lambda whole: whole["about"]["choice"].update(shares=[1.0]),
     "members": lambda whole: whole["about"].update(members={"*": []}),
-    "run": lambda whole: whole["about"].update(run=[]),
-    "outputs": lambda whole: whole["about"]["run"].update(outputs={"a\0b": "x"}),
-    "figures": lambda whole: whole["about"]["run"].update(figures={"items": [1]}),
     "files": lambda whole: whole["files"]["workers"].update(file="../labels.csv"),
     "file is a number": lambda whole: whole["files"].update(workers=7),
 }
