@@ -31,7 +31,7 @@ ENDINGS: dict[int, tuple[int, str]] = {
     signal.SIGTERM: (143, "terminated"),
 }
 GRACE_SECONDS = 2.0
-YOUNG_SECONDS = 60.0
+YOUNG_SECONDS = 5.0
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # of a file system
 
 _received: int | None = None  # the signal that ends this run

@@ -123,7 +123,8 @@ def test_what_a_killed_run_left_of_a_folder_goes_with_the_next(tmp_path: Path) -
     words = [*FOLDER, "--spill", str(spill)]
     assert ran(words, 'send("misc_cli.run.run_record:peak_memory", signal.SIGKILL)')[0] == -9
     assert [name for name in here() if name.startswith(".parts.") and name.endswith(".part")]
-    assert list(spill.iterdir())
+    (left,) = spill.iterdir()
+    os.utime(left, (0, 0))
     assert ran(words, "") == (0, "")
     assert here() == {"parts", "w.csv", "spill"}
     assert list(spill.iterdir()) == []
