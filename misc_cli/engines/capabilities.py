@@ -35,7 +35,8 @@ LOCAL_FLAGS = (
 # Flags of reading that every engine heeds; the others are the local one's.
 READING_FLAGS = (
     *("worker_col", "item_col", "label_col", "delimiter", "header", "encoding", "format"),
-    *("allow_odd", "duplicates"),
+    *("where", "since", "until", "time_col", "no_answer", "rename", "extract", "labels"),
+    *("fold_case", "allow_odd", "duplicates"),
 )
 # Flags that one other engine heeds.
 OWN_FLAGS = {"spill": "disk", "scheduler": "dask"}

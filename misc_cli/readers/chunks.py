@@ -7,12 +7,14 @@ file, here or in a store. Its layout is found as for every other command, on the
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
@@ -33,12 +35,15 @@ from misc_cli.readers.addresses import (
 from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.dialect import SPACE, sniff
-from misc_cli.readers.document import encoded
+from misc_cli.readers.document import Document, Table, encoded
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
+from misc_cli.readers.reading import Question, rows_of
+from misc_cli.readers.row_filters import counting_rows, filter_columns, folded, with_words
 from misc_cli.readers.row_status import gold_of
 from misc_cli.readers.source import Source, empty, one_line
+from misc_cli.readers.values import CHOICE
 from misc_cli.readers.vocabulary import ROLES, SYNONYMS
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
@@ -60,6 +65,8 @@ class Piece:
     start       where a text's rows begin, in bytes
     row_groups  of a Parquet file; None for text
     gold        the column that has the right answer, where it is known; None if there is none
+    names       of all columns; `beside` are the positions of those that filters look at
+    spelling    of labels, by --fold-case; None without it
     """
 
     path: str
@@ -70,6 +77,10 @@ class Piece:
     width: int = 0
     row_groups: tuple[int, ...] | None = None
     gold: int | None = None
+    names: tuple[str, ...] = ()
+    beside: tuple[int, ...] = ()
+    options: ReadOptions = field(default_factory=ReadOptions)
+    spelling: Mapping[str, str] | None = None
 
     @property
     def first(self) -> bool:
@@ -89,23 +100,40 @@ class Batch:
 def batches(piece: Piece) -> Iterator[Batch]:
     """Yield the answers of a piece, a batch at a time, in their order."""
     before = 0
-    for columns in piece_columns(piece, dict(zip(ROLES, piece.positions, strict=True))):
-        n_rows = len(columns["label"])
+    for found in piece_columns(piece, {str(at): at for at in {*piece.positions, *piece.beside}}):
+        question = _counting(piece, found)
+        columns = {role: getattr(question, role) for role in ROLES}
+        n_rows = len(question)
         for role in ("worker", "item"):
             row = first_nameless(columns, role)
             if row is not None:
                 group = f" of row group {piece.row_groups[0] + 1}" if piece.row_groups else ""
                 raise InputError(
-                    f"{piece.path}, row {before + row + 1}{group}: a label without its {role}; "
-                    "fill it in or drop the row"
+                    f"{piece.path}, row {before + rows_of(question)[row] + 1}{group}: a label "
+                    f"without its {role}; fill it in or drop the row"
                 )
-        before += n_rows
+        before += len(found[str(piece.positions[0])])
         blank = pc.equal(pc.utf8_trim_whitespace(columns["label"].dictionary), "")
         if pc.any(blank).as_py():
             kept = pc.invert(blank.take(columns["label"].indices))
             columns = {role: column.filter(kept) for role, column in columns.items()}
         answers = Answers(columns["worker"], columns["item"], columns["label"], piece.path)
         yield Batch(answers, n_rows, n_rows - len(columns["label"]))
+
+
+def _counting(piece: Piece, columns: Mapping[str, Any]) -> Question:
+    """Return the answers that count among the rows of a batch; columns are by position."""
+
+    def fetch(positions: Sequence[int]) -> list[Any]:
+        return [columns[str(at)] for at in positions]
+
+    table = Table(list(piece.names), [], fetch, int)
+    question = Question("", CHOICE, *fetch(piece.positions))
+    question, _ = counting_rows(Document(piece.path, "", lambda: table), question, piece.options)
+    if piece.spelling is None:
+        return question
+    words = question.label.dictionary.to_pylist()
+    return with_words(question, [piece.spelling.get(word, word) for word in words])
 
 
 def piece_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -225,7 +253,20 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
         )
     if options.keep is not None or options.max_bad_rows is not None:
         raise ConfigError("--keep and --max-bad-rows need --engine local")
-    return [piece for source in sources for path in _files(source) for piece in _cut(path, options)]
+    plain = replace(options, fold_case=None)
+    cut = [_cut(path, plain) for source in sources for path in _files(source)]
+    return [piece for pieces in cut for piece in (_folded(pieces) if options.fold_case else pieces)]
+
+
+def _folded(pieces: list[Piece]) -> list[Piece]:
+    """Return the pieces of a file with one spelling of each label: one more pass over it."""
+    counts: Counter[str] = Counter()
+    for piece in pieces:
+        for batch in batches(piece):
+            told = batch.answers.label.value_counts()
+            counts.update(dict(zip(*map(pa.Array.to_pylist, told.flatten()), strict=True)))
+    spelling = dict(zip(counts, folded(list(counts), np.array([*counts.values()])), strict=True))
+    return [replace(piece, spelling=spelling) for piece in pieces]
 
 
 def _files(source: str) -> list[str]:
@@ -271,13 +312,13 @@ def _row_groups(path: str, opened: Any, options: ReadOptions) -> list[Piece]:
     sample = pa.BufferOutputStream()
     first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     parquet.write_table(pa.Table.from_batches([first]), sample)
-    positions, gold = _positions(Source(path, sample.getvalue(), sample.getvalue()), options)
+    laid_out = _laid_out(Source(path, sample.getvalue(), sample.getvalue()), options)
     pieces, groups, rows = [], [], 0
     for group in range(opened.metadata.num_row_groups):
         groups.append(group)
         rows += opened.metadata.row_group(group).num_rows
         if rows >= PIECE_ROWS or group == opened.metadata.num_row_groups - 1:
-            pieces.append(Piece(path, positions, rows, row_groups=tuple(groups), gold=gold))
+            pieces.append(replace(laid_out, n_answers=rows, row_groups=tuple(groups)))
             groups, rows = [], 0
     return pieces
 
@@ -295,14 +336,18 @@ def _text_piece(path: str, size: int, options: ReadOptions) -> Piece:
     document = opened_document(source, options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)
-    positions, gold = _positions(source, options)
-    table = document.table
+    laid_out, table = _laid_out(source, options), document.table
     if table.delimiter is None or table.delimiter == SPACE:
         raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
     dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
     guess = (4 if path.endswith(PACKED_SUFFIXES) else 1) * size // BYTES_PER_ANSWER + 1
-    width = len(table.first_row)
-    return Piece(path, positions, guess, table.delimiter, mark + dialect.start, width, gold=gold)
+    return replace(
+        laid_out,
+        n_answers=guess,
+        delimiter=table.delimiter,
+        start=mark + dialect.start,
+        width=len(table.first_row),
+    )
 
 
 def _whole_rows(start: bytes) -> bytes:
@@ -317,24 +362,33 @@ def _whole_rows(start: bytes) -> bytes:
     return start
 
 
-def _positions(sample: Source, options: ReadOptions) -> tuple[tuple[int, ...], int | None]:
-    """Return where worker, item and label are, and gold if the file carries some."""
+def _laid_out(sample: Source, options: ReadOptions) -> Piece:
+    """Return a piece that says where worker, item, label, gold and what filters look at are."""
     document = opened_document(sample, options)
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
         raise _not_streamed(sample.name, reader.title)
     (question,) = pick(sample.name, document, reading, options)
-    if reading.aside or options.has_filters or checks.nothing(question.label) is not None:
-        raise _not_streamed(sample.name, "some of its rows are to be set aside")
-    chosen = dict(question.columns)
-    told = read_as(chosen, {})
-    checks.refuse(sample.name, checks.oddities(question, options, document), options, told)
+    if reading.aside:
+        raise _not_streamed(sample.name, "some of its rows are to be set aside by their status")
+    question, _ = counting_rows(document, question, options)
+    if len(question):
+        told = read_as(dict(question.columns), {})
+        checks.refuse(sample.name, checks.oddities(question, options, document), options, told)
     layout = reading.layout
     if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
         raise _not_streamed(sample.name, "its items or workers are no single column")
     known = gold_of(document, [*layout.worker, *layout.item], layout.label).get(question.name)
     places = tuple(document.position(getattr(layout, role)[0]) for role in ROLES)
-    return places, None if known is None else document.position(known)
+    return Piece(
+        sample.name,
+        places,
+        0,
+        gold=None if known is None else document.position(known),
+        names=tuple(document.names),
+        beside=tuple(filter_columns(document, options)),
+        options=options,
+    )
 
 
 def _not_streamed(path: str, what: str) -> InputError:

@@ -42,19 +42,15 @@ from misc_cli.readers.reading import (
     Reader,
     Reading,
     rows_of,
-    take,
     without_workers,
 )
 from misc_cli.readers.row_filters import (
     answer_times,
-    filtered_out,
+    counting_rows,
     newest_last,
-    relabelled,
-    unanswered,
 )
 from misc_cli.readers.source import Source, open_source
 
-NO_ANSWER = "no answer"
 BAD_ROW = "broken row"
 
 
@@ -159,26 +155,11 @@ class OpenedFile:
 
     def clean(self, question: Question, options: ReadOptions) -> tuple[Question, dict[str, Any]]:
         """Return the question without the rows that filters take out, and reason → rows."""
+        question, found = counting_rows(self.view, question, options)
         aside: dict[str, Any] = dict(self.reading.aside)
-        if options.has_filters:
-            rows = rows_of(question)
-            left = np.zeros(len(rows), dtype=bool)
-            for reason, out in filtered_out(self.view, rows, options).items():
-                if (out & ~left).any():
-                    aside[reason] = rows[out & ~left]
-                    left |= out
-            question = take(question, np.flatnonzero(~left)) if left.any() else question
-            question, strange = relabelled(self.document.name, question, options)
-            if len(strange):
-                aside["unknown label"] = strange
-        blank = unanswered(question.label, options)
-        if blank is None and options.no_answer is None:
-            blank = checks.nothing(question.label)
-        if blank is not None:
-            rows = rows_of(question)
-            before = aside.get(NO_ANSWER, np.array([], dtype=np.int64))
-            aside[NO_ANSWER] = np.concatenate([np.asarray(before), rows[blank]])
-            question = take(question, np.flatnonzero(~blank))
+        for reason, rows in found.items():
+            before = np.asarray(aside.get(reason, ()), dtype=np.int64)
+            aside[reason] = np.concatenate([before, rows])
         if not len(question):
             told = ", ".join(f"{len(rows):,} {reason}" for reason, rows in aside.items())
             what = f"no answers are left ({told} set aside)" if told else "a header and no rows"

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import ConfigError, InputError
-from misc_cli.readers.checks import share_of_conflicts
+from misc_cli.readers.checks import nothing, share_of_conflicts
 from misc_cli.readers.columns import listing, named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
@@ -45,6 +45,9 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 _TIMES = re.compile(
     r".*(timestamp|submittime|submittedat|submitted|createdat|updatedat|completedat|time|date)"
 )
+
+
+NO_ANSWER = "no answer"
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,39 @@ def as_time(text: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
+def counting_rows(
+    view: Document, question: Question, options: ReadOptions
+) -> tuple[Question, dict[str, Any]]:
+    """Return the question without the rows that filters take out, relabelled; reason → rows."""
+    aside: dict[str, Any] = {}
+    if options.has_filters:
+        rows = rows_of(question)
+        left = np.zeros(len(rows), dtype=bool)
+        for reason, out in _filtered_out(view, rows, options).items():
+            if (out & ~left).any():
+                aside[reason] = rows[out & ~left]
+                left |= out
+        question = take(question, np.flatnonzero(~left)) if left.any() else question
+        question, strange = _relabelled(view.name, question, options)
+        if len(strange):
+            aside["unknown label"] = strange
+    blank = _unanswered(question.label, options)
+    if blank is None and options.no_answer is None:
+        blank = nothing(question.label)
+    if blank is not None:
+        aside[NO_ANSWER] = rows_of(question)[blank]
+        question = take(question, np.flatnonzero(~blank))
+    return question, aside
+
+
+def filter_columns(document: Document, options: ReadOptions) -> list[int]:
+    """Return the positions of the columns that filters look at."""
+    names = [parse_condition(text).column for text in options.where or ()]
+    at = [_column(document, name, "--where") for name in names]
+    return [*at, _time_column(document, options)] if options.since or options.until else at
+
+
+def _filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
     """Return reason → boolean mask of those among these rows that a filter takes out."""
     aside: dict[str, Any] = {}
     for text in options.where or ():
@@ -222,7 +257,9 @@ def _time_column(document: Document, options: ReadOptions) -> int:
     )
 
 
-def relabelled(where: str, question: Question, options: ReadOptions) -> tuple[Question, RowNumbers]:
+def _relabelled(
+    where: str, question: Question, options: ReadOptions
+) -> tuple[Question, RowNumbers]:
     """Return labels under their new names, and the rows of labels that --labels does not know.
 
     --extract takes a part of the text, --rename old=new and --fold-case change names.
@@ -239,11 +276,8 @@ def relabelled(where: str, question: Question, options: ReadOptions) -> tuple[Qu
     words = [pairs.get(word.strip(), word) for word in words]
     if options.fold_case:
         counts = np.bincount(np.asarray(question.label.indices), minlength=len(words))
-        words = _folded(words, counts)
-    vocabulary = pa.array(words, pa.string()).dictionary_encode()
-    indices = vocabulary.indices.take(question.label.indices)
-    label = pa.DictionaryArray.from_arrays(indices, vocabulary.dictionary)
-    question = replace(question, label=label)
+        words = folded(words, counts)
+    question = with_words(question, words)
     return (question, nobody) if options.labels is None else _known_only(where, question, options)
 
 
@@ -255,7 +289,15 @@ def _extracted(pattern: str, text: str) -> str:
     return next((group for group in found.groups() if group is not None), found[0])
 
 
-def _folded(words: list[str], counts: Any) -> list[str]:
+def with_words(question: Question, words: list[str]) -> Question:
+    """Return the question with other words for those of its labels' dictionary."""
+    vocabulary = pa.array(words, pa.string()).dictionary_encode()
+    indices = vocabulary.indices.take(question.label.indices)
+    label = pa.DictionaryArray.from_arrays(indices, vocabulary.dictionary)
+    return replace(question, label=label)
+
+
+def folded(words: list[str], counts: Any) -> list[str]:
     """Return words that differ in case and spaces under their most frequent spelling."""
     best: dict[str, tuple[int, bool, str]] = {}  # of equals the one in lower case
     total: Counter[tuple[str, str]] = Counter()
@@ -294,7 +336,7 @@ def _pair(text: str) -> tuple[str, str]:
     return old.strip(), new.strip()
 
 
-def unanswered(label: Any, options: ReadOptions) -> Any | None:
+def _unanswered(label: Any, options: ReadOptions) -> Any | None:
     """Return a mask of the labels that --no-answer names; None if it names none."""
     if options.no_answer is None:
         return None

@@ -97,6 +97,42 @@ def test_contradictions_follow_the_same_rule(rule: str) -> None:
     assert here == there
 
 
+@pytest.mark.parametrize("name", ["answers.csv", "answers.parquet"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--where", "device != phone", "--where", "score >= 3"),
+        ("--since", "2026-01-03", "--until", "2026-02-20"),
+        ("--no-answer", "b,skip", "--rename", "a=z"),
+        ("--fold-case", "--where", "device = phone"),
+        ("--fold-case", "--rename", "A=B"),
+        (),
+    ],
+)
+def test_rows_are_chosen_and_labels_renamed_as_in_memory(name: str, words: tuple[str, ...]) -> None:
+    """The last rows have words that the first ones, by which a file's layout is told, have not."""
+    rows = [(w, i.strip().replace('"', ""), label) for w, i, label in crowd() if label.strip()]
+    spelled = [label.upper() if at % 3 else label for at, (*_, label) in enumerate(rows)]
+    spelled[-30:] = ["skip", "N/A", "Skip"] * 10
+    columns = {
+        "device": [("phone", "Phone ", "desk", "")[at * 7 % 4] for at in range(len(rows))],
+        "worker": [worker for worker, *_ in rows],
+        "item": [item for _, item, _ in rows],
+        "label": spelled,
+        "score": [str(at % 5) for at in range(len(rows))],
+        "time": [f"2026-{1 + at % 3:02}-{1 + at % 28:02}" for at in range(len(rows))],
+    }
+    write = parquet.write_table if name.endswith("parquet") else arrow_csv.write_csv
+    write(pa.table(columns), name)
+    arrow_csv.write_csv(pa.table(columns), "local.csv")
+    given = (*words, "--aggregator", "ds-em", "--duplicates", "all", "--probabilities")
+    here, there = both(name, *given)
+    assert here == there
+    counts = json.loads(Path("labels.run.json").read_text())["counts"]
+    assert aggregate("local.csv", *given) == 0
+    assert json.loads(Path("labels.run.json").read_text())["counts"] == counts
+
+
 def test_gold_and_the_order_of_classes_reach_every_part() -> None:
     rows = crowd()
     write_csv(rows, Path("local.csv"))
