@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import pyarrow as pa
 from misc_cli.data.types import KnownLabels
 from misc_cli.errors import InputError
 from misc_cli.readers.answer_table import FileInfo, joined
-from misc_cli.readers.chunks import Piece, fingerprint, piece_columns
 from misc_cli.readers.columns import listing, read_columns, rivals, truth_synonyms
 from misc_cli.readers.dialect import delimiter_of
 from misc_cli.readers.document import Document, compact
@@ -27,12 +26,17 @@ from misc_cli.readers.reading import known_of
 from misc_cli.readers.source import open_source
 from misc_cli.readers.vocabulary import find_roles, normalise
 
+if TYPE_CHECKING:
+    from misc_cli.readers.chunks import Piece
+
 
 def carried_gold(pieces: Sequence[Piece]) -> Known:
     """Return each item once, where some row has the right answer beside it.
 
     One more pass over the files; what is held is as long as the gold, never as the answers.
     """
+    from misc_cli.readers.chunks import fingerprint, piece_columns  # loads Arrow's file systems
+
     found: list[Any] = []
     for piece in pieces:
         if piece.gold is not None:
