@@ -72,19 +72,23 @@ def _outcome(words: list[str]) -> int:
         except click.exceptions.Exit as ending:
             code = ending.exit_code
         cleanup.check()
-        return _flushed(code)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:  # a reader that left early is no error
+            _abandon_stdout()
+        return code
     except (KeyboardInterrupt, click.Abort) as error:
         return _ended(error)
-    except click.UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # no command; new in click 8.2
-            print(error.format_message(), file=sys.stderr)
-            return EXIT_USAGE
-        said = error.format_message()
-        if not said.endswith("?"):  # else it has a guess already
-            said += f" (see {error.ctx.command_path if error.ctx is not None else 'misc'} --help)"
-        return _complain(said, EXIT_USAGE)
     except click.ClickException as error:
-        return _complain(error.format_message(), EXIT_USAGE)
+        said = error.format_message()
+        if type(error).__name__ == "NoArgsIsHelpError":  # no command; new in click 8.2
+            print(said, file=sys.stderr)
+            return EXIT_USAGE
+        if isinstance(error, click.UsageError) and not said.endswith("?"):  # else it has a guess
+            path = error.ctx.command_path if error.ctx is not None else "misc"
+            said += f" (see {path} --help)"
+        return _complain(said, EXIT_USAGE)
     except MiscError as error:
         from misc_cli.cli.parameters import in_flags
 
@@ -94,19 +98,21 @@ def _outcome(words: list[str]) -> int:
         _abandon_stdout()
         if closed:
             return EXIT_DONE  # whoever read it has all it wanted
-        if _is_nowhere(error):
-            return _complain("the current folder is gone; change to another", EXIT_USAGE)
-        return _complain(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_USAGE)
-    except (MemoryError, ImportError) as error:
+        what = f"{error.filename or 'output'}: {error.strerror or error}"
+        if isinstance(error, FileNotFoundError) and error.filename is None:
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                what = "the current folder is gone; change to another"
+        return _complain(what, EXIT_USAGE)
+    except Exception as error:
         # a library that found no room (`ulimit -v`) is not missing
-        full = any(said in str(error) for said in ("failed to map segment", "cannot allocate"))
-        if isinstance(error, ImportError) and not full:
-            return _defect(error, words)
-        return _complain(
-            "out of memory; use fewer items, smaller ranks or a pure method", EXIT_USAGE
-        )
-    except Exception as defect:
-        return _defect(defect, words)
+        full = ("failed to map segment", "cannot allocate")
+        lacks = isinstance(error, ImportError) and any(said in str(error) for said in full)
+        if lacks or isinstance(error, MemoryError):
+            said = "out of memory; use fewer items, smaller ranks or a pure method"
+            return _complain(said, EXIT_USAGE)
+        return _defect(error, words)
 
 
 def _defect(defect: Exception, words: list[str]) -> int:
@@ -121,27 +127,6 @@ def _defect(defect: Exception, words: list[str]) -> int:
         f"this is a defect of misc, please report it ({what}); MISC_DEBUG=1 shows the traceback",
         EXIT_DEFECT,
     )
-
-
-def _is_nowhere(error: OSError) -> bool:
-    """Tell whether the folder is gone that this process was started in."""
-    if not isinstance(error, FileNotFoundError) or error.filename is not None:
-        return False
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
-def _flushed(code: int) -> int:
-    """Flush stdout and return the code; a reader that left early is no error."""
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            _abandon_stdout()
-    return code
 
 
 def _nobody_reads_stdout() -> bool:
@@ -169,15 +154,12 @@ def _complain(message: str, code: int) -> int:
     from misc_cli.errors import printable
 
     cleanup.ignore_signals(code)
-    from misc_cli.cli.logs import told
+    from misc_cli.cli.logs import end_with_an_error, told
 
-    message = told(message)
-    first, proposal, command = message.partition("\n  try: ")  # else one line, whatever it holds
-    line = printable(" ".join(first.split()))
-    if proposal:
-        line += f"{proposal}{printable(command)}"
-    logs = sys.modules.get("misc_cli.cli.logs")  # a log that goes to stderr has the line already
-    if logs is None or not logs.end_with_an_error(line, code):
+    # one line, whatever it holds, unless it proposes a command
+    first, proposal, command = told(message).partition("\n  try: ")
+    line = f"{printable(' '.join(first.split()))}{proposal}{printable(command)}"
+    if not end_with_an_error(line, code):  # a log that goes to stderr has the line already
         coloured = sys.stderr.isatty() and "NO_COLOR" not in os.environ
         word = "\x1b[31mmisc: error:\x1b[0m" if coloured else "misc: error:"
         print(f"{word} {line}", file=sys.stderr)

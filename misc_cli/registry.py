@@ -104,6 +104,12 @@ PRESETS = ("robust", "paper")
 KINDS = tuple(OWN)
 
 
+def _plugins(kind: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=f"misc_cli.{kind}s")}
+
+
 def names(kind: str) -> list[str]:
     """Return the names of a kind ("aggregator" or "completer"), ours first, then plugins."""
     return [*OWN[kind], *plugin_names(kind)]
@@ -111,8 +117,7 @@ def names(kind: str) -> list[str]:
 
 def plugin_names(kind: str) -> list[str]:
     """Return the names of a kind that other packages add, without loading them."""
-    ours = OWN[kind]
-    return [name for name in _plugins(kind) if name not in ours]
+    return [name for name in _plugins(kind) if name not in OWN[kind]]
 
 
 def canonical(kind: str, name: str) -> str:
@@ -124,43 +129,43 @@ def canonical(kind: str, name: str) -> str:
 
 def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     """Return the class of a name; an error offers the words of `also` besides the names."""
-    ours = OWN[kind]
-    if name in ours:
-        module, _, attribute = ours[name].partition(":")
+    if name in OWN[kind]:
+        module, _, attribute = OWN[kind][name].partition(":")
         loaded: type[Any] = getattr(import_module(module), attribute)
         return loaded
-    plugins = _plugins(kind)
-    if name in plugins:
-        return _load_plugin(kind, plugins[name])
-    known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
-    near = NEAREST.get(name.lower(), "") if kind == "aggregator" else ""
-    guess = f"; {near} is the nearest here" if near else did_you_mean(name.lower(), known)
-    then = " There" if guess.endswith("?") else "; there"
-    raise ConfigError(f"no {kind} is called {name!r}{guess}{then} are {', '.join(known)}")
-
-
-def _load_plugin(kind: str, point: Any) -> type[Any]:
-    """Return the class of another package; errors name the package."""
+    point = _plugins(kind).get(name)
+    if point is None:
+        known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
+        near = NEAREST.get(name.lower(), "") if kind == "aggregator" else ""
+        guess = f"; {near} is the nearest here" if near else did_you_mean(name.lower(), known)
+        then = " There" if guess.endswith("?") else "; there"
+        raise ConfigError(f"no {kind} is called {name!r}{guess}{then} are {', '.join(known)}")
     package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
+    called = f"{kind} {name!r}{package}"
     try:
         plugin: Any = point.load()
     except Exception as error:  # any fault of theirs: theirs to mend, not a defect of ours
         what = f"{type(error).__name__}: {error}"
-        raise ConfigError(
-            f"{kind} {point.name!r}{package} cannot be loaded ({what}); update the package or "
-            "remove it"
-        ) from error
+        said = f"{called} cannot be loaded ({what}); update the package or remove it"
+        raise ConfigError(said) from error
     if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
-        raise ConfigError(
-            f"{kind} {point.name!r}{package} is {plugin!r:.60}, not a dataclass; "
-            "see docs/plugins.md"
-        )
+        raise ConfigError(f"{called} is {plugin!r:.60}, not a dataclass; see docs/plugins.md")
     return plugin
 
 
 def parameters(kind: str, name: str) -> dict[str, Parameter]:
     """Return the declared parameters of a method, by field name."""
     return parameters_of(load(kind, name))
+
+
+def registered_name(kind: str, method: Any) -> str | None:
+    """Return the name of a method's class, None if it is not registered."""
+    here = f"{type(method).__module__}:{type(method).__qualname__}"
+    theirs = {name: point.value for name, point in _plugins(kind).items() if name not in OWN[kind]}
+    for name, target in {**OWN[kind], **theirs}.items():
+        if target == here or (name in theirs and load(kind, name) is type(method)):
+            return name
+    return None
 
 
 def name_of(kind: str, method: Any) -> str:
@@ -170,16 +175,6 @@ def name_of(kind: str, method: Any) -> str:
         here = f"{type(method).__module__}:{type(method).__qualname__}"
         raise ConfigError(f"{here} is no registered {kind}")
     return found
-
-
-def registered_name(kind: str, method: Any) -> str | None:
-    """Return the name of a method's class, None if it is not registered."""
-    here = f"{type(method).__module__}:{type(method).__qualname__}"
-    ours = OWN[kind]
-    for name, target in [*ours.items(), *((n, p.value) for n, p in _plugins(kind).items())]:
-        if target == here or (name not in ours and load(kind, name) is type(method)):
-            return name
-    return None
 
 
 def changed(method: Any) -> dict[str, Any]:
@@ -207,15 +202,8 @@ def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> An
     """Create a method; an override of None counts as not given, an unknown one is an error."""
     resolved = settings(kind, name, preset)
     given = {key: value for key, value in overrides.items() if value is not None}
-    for key in given:
-        if key not in resolved:
-            known = ", ".join(map(flag, resolved)) or "none"
-            raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
+    for key in given.keys() - resolved:
+        known = ", ".join(map(flag, resolved)) or "none"
+        raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
     check(given, parameters(kind, name))
     return load(kind, name)(**{**resolved, **given})
-
-
-def _plugins(kind: str) -> dict[str, Any]:
-    from importlib.metadata import entry_points
-
-    return {point.name: point for point in entry_points(group=f"misc_cli.{kind}s")}

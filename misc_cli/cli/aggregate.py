@@ -14,7 +14,6 @@ from misc_cli.errors import MiscError
 if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.job.perform import Finished
-    from misc_cli.run.request import AggregateRequest
 
 ENGINES = ("local", "disk", "dask")
 
@@ -94,59 +93,50 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     """
     from misc_cli.cli.console import Console
     from misc_cli.job.perform import performed
-
-    request = options.request_from(answers, parameters)
-    console = Console.of(parameters)
-    words = options.command_line()
-    try:
-        with (
-            console.watching(),
-            performed(request, console, command=words, began=startup.since()) as finished,
-        ):
-            show(finished, console)
-    except MiscError as error:
-        _count_failure(request, error.exit_code)
-        raise
-    finished.refuse()
-
-
-def _count_failure(request: AggregateRequest, code: int) -> None:
-    """Write the metrics of a run that failed: its exit code and time, no figures."""
     from misc_cli.run.run_record import gauges
     from misc_cli.writers.output_paths import check_writable
     from misc_cli.writers.output_set import write_all
 
-    if request.metrics is not None:
-        with suppress(MiscError, OSError):  # the first error is the one that counts
+    request = options.request_from(answers, parameters)
+    console = Console.of(parameters)
+    run = performed(request, console, command=options.command_line(), began=startup.since())
+    try:
+        with console.watching(), run as finished:
+            show(finished, console)
+    except MiscError as error:
+        if request.metrics is not None:  # of a run that failed: its exit code and time, no figures
             place = Path(request.metrics)
-            check_writable([place], request.files, stdout=False)
-            write_all({place: gauges({}, "", {}, exit_code=code)})
+            with suppress(MiscError, OSError):  # the first error is the one that counts
+                check_writable([place], request.files, stdout=False)
+                write_all({place: gauges({}, "", {}, exit_code=error.exit_code)})
+        raise
+    finished.refuse()
 
 
 def show(finished: Finished, console: Console) -> None:
     """Show the summary of each question's run."""
-    session = finished.session
+    from misc_cli.cli.summary import log_facts, summary
+
+    session, rejection = finished.session, finished.rejection
     if finished.unchanged is not None:
         assert session is not None
         date = session.last["date"]
         console.say(f"nothing to do: no input, flag or output changed since {date}")
     if not console.shows_summary:
         return
-    from misc_cli.cli.summary import log_facts, summary
-
     several = len(finished.runs) > 1
-    closely = (console.terminal or console.verbose) and not console.quiet and not several
     for run, places in zip(finished.runs, finished.named, strict=True):
-        aside = None if run.inputs.read is None else run.inputs.read.set_aside
-        rows = summary(run.outcome, places, aside, closely=closely)
-        if run.inputs.read is not None:
-            rows.insert(1, ("read as", run.inputs.read.read_as))
-        if finished.rejection is not None:
-            rows.insert(-1, ("rejected", finished.rejection))
+        read, question = run.inputs.read, run.inputs.question
+        aside = None if read is None else read.set_aside
+        rows = summary(run.outcome, places, aside, closely=console.tells and not several)
+        if read is not None:
+            rows.insert(1, ("read as", read.read_as))
+        if rejection is not None:
+            rows.insert(-1, ("rejected", rejection))
         elif session is not None:
             rows.insert(-1, session.summary())
-        facts = {**log_facts(run.outcome, places), "published": finished.rejection is None}
+        facts = {**log_facts(run.outcome, places), "published": rejection is None}
         if several:
-            rows = [("question", run.inputs.question), *rows]
-            facts = {"question": run.inputs.question, **facts}
+            rows.insert(0, ("question", question))
+            facts = {"question": question, **facts}
         console.summary(rows, facts)

@@ -227,12 +227,9 @@ class Command(click.Command):
         style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
         config = ctx.meta.get(CONFIG, settings.File())
         logged = style is not None and file is None  # then nothing else goes to stderr
-        if ctx.params.get("verbose") and not ctx.params.get("quiet") and not logged:
-            found = settings.sources_in_words(ctx, config)
-            if found:
-                print(f"misc: settings: {printable(found)}", file=sys.stderr)
-            for name, guess in settings.unknown_variables(ctx.find_root()):
-                print(f"misc: warning: the variable {name} sets nothing{guess}", file=sys.stderr)
+        told = ctx.params.get("verbose") and not ctx.params.get("quiet") and not logged
+        if told and (found := settings.sources_in_words(ctx, config)):
+            print(f"misc: settings: {printable(found)}", file=sys.stderr)
         if config.name:
             from misc_cli.writers.output_paths import protect
 

@@ -13,6 +13,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, cycle
@@ -24,7 +25,7 @@ import click
 from misc_cli.cli import logs, startup, tables
 from misc_cli.cli.parameters import in_flags
 from misc_cli.cli.tables import below, screen_width, wrapped
-from misc_cli.errors import printable
+from misc_cli.errors import MiscWarning, printable
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Iteration, OnIteration
@@ -164,20 +165,17 @@ class Heartbeat:
         self.beat = beat
         self.every = BEAT_SECONDS if every is None else every
         self._stop = Event()
-        self._thread: Thread | None = None
+        self._thread = Thread(target=self._pulse, name="heartbeat", daemon=True)
+        self.start = self._thread.start
 
-    def start(self) -> None:
-        def pulse() -> None:
-            while not self._stop.wait(self.every):
-                self.beat()
-
-        self._thread = Thread(target=pulse, name="heartbeat", daemon=True)
-        self._thread.start()
+    def _pulse(self) -> None:
+        while not self._stop.wait(self.every):
+            self.beat()
 
     def stop(self) -> None:
         """Stop the calls; one that has begun ends first, unless it hangs."""
         self._stop.set()
-        if self._thread is not None and self._thread is not current_thread():
+        if self._thread.is_alive() and self._thread is not current_thread():
             self._thread.join(LAST_BEAT_SECONDS)
 
 
@@ -199,9 +197,8 @@ class Console:
         self.on_iteration = self.progress.on_iteration
         self.on_stage = self.progress.on_stage
         self.clear_line = self.progress.close  # before anything else is written to the terminal
-        self._tells_progress = verbose and not self.quiet and not self.terminal
-        told = not self.quiet and (self.terminal or verbose)
-        self.shows_summary = told or self.log is not None
+        self.tells = not self.quiet and (self.terminal or verbose)
+        self.shows_summary = self.tells or self.log is not None
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Console:
@@ -223,7 +220,7 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a line on a terminal, or with --verbose."""
-        if not self.quiet and (self.terminal or self.verbose):
+        if self.tells:
             self._say(f"misc: {text}", "bright_black")
 
     def say(self, text: str) -> None:
@@ -238,21 +235,18 @@ class Console:
         if self.log is not None:
             told = {name.replace(" ", "_"): value for name, value in rows}
             logs.event("done", **(told if figures is None else figures))
-        if self.quiet or not (self.terminal or self.verbose):
+        if not self.tells:
             return
         self.clear_line()
         size = max(len(name) for name, _ in rows)
         for name, value in rows:
-            first, *rest = below(name, printable(value), size + 2, self._width)
-            shown = click.style(name, "cyan", bold=True) if self._coloured else name
-            print("\n".join([shown + first[len(name) :], *rest]), file=sys.stderr)
+            first, *rest = below(name, printable(value), size + 2, screen_width(sys.stderr))
+            first = self._coloured(name, "cyan", bold=True) + first[len(name) :]
+            print("\n".join([first, *rest]), file=sys.stderr)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Show the live line, if any, and warnings as they come, inside this block."""
-        import warnings
-
-        from misc_cli.errors import MiscWarning
 
         def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
             # A warning of a library is a matter for us, not for the user.
@@ -263,7 +257,7 @@ class Console:
             warnings.simplefilter("always")
             warnings.showwarning = show
             hearts = []
-            if self.log is not None or self._tells_progress:
+            if self.log is not None or (self.tells and not self.terminal):
                 hearts.append(Heartbeat(self._beat))
             if self.progress.live:
                 hearts.append(Heartbeat(self.progress.draw, TICK_SECONDS))
@@ -279,14 +273,11 @@ class Console:
 
     def _beat(self) -> None:
         latest = self.progress.latest
-        logs.event(
-            "heartbeat",
-            stage=None if latest is None else latest.stage,
-            done=None if latest is None else latest.iteration,
-            of=None if latest is None else _total(latest),
-            seconds_left=self.progress.seconds_left,
-        )
-        if self._tells_progress and latest is not None:
+        done: dict[str, Any] = {"stage": None, "done": None, "of": None}
+        if latest is not None:
+            done = {"stage": latest.stage, "done": latest.iteration, "of": _total(latest)}
+        logs.event("heartbeat", **done, seconds_left=self.progress.seconds_left)
+        if self.tells and not self.terminal and latest is not None:
             self._say(f"misc: {self.progress}")
 
     def steps(self, total: int, *stages: str) -> OnIteration:
@@ -303,15 +294,12 @@ class Console:
 
         return tell
 
-    @property
-    def _width(self) -> int | None:
-        return screen_width(sys.stderr)
-
-    @property
-    def _coloured(self) -> bool:
-        return self.terminal and "NO_COLOR" not in os.environ
+    def _coloured(self, text: str, colour: str | None, **more: bool) -> str:
+        if colour is None or not self.terminal or "NO_COLOR" in os.environ:
+            return text
+        return click.style(text, colour, **more)
 
     def _say(self, line: str, colour: str | None = None) -> None:
         self.clear_line()
-        text = "\n  ".join(wrapped(printable(logs.told(line)), self._width))
-        print(click.style(text, colour) if colour and self._coloured else text, file=sys.stderr)
+        text = "\n  ".join(wrapped(printable(logs.told(line)), screen_width(sys.stderr)))
+        print(self._coloured(text, colour), file=sys.stderr)

@@ -6,9 +6,8 @@ every column. A list is a data frame: what it gets as a further column is shown 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from misc_cli.cli.tables import Table
     from misc_cli.report.frames import Report
 
-    Frames = Mapping[str | None, pd.DataFrame]  # by question; None where there is one
-
 F = TypeVar("F", bound=Callable[..., Any])
 TOP = 20
 # What --verdict takes and a table shows, and how the verdict begins in files.
@@ -38,7 +35,7 @@ VERDICTS = {
     "few": "too few",
     "fine": "fine",
 }
-FRAMES = {"queue": "ask_again"}  # of a report, where the list has another name
+WHY = {"spammer": "no better than guessing", "few": "could be guessing", "fine": ""}
 FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".xlsx")
 TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "why", "alike", "note", "reason")
 
@@ -71,10 +68,8 @@ def list_options(first: str, below: str) -> Callable[[F], F]:
         "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
         "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
     }
-    return options.apply(
-        sources_argument,
-        options.table("Rows", rows, top={"type": COUNT}, below={"type": share}),
-    )
+    own = options.table("Rows", rows, top={"type": COUNT}, below={"type": share})
+    return options.apply(sources_argument, own)
 
 
 @click.command(cls=options.Command, examples=WORKERS)
@@ -93,17 +88,11 @@ def workers(sources: tuple[str, ...], **parameters: Any) -> None:
 
     Takes answers, which it makes a run of first, or a finished run's labels.run.json.
     """
-    wanted = parameters["verdict"] or ()
-    for word in wanted:
+    for word in parameters["verdict"] or ():
         if word not in VERDICTS:
             guess = did_you_mean(word, VERDICTS) or f"; choose from {', '.join(VERDICTS)}"
             raise ConfigError(f"--verdict {word}: no such verdict{guess}")
-    kinds = tuple(VERDICTS[word] for word in wanted)
-
-    def pick(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[frame["verdict"].str.startswith(kinds)] if kinds else frame
-
-    _of_report("workers", sources, parameters, "accuracy", pick)
+    _of_report("workers", sources, parameters)
 
 
 @click.command(cls=options.Command, examples=ITEMS)
@@ -114,7 +103,7 @@ def items(sources: tuple[str, ...], **parameters: Any) -> None:
 
     Takes answers, which it makes a run of first, or a finished run's labels.run.json.
     """
-    _of_report("items", sources, parameters, "confidence")
+    _of_report("items", sources, parameters)
 
 
 @click.command(cls=options.Command, examples=QUEUE)
@@ -141,20 +130,88 @@ def queue(sources: tuple[str, ...], **parameters: Any) -> None:
         if parameters["sort"] is not None:
             raise ConfigError("--price sorts by gain_once, what one answer gains; leave out --sort")
         parameters["sort"] = "-gain_once"
-    _of_report("queue", sources, parameters, "confidence", sentences=_worth)
+    _of_report("queue", sources, parameters)
 
 
-def _worth(report: Report, parameters: Mapping[str, Any]) -> Iterator[str]:
+def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
+    """List a frame of the report on these sources: as a table on a terminal, else as data."""
+    import pandas as pd
+
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import is_terminal
+    from misc_cli.writers.output_paths import output_file
+
+    console, as_json = Console.of(parameters), parameters["json"]
+    place = output_file(parameters["output"], *((".json",) if as_json else FORMATS))
+    if place is not None and place.name.lower().endswith(".xlsx"):
+        from misc_cli.report.workbook import library
+
+        library()
+    places = [] if place is None else [place]
+    reports = reports_from(sources, parameters, console, places, of_workers=name != "items")
+    chosen, said_after = {}, []
+    for question, report in reports.items():
+        frame = report.frames.get("ask_again" if name == "queue" else name)
+        if frame is None and report.labels is None:
+            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
+        empty = report.frames["items"].head(0)
+        chosen[question] = _chosen(name, empty if frame is None else frame, parameters)
+        for said in report.missing[:1] if name != "workers" else ():
+            console.note(said)
+        # all is computed before the file is written: what fails then would leave a new file behind
+        lines = _worth(report, chosen[question], parameters) if name == "queue" else ()
+        said_after += [line if question is None else f"{question}: {line}" for line in lines]
+    on_screen = place is None and not as_json and is_terminal()
+    top = parameters["top"] or (TOP if on_screen else None)
+    shown = {question: frame.head(top) if top else frame for question, frame in chosen.items()}
+    if on_screen:
+        for question, frame in shown.items():
+            view = _whole if parameters["all_columns"] else VIEWS[name]
+            _show(name, replace(view(frame), title=question or ""), len(chosen[question]), console)
+    elif as_json or (place is not None and place.suffix.lower() == ".json"):
+        outputs.write_bytes(_json(name, shown), place)
+    else:
+        for question, frame in shown.items():
+            if question is not None:
+                frame.insert(0, "question", question)
+        outputs.write_frame(pd.concat(list(shown.values())), place, name.capitalize())
+    if place is not None:
+        n_rows = sum(map(len, shown.values()))
+        console.summary([("written", f"{place}, {n_rows:,} {'row' if n_rows == 1 else 'rows'}")])
+    for line in said_after:
+        console.say(line)
+
+
+def _chosen(name: str, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows that the filters let through, in the order that was asked for."""
+    from misc_cli.report.frames import confusion_columns
+
+    if not parameters["all_columns"]:
+        frame = frame.drop(columns=confusion_columns(frame))
+    if parameters.get("verdict"):
+        kinds = tuple(VERDICTS[word] for word in parameters["verdict"])
+        frame = frame[frame["verdict"].str.startswith(kinds)]
+    if parameters["below"] is not None:
+        measure = "accuracy" if name == "workers" else "confidence"
+        frame = frame[frame[measure] < parameters["below"]]
+    if (sort := parameters["sort"]) is not None:
+        column = sort.removeprefix("-")
+        if column not in frame:
+            known = f"choose from {', '.join(map(str, frame.columns))}"
+            raise ConfigError(f"--sort {sort}: {known}{did_you_mean(column, frame.columns)}")
+        frame = frame.sort_values(column, ascending=sort == column, kind="stable")
+    return frame
+
+
+def _worth(report: Report, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> Iterator[str]:
     """Say what asking again buys and what a person must decide, where that was asked for."""
-    if parameters["price"] is None and parameters["reach"] is None:
-        return
     from misc_cli.quality.asking import PAYS, Asking, decided_by_hand
     from misc_cli.report.narrative import count
 
+    price, reach = parameters["price"], parameters["reach"]
     confidences = report.frames["items"]["confidence"].to_numpy()
-    frame, price, reach = report.frames.get("ask_again"), parameters["price"], parameters["reach"]
-    if price is not None and frame is not None:
-        gains = _chosen(frame, parameters, "confidence")["gain_once"].to_numpy()
+    if price is not None and "gain_once" in frame:
+        gains = frame["gain_once"].to_numpy()
         asking = Asking(gains, float((1.0 - confidences).sum()), len(confidences))
         asked = min(parameters["top"] or asking.pays, len(gains))
         yield (
@@ -177,122 +234,23 @@ def _worth(report: Report, parameters: Mapping[str, Any]) -> Iterator[str]:
         yield f"{100 * reach:g} % right: expected already, {100 * confidences.mean():.1f} % are"
 
 
-def _place(parameters: Mapping[str, Any]) -> Path | None:
-    from misc_cli.writers.output_paths import output_file
-
-    known = (".json",) if parameters["json"] else FORMATS
-    place = output_file(parameters["output"], *known)
-    if place is not None and place.name.lower().endswith(".xlsx"):
-        from misc_cli.report.workbook import library
-
-        library()
-    return place
-
-
-def _of_report(
-    name: str,
-    sources: tuple[str, ...],
-    parameters: dict[str, Any],
-    measure: str,
-    pick: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame,
-    sentences: Callable[[Report, Mapping[str, Any]], Iterable[str]] = lambda *_: (),
-) -> None:
-    """List the frame `name` of the report on these sources, then say the `sentences` on it."""
-    from misc_cli.cli.console import Console
-
-    console, place = Console.of(parameters), _place(parameters)
-    places = [] if place is None else [place]
-    known = name != "items"  # who answered must be
-    reports = reports_from(sources, parameters, console, places, of_workers=known)
-    frames = {}
-    for question, report in reports.items():
-        frame = report.frames.get(FRAMES.get(name, name))
-        if frame is None and report.labels is None:
-            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
-        frames[question] = pick(report.frames["items"].head(0) if frame is None else frame)
-        for said in report.missing[:1] if name != "workers" else ():
-            console.note(said)
-    # all is computed before the file is written: what fails then would leave a new file behind
-    said_after = [
-        line if question is None else f"{question}: {line}"
-        for question, report in reports.items()
-        for line in sentences(report, parameters)
-    ]
-    _write(name, frames, parameters, measure, console)
-    for line in said_after:
-        console.say(line)
-
-
-def _write(
-    name: str, frames: Frames, parameters: Mapping[str, Any], measure: str, console: Console
-) -> None:
-    """Write the rows that were asked for: a table on a terminal, else a file or CSV."""
-    from misc_cli.cli.tables import is_terminal
-
-    place, as_json = _place(parameters), parameters["json"]
-    on_screen = place is None and not as_json and is_terminal()
-    top = parameters["top"] or (TOP if on_screen else None)
-    chosen = {question: _chosen(frame, parameters, measure) for question, frame in frames.items()}
-    shown = {question: frame.head(top) if top else frame for question, frame in chosen.items()}
-    if on_screen:
-        tables = {
-            question: _whole(frame) if parameters["all_columns"] else VIEWS[name](frame)
-            for question, frame in shown.items()
-        }
-        _show(name, tables, {question: len(frame) for question, frame in chosen.items()}, console)
-    elif as_json or (place is not None and place.suffix.lower() == ".json"):
-        outputs.write_bytes(_json(name, shown), place)
-    else:
-        import pandas as pd
-
-        for question, frame in shown.items():
-            if question is not None:
-                frame.insert(0, "question", question)
-        outputs.write_frame(pd.concat(list(shown.values())), place, name.capitalize())
-    if place is not None:
-        n_rows = sum(map(len, shown.values()))
-        console.summary([("written", f"{place}, {n_rows:,} {'row' if n_rows == 1 else 'rows'}")])
-
-
-def _chosen(frame: pd.DataFrame, parameters: Mapping[str, Any], measure: str) -> pd.DataFrame:
-    """Return the rows that the filters let through, in the order that was asked for."""
-    from misc_cli.report.frames import confusion_columns
-
-    if not parameters["all_columns"]:
-        frame = frame.drop(columns=confusion_columns(frame))
-    if parameters["below"] is not None:
-        frame = frame[frame[measure] < parameters["below"]]
-    if (sort := parameters["sort"]) is not None:
-        column = sort.removeprefix("-")
-        if column not in frame:
-            known = f"choose from {', '.join(map(str, frame.columns))}"
-            raise ConfigError(f"--sort {sort}: {known}{did_you_mean(column, frame.columns)}")
-        frame = frame.sort_values(column, ascending=sort == column, kind="stable")
-    return frame
-
-
-def _show(
-    name: str, tables: Mapping[str | None, Table], found: Mapping[str | None, int], console: Console
-) -> None:
-    """Print the tables on stdout and, on stderr, what is not in them."""
+def _show(name: str, table: Table, found: int, console: Console) -> None:
+    """Print a table on stdout and, on stderr, what is not in it."""
     from misc_cli.cli.tables import print_tables, screen_width
 
     rows = "items" if name == "queue" else name
-    print_tables([replace(table, title=question or "") for question, table in tables.items()])
-    for question, table in tables.items():
-        said = []
-        if not table.rows:
-            said.append(f"no {rows} to show")
-        elif len(table.rows) < found[question]:
-            said.append(f"{len(table.rows):,} of {found[question]:,} {rows}; --top shows more")
-        hidden = [one for one in table.header if one not in table.fitted(screen_width()).header]
-        if hidden and table.rows:
-            said.append(f"no room for {', '.join(hidden)}; -o FILE has every column")
-        if said:
-            console.say("; ".join(said))
+    print_tables([table])
+    said = [] if table.rows else [f"no {rows} to show"]
+    if 0 < len(table.rows) < found:
+        said.append(f"{len(table.rows):,} of {found:,} {rows}; --top shows more")
+    hidden = [one for one in table.header if one not in table.fitted(screen_width()).header]
+    if hidden and table.rows:
+        said.append(f"no room for {', '.join(hidden)}; -o FILE has every column")
+    if said:
+        console.say("; ".join(said))
 
 
-def _json(name: str, frames: Frames) -> bytes:
+def _json(name: str, frames: Mapping[str | None, pd.DataFrame]) -> bytes:
     from misc_cli.run.run_record import strict
 
     rows = {
@@ -305,19 +263,17 @@ def _json(name: str, frames: Frames) -> bytes:
     return outputs.json_bytes(questions=found)
 
 
-def _whole(frame: pd.DataFrame) -> Table:
-    """Return a table with every column as it is; the reason, which is long, comes last."""
-    last = [name for name in ("reason",) if name in frame]
-    return _table(frame.drop(columns=last).join(frame[last]), spare=())
-
-
 def _workers_view(frame: pd.DataFrame) -> Table:
     """Return id, verdict, answers, accuracy, its interval and why; the rest as there is room."""
     shown = frame.drop(columns=["reason", "accuracy_low", "accuracy_high"], errors="ignore")
     if "verdict" in frame:
-        rows = zip(frame["verdict"], frame["alike"], strict=True)
-        shown["why"] = [_why(verdict, alike) for verdict, alike in rows]
-        shown["verdict"] = [_kind(verdict) for verdict in frame["verdict"]]
+        whys, kinds = [], []
+        for verdict, alike in zip(frame["verdict"], frame["alike"], strict=True):
+            kind = next((word for word, at in VERDICTS.items() if verdict.startswith(at)), verdict)
+            redundant = f"redundant: {alike}" if alike else "worse than guessing"
+            whys.append({"constant": verdict, "copy": verdict, "check": redundant, **WHY}.get(kind))
+            kinds.append(kind)
+        shown["why"], shown["verdict"] = whys, kinds
     if "accuracy_low" in frame:
         values = frame[["accuracy", "accuracy_low", "accuracy_high"]].itertuples(index=False)
         shown["accuracy"] = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in values]
@@ -332,9 +288,21 @@ def _items_view(frame: pd.DataFrame) -> Table:
     if "votes" in frame:
         pairs = zip(frame["votes"], frame["answers"], strict=True)
         shown["votes"] = [f"{votes} of {answers}" for votes, answers in pairs]
-        shown["note"] = [_note(row) for row in frame.to_dict("records")]
+        shown["note"] = [", ".join(_odd(row)) for row in frame.to_dict("records")]
     first = ("item", "label", "confidence", "votes", "runner_up")
     return _view(shown, first, "note", ("runner_up", "votes", "note"))
+
+
+def _odd(row: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield what is odd about an item: a tie, a label that most answers speak against."""
+    if row.get("gold"):
+        yield "gold"
+    if row.get("tie"):
+        yield "tie"
+    elif row["outvoted"]:
+        yield f"{'all' if row['overruled'] else 'more'} said {row['majority']}"
+    if row.get("right") is False:
+        yield f"wrong: {row['truth']}"
 
 
 def _queue_view(frame: pd.DataFrame) -> Table:
@@ -345,48 +313,21 @@ def _queue_view(frame: pd.DataFrame) -> Table:
 VIEWS = {"workers": _workers_view, "items": _items_view, "queue": _queue_view}
 
 
+def _whole(frame: pd.DataFrame) -> Table:
+    """Return a table with every column as it is; the reason, which is long, comes last."""
+    return replace(_view(frame, (), "reason", ()), spare=())
+
+
 def _view(frame: pd.DataFrame, first: tuple[str, ...], last: str, spare: tuple[str, ...]) -> Table:
     """Return a table of these columns; others stand before the last one and give way before."""
-    more = [name for name in frame.columns if name not in (*first, last)]
-    order = [name for name in (*first, *more, last) if name in frame]
-    return _table(frame[order], spare=(*reversed(more), *spare))
-
-
-def _table(frame: pd.DataFrame, spare: tuple[str, ...]) -> Table:
     from misc_cli.cli.tables import Table
     from misc_cli.report.frames import visible
 
-    rows = [[visible(_cell(value)) for value in row] for row in frame.itertuples(index=False)]
-    return Table("", [str(name) for name in frame.columns], rows, texts=TEXTS, spare=spare)
-
-
-def _kind(verdict: str) -> str:
-    """Return the one word of a verdict: "copy" of "copies anna"."""
-    return next((word for word, start in VERDICTS.items() if verdict.startswith(start)), verdict)
-
-
-def _why(verdict: str, alike: str) -> str:
-    """Return the reason of a verdict in a few words."""
-    kind = _kind(verdict)
-    if kind in ("constant", "copy"):
-        return verdict
-    if kind == "check":
-        return f"redundant: {alike}" if alike else "worse than guessing"
-    return {"spammer": "no better than guessing", "few": "could be guessing"}.get(kind, "")
-
-
-def _note(row: Mapping[Any, Any]) -> str:
-    """Return what is odd about an item: a tie, a label that most answers speak against."""
-    said = []
-    if row.get("gold"):
-        said.append("gold")
-    if row.get("tie"):
-        said.append("tie")
-    elif row["outvoted"]:
-        said.append(f"{'all' if row['overruled'] else 'more'} said {row['majority']}")
-    if row.get("right") is False:
-        said.append(f"wrong: {row['truth']}")
-    return ", ".join(said)
+    more = [name for name in frame.columns if name not in (*first, last)]
+    order = [name for name in (*first, *more, last) if name in frame]
+    rows = [[visible(_cell(value)) for value in row] for row in frame[order].to_numpy(object)]
+    header = [str(name) for name in order]
+    return Table("", header, rows, texts=TEXTS, spare=(*map(str, reversed(more)), *spare))
 
 
 def _cell(value: Any) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
     from misc_cli.cli.console import Console
     from misc_cli.report.frames import Report
 
-F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT = "report.html"
-RUN_SUFFIX = "run.json"
 
 REPORT = """
 misc report answers.csv
@@ -44,20 +41,6 @@ run_options = options.apply(
 )
 
 
-def finished_run(sources: Sequence[str]) -> str | None:
-    """Return the run.json that the sources are; None if they are answers."""
-    runs = [source for source in sources if source.endswith(RUN_SUFFIX)]
-    if runs and len(sources) > 1:
-        raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
-    if not runs:
-        return None
-    from misc_cli.run.run_record import read_record
-
-    several = "questions" in read_record(runs[0])
-    options.refuse_run_flags(runs[0], but=["question"] if several else [])
-    return runs[0]
-
-
 def reports_from(
     sources: tuple[str, ...],
     parameters: dict[str, Any],
@@ -77,11 +60,15 @@ def reports_from(
     from misc_cli.writers.output_paths import check_writable
 
     hidden = parameters.get("anonymize_workers", False)
-    run_file = finished_run(sources)
-    if run_file is not None:
-        check_writable(outputs, [*sources, *files_read(read_record(run_file))])
+    runs = [source for source in sources if source.endswith("run.json")]
+    if runs and len(sources) > 1:
+        raise ConfigError(f"{runs[0]}: one run at a time; or name files of answers only")
+    if runs:
+        record = read_record(runs[0])
+        options.refuse_run_flags(runs[0], but=["question"] if "questions" in record else [])
+        check_writable(outputs, [*sources, *files_read(record)])
         with console.watching():
-            found = read_runs(run_file, parameters["question"])
+            found = read_runs(runs[0], parameters["question"])
         return {name: anonymized(one) if hidden else one for name, one in found.items()}
     request = options.request_of_run(sources, parameters, "gold", "truth")
     check_writable(outputs, request.files)
@@ -118,25 +105,24 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     from misc_cli.writers.output_set import with_question, write_all
 
     console = Console.of(parameters)
-    place = None if parameters["output"] == "-" else Path(parameters["output"])
-    if place is not None:
-        check_report_name(place)
-    found = reports_from(sources, parameters, console, [place] if place else [])
-    title = parameters["title"] or ""
-    reports = {question: replace(one, title=title) for question, one in found.items()}
-    if place is None:
-        if len(reports) > 1:
-            raise ConfigError(
-                f"{sources[0]}: of several questions, and stdout is for one page; pick one with "
-                "--question, or name a file with -o"
-            )
-        (only,) = reports.values()
-        outputs.write_bytes(report_bytes(only, Path(DEFAULT)))
+    place = Path(parameters["output"])
+    places = [] if parameters["output"] == "-" else [place]
+    for path in places:
+        check_report_name(path)
+    found = reports_from(sources, parameters, console, places)
+    if not places and len(found) > 1:
+        raise ConfigError(
+            f"{sources[0]}: of several questions, and stdout is for one page; pick one with "
+            "--question, or name a file with -o"
+        )
+    pages = {}
+    for question, one in found.items():
+        titled = replace(one, title=parameters["title"] or "")
+        page = report_bytes(titled, place if places else Path(DEFAULT))
+        pages[place if question is None else with_question(place, question)] = page
+    if not places:
+        outputs.write_bytes(page)
         return
-    pages = {
-        place if question is None else with_question(place, question): report_bytes(one, place)
-        for question, one in reports.items()
-    }
     write_all(pages)
     for path, page in pages.items():
         logs.event("done", output=str(path), bytes=len(page))

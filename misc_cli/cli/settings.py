@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,6 @@ HARMLESS = (
     *("A,B", "A,B,C", "A,B,…", "C", "COL", "COND", "KIND=SHARE,…", "NAME", "N|P%", "OLD=NEW"),
     *("REGEX", "TEXT", "TIME"),
 )
-# Variables that are no flags.
-OTHER_VARIABLES = ("MISC_CONFIG", "MISC_DEBUG", "MISC_DATA_DIR", "MISC_DATA_URL", "MISC_SHARED")
 
 
 @dataclass(frozen=True)
@@ -53,18 +51,15 @@ def find(given: str | None = None) -> File:
     place = Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))
     own = place / "misc" / FILE
     names = (FILE, SHARED_FILE, *([str(own)] if place.is_absolute() else []))
-    for name in names if given is None else (given,):
-        if given is None and not os.path.isfile(name):
-            continue
+    for name in filter(os.path.isfile, names) if given is None else (given,):
         content = _read(name)
         for table in ("tool", "misc") if Path(name).name == SHARED_FILE else ():
             content = content.get(table, {})
             if not isinstance(content, dict):
                 raise ConfigError(f"{name}: {table} is no table")
-        if given is not None:
-            return File(given, content)
-        if content or name != SHARED_FILE:
-            return File(name, content, is_trusted=own.is_file() and own.samefile(name))
+        if given is not None or content or name != SHARED_FILE:
+            trusted = given is not None or (own.is_file() and own.samefile(name))
+            return File(name, content, is_trusted=trusted)
     return File()
 
 
@@ -80,11 +75,11 @@ def _read(name: str) -> dict[str, Any]:
         return tomllib.loads(text.decode("utf-8-sig"))
     except OSError as error:
         reason = f"cannot be read ({error.strerror}); check --config"
-        raise ConfigError(f"{name}: {reason}") from None
     except RecursionError:
-        raise ConfigError(f"{name}: not a file of settings, it is nested too deep") from None
+        reason = "not a file of settings, it is nested too deep"
     except ValueError as error:  # TOML, UTF-8, or a number of thousands of digits
-        raise ConfigError(f"{name}: not TOML ({error})") from None
+        reason = f"not TOML ({error})"
+    raise ConfigError(f"{name}: {reason}")
 
 
 def key_of(parameter: click.Parameter) -> str:
@@ -121,18 +116,16 @@ def default_map(context: click.Context, file: File) -> dict[str, Any]:
                 where = f" in [{'.'.join(above)}]" if above else ""
                 guess = did_you_mean(key, known)
                 raise ConfigError(f"{file.name}: no flag is called {name}{where}{guess}")
-            elif key in own and path[: len(above)] == above:
-                found[own[key].name or ""] = value_of(own[key], name, value)
-
-    def value_of(parameter: click.Parameter, name: str, value: Any) -> str | list[str]:
-        if not (file.is_trusted or is_harmless(parameter)):
-            raise ConfigError(
-                f"{file.name}: a file of the current folder may not set {name}, which says what "
-                f"is read, written or connected to; if it is yours, add --config {file.name}"
-            )
-        if not _is_plain(value):
-            raise ConfigError(f"{file.name}: {name} is no text, number, true or false, or list")
-        return _as_words(parameter, value)
+            elif key not in own or path[: len(above)] != above:
+                continue
+            elif not (file.is_trusted or is_harmless(own[key])):
+                raise ConfigError(
+                    f"{file.name}: a file of the current folder may not set {name}, which says "
+                    f"what is read, written or connected to; if it is yours, add --config "
+                    f"{file.name}"
+                )
+            else:
+                found[own[key].name or ""] = _as_words(own[key], value, f"{file.name}: {name}")
 
     walk(file.content, ())
     return found
@@ -174,22 +167,6 @@ def variables(words: tuple[str, ...], key: str) -> list[str]:
     return [PREFIX + own, PREFIX + key.upper().replace("-", "_")]
 
 
-def unknown_variables(root: click.Context) -> Iterator[tuple[str, str]]:
-    """Yield the variables called MISC_… that set nothing, each with a guess.
-
-    They are no error: a cluster may call its own variables so.
-    """
-    names = {
-        name
-        for words, command in all_commands(root).items()
-        for key in settable(command)
-        for name in variables(words, key)
-    }
-    for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in names and name not in OTHER_VARIABLES:
-            yield name, did_you_mean(name, names)
-
-
 def origin(context: click.Context, parameter: click.Parameter, file: File) -> str:
     """Return where the value of a parameter is from, in words."""
     source = context.get_parameter_source(parameter.name or "")
@@ -211,32 +188,27 @@ def sources_in_words(context: click.Context, file: File) -> str:
     return "; ".join(f"{', '.join(keys)} from {where}" for where, keys in found.items())
 
 
-def _is_plain(value: Any) -> bool:
-    """Tell whether a value is text, a number, true or false, or a list of such."""
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return isinstance(value, str | int | float)
-
-
-def _as_words(parameter: click.Parameter, value: Any) -> str | list[str]:
+def _as_words(parameter: click.Parameter, value: Any, called: str) -> str | list[str]:
     """Return a value as the command line would give it, so that it is converted in one way.
 
     It is a list of texts where a flag may be given several times: one value needs no brackets.
     """
+
+    def text(value: Any) -> str:
+        if isinstance(value, list):
+            row = io.StringIO()
+            csv.writer(row, lineterminator="").writerow(map(text, value))
+            return row.getvalue()
+        if not isinstance(value, str | int | float):
+            raise ConfigError(f"{called} is no text, number, true or false, or list")
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
     if parameter.nargs != -1 and not getattr(parameter, "multiple", False):
-        return _text(value)
+        return text(value)
     declared = getattr(parameter, "declared", None)  # of a method: `ranks = [3, 4, 3]` is one value
-    one = not isinstance(value, list) or (
-        declared is not None
-        and declared.length > 1
-        and all(isinstance(part, int | float) for part in value)
-    )
-    return [_text(part) for part in ([value] if one else value)]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        row = io.StringIO()
-        csv.writer(row, lineterminator="").writerow(map(_text, value))
-        return row.getvalue()
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    is_one = declared is not None and declared.length > 1
+    if not isinstance(value, list) or (
+        is_one and not any(isinstance(one, list | str) for one in value)
+    ):
+        value = [value]
+    return list(map(text, value))
