@@ -32,7 +32,7 @@ class Table:
     names     the columns' names; their positions ("1", "2", …) where there is no header
     sample    the first rows as text, at most 1,000
     fetch     columns by position (from 0) → arrow arrays of text, dictionary-encoded
-    line      the line (or record) number of a row (from 0), for messages
+    lines_of  the lines (or records) of rows (from 0), for messages
     header    whether the first row is one; None where the format has no such thing
     first_row  its cells as they are, header or not; empty where the format has no such thing
     doubtful  there is no header, but the first row looks like one
@@ -42,17 +42,16 @@ class Table:
     names: list[str]
     sample: list[Cells]
     fetch: Callable[[Sequence[int]], list[Any]]
-    line: Callable[[int], int]
+    lines_of: Callable[[Sequence[int]], list[int]] = lambda rows: [row + 1 for row in rows]
     header: bool | None = None
     delimiter: str | None = None
     first_row: Cells = field(default_factory=list)
     doubtful: bool = False
-    lines: Callable[[Sequence[int]], list[int]] | None = None
     bad_lines: list[int] = field(default_factory=list)
 
-    def lines_of(self, rows: Sequence[int]) -> list[int]:
-        """Return the lines of many rows, found in one pass where a line costs one."""
-        return self.lines(rows) if self.lines is not None else [self.line(row) for row in rows]
+    def line(self, row: int) -> int:
+        """Return the line of a row."""
+        return self.lines_of([row])[0]
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def table_of(rows: Sequence[dict[str, str]]) -> Table:
         return [text_array(row.get(names[at], "") for row in rows) for at in positions]
 
     sample = [[row.get(name, "") for name in names] for row in islice(rows, SAMPLE_ROWS)]
-    return Table(names, sample, fetch, lambda row: row + 1)
+    return Table(names, sample, fetch)
 
 
 def text_array(values: Iterable[str]) -> Any:

@@ -127,7 +127,7 @@ def _parquet(source: Source) -> Document:
             raise InputError(f"{source.name}: {one_line(error)}; export it as CSV") from None
 
     sample = [list(row) for row in zip(*cells, strict=True)]
-    table = Table(list(schema.names), sample, fetch, lambda row: row + 1)
+    table = Table(list(schema.names), sample, fetch)
     return Document(source.name, "parquet", lambda: table)
 
 
@@ -153,7 +153,7 @@ def _matrix(source: Source) -> Document:
     columns = [_matrix_column(first[:, at]).to_pylist() for at in range(matrix.shape[1])]
     sample = [list(row) for row in zip(*columns, strict=True)]
     names = [str(at + 1) for at in range(matrix.shape[1])]
-    table = Table(names, sample, fetch, lambda row: row, header=False)
+    table = Table(names, sample, fetch, list, header=False)
     return Document(source.name, "npy", lambda: table)
 
 

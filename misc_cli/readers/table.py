@@ -7,14 +7,15 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from misc_cli.errors import InputError
-from misc_cli.readers.dialect import SPACE, Dialect, Row, check_quotes, delimiter_of, sniff
+from misc_cli.readers.dialect import SPACE, Dialect, Row, Synonyms, delimiter_of, sniff
 from misc_cli.readers.document import Document, Table
 from misc_cli.readers.source import (
     Buffer,
@@ -31,12 +32,16 @@ BLOCK_BYTES = 1 << 22
 LARGEST_BLOCK = (1 << 31) - 1
 # pyarrow's own allocator takes some 25 MiB at once: worth it only for files that need them.
 SMALL_BYTES = 1 << 24
+MOST_BREAKS = 1000  # line breaks within one cell; --quotes-span-lines allows any number
+CHUNK = 1 << 24
+
+Positions = npt.NDArray[np.int64]
 
 
 def open_table(
     source: Source,
     format_name: str,
-    synonyms: dict[str, list[set[str]]],
+    synonyms: Synonyms,
     delimiter: str | None = None,
     header: bool | None = None,
     bad_rows: Callable[[int], int] | None = None,
@@ -51,27 +56,21 @@ def open_table(
     names = [name.strip() for name in dialect.first_row]
     if not dialect.header:
         names = [str(at + 1) for at in range(len(names))]
-    elif not all(map(_is_text, names)):
-        refuse_undecodable(source)
+    elif any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
+        refuse_undecodable(source)  # bytes that are no UTF-8 came through as surrogates
     text = _DelimitedText(source, dialect, bad_rows)
     table = Table(
         names,
         dialect.sample,
         fetch=text.fetch,
-        line=text.line,
+        lines_of=text.lines_of,
         header=dialect.header,
         delimiter=dialect.delimiter,
         first_row=dialect.first_row,
         doubtful=dialect.doubtful,
-        lines=text.lines,
         bad_lines=text.bad_lines,
     )
     return Document(source.name, format_name, lambda: table)
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name was plain UTF-8; bytes that are not came through as surrogates."""
-    return not any("\udc80" <= character <= "\udcff" for character in name)
 
 
 class _DelimitedText:
@@ -87,17 +86,17 @@ class _DelimitedText:
         self._line_numbers: list[int] | None = None  # of rows that were written anew
         self._quoted = True
 
-    def line(self, row: int) -> int:
-        if self._line_numbers is not None:
-            return self._line_numbers[row]
-        return next(islice(self._numbered_rows(), row, None))[0]
-
-    def lines(self, rows: Sequence[int]) -> list[int]:
+    def lines_of(self, rows: Sequence[int]) -> list[int]:
+        """Return the lines of rows, in one pass up to the last of them."""
         if self._line_numbers is not None:
             return [self._line_numbers[row] for row in rows]
-        wanted = set(rows)
-        numbered = enumerate(self._numbered_rows())
-        found = {row: number for row, (number, _) in numbered if row in wanted}
+        wanted, last = set(rows), max(rows, default=-1)
+        found = {}
+        for row, (number, _) in enumerate(self._numbered_rows()):
+            if row in wanted:
+                found[row] = number
+            if row == last:
+                break
         return [found[row] for row in rows]
 
     def fetch(self, positions: Sequence[int]) -> list[Any]:
@@ -124,7 +123,7 @@ class _DelimitedText:
         if n_quotes:  # pyarrow would take all between two stray ones for one cell, and say nothing
             first_line = line_at(source.content, dialect.start)
             spanning = source.quotes_span_lines or self._line_numbers is not None
-            check_quotes(source.name, body, dialect.delimiter, first_line, width, spanning=spanning)
+            _check_quotes(source.name, body, dialect.delimiter, first_line, width, spanning)
         parse = arrow_csv.ParseOptions(
             delimiter=dialect.delimiter,
             newlines_in_values=n_quotes > 0,
@@ -181,26 +180,19 @@ class _DelimitedText:
         text = io.TextIOWrapper(
             io.BytesIO(memoryview(self.body)), encoding="utf-8", errors="replace", newline=""
         )
-        head = bytes(memoryview(self.source.content)[: self.dialect.start])
-        before = len(head.splitlines())
+        line = 1 + len(bytes(memoryview(self.source.content)[: self.dialect.start]).splitlines())
         delimiter = self.dialect.delimiter
         reader = csv.reader(text, delimiter=delimiter)
         if not self._quoted:
             reader = csv.reader(text, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        line = 1
-        while True:
-            try:
-                row = next(reader, None)
-            except csv.Error:
-                raise InputError(
-                    f"{self.source.name}, line {before + line}: a quote opens in this row and does "
-                    'not close before the next cell; close it, or double quotes within a cell ("")'
-                ) from None
-            if row is None:
-                return
-            if row:
-                yield before + line, row
-            line = reader.line_num + 1
+        first = line
+        try:
+            for row in reader:
+                if row:
+                    yield line, row
+                line = first + reader.line_num
+        except csv.Error:
+            raise _stray(self.source.name, line) from None
 
     def _refuse_ragged(self) -> None:
         width = len(self.dialect.first_row)
@@ -243,3 +235,84 @@ def _single_spaces(body: Buffer) -> Buffer:
     if b"  " in data or b"\n " in data or b" \n" in data or b" \r" in data or data[:1] == b" ":
         data = re.sub(rb"(?m)^ +| +(?=\r?$)", b"", re.sub(rb" +", b" ", data))
     return pa.py_buffer(data.rstrip(b" "))
+
+
+def _stray(name: str, line: int) -> InputError:
+    return InputError(
+        f"{name}, line {line}: a quote opens in this row and does not close, or text follows the "
+        'one that closes; remove it, or double quotes within a cell ("")'
+    )
+
+
+def _positions(data: Any, byte: int) -> Positions:
+    found = [
+        np.flatnonzero(data[start : start + CHUNK] == byte) + start
+        for start in range(0, len(data), CHUNK)
+    ]
+    return np.concatenate(found) if found else np.array([], dtype=np.int64)
+
+
+def _check_quotes(
+    name: str, body: Buffer, delimiter: str, first_line: int, width: int, spanning: bool
+) -> None:
+    """Raise an InputError with the line of the first quote that cannot be meant.
+
+    `first_line` is the number of the body's first line, `width` how many columns its rows have,
+    `spanning` that the user knows of cells with many lines.
+    """
+    data = np.frombuffer(body, dtype=np.uint8)
+    quotes = _positions(data, ord('"'))
+    ends = np.frombuffer(f"{delimiter}\r\n".encode(), dtype=np.uint8)
+    opening, closing = quotes[: len(quotes) // 2 * 2 : 2], quotes[1::2]
+    doubled = closing[:-1] + 1 == opening[1:]  # closes and opens again: a quote within the cell
+    starts = opening[np.append(True, ~doubled)[: len(opening)]]
+    stops = closing[np.append(~doubled, True)[: len(closing)]]
+    is_first, is_last = starts == 0, stops == len(data) - 1
+    starts_well = is_first | np.isin(data[starts - 1], ends)
+    stops_well = is_last | np.isin(data[(stops + 1) % len(data)], ends)
+    if len(quotes) % 2 or not (starts_well.all() and stops_well.all()):
+        starts, stops = _scanned(name, body, bytes(ends), first_line)
+    if spanning:
+        return
+    breaks = _positions(data, ord("\n"))
+    before = np.searchsorted(breaks, starts)
+    n_breaks = np.searchsorted(breaks, stops) - before
+    cells = np.flatnonzero(n_breaks)
+    if not len(cells):
+        return
+    swallowing = cells[n_breaks[cells] > MOST_BREAKS].tolist()
+    if not swallowing:
+        edges = np.concatenate([[-1], breaks, [len(data)]])
+        n_delimiters = np.diff(np.searchsorted(_positions(data, ord(delimiter)), edges))
+        n_quotes = np.diff(np.searchsorted(quotes, edges))  # by line of the body
+        for at in cells:
+            lines = slice(before[at], before[at] + n_breaks[at] + 1)
+            if (n_delimiters[lines] == width - 1).all() and n_quotes[lines].sum() == 2:
+                swallowing.append(at)
+        # Texts of several lines look like rows now and then; stray quotes do so each time.
+        if 2 * len(swallowing) <= len(cells):
+            return
+    n_rows = int(n_breaks[swallowing[0]])
+    raise InputError(
+        f"{name}, line {first_line + int(before[swallowing[0]])}: a quote opens here and closes "
+        f"below, which would swallow rows ({n_rows:,}); remove the stray quotes, or say "
+        "--quotes-span-lines if this is one cell"
+    )
+
+
+def _scanned(name: str, body: Buffer, ends: bytes, first_line: int) -> tuple[Positions, Positions]:
+    """Return quoted cells where a quote may also stand within plain text (5" wide): one by one."""
+    text = memoryview(body)
+    opening = re.compile(rb"(?:\A|(?<=[" + re.escape(ends) + rb']))"')
+    cell = re.compile(rb'"[^"]*(?:""[^"]*)*"')
+    starts, stops, at = [], [], 0
+    while found := opening.search(text, at):
+        whole = cell.match(text, found.start())
+        if whole is None:
+            raise _stray(name, first_line + bytes(text[: found.start()]).count(b"\n"))
+        at = whole.end()
+        if at < len(text) and text[at] not in ends:
+            raise _stray(name, first_line + bytes(text[:at]).count(b"\n"))
+        starts.append(found.start())
+        stops.append(at - 1)
+    return np.array(starts, dtype=np.int64), np.array(stops, dtype=np.int64)

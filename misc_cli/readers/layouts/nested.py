@@ -104,8 +104,8 @@ def _spread(
 def _document(outer: Document, records: list[Record], rows: list[int] | None = None) -> Document:
     table = flat_table(records)
     if rows is not None:
-        of_table = outer.table.line if outer.records is None else lambda row: row + 1
-        table = replace(table, line=lambda row: of_table(rows[row]))
+        of_outer = outer.table.lines_of if outer.records is None else table.lines_of
+        table = replace(table, lines_of=lambda inner: of_outer([rows[row] for row in inner]))
     return Document(outer.name, outer.format, lambda: table, records)
 
 

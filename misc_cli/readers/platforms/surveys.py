@@ -101,8 +101,7 @@ def _below(document: Document, n_rows: int, names: list[str] | None = None) -> D
         names=names or table.names,
         sample=table.sample[n_rows:],
         fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
-        line=lambda row: table.line(row + n_rows),
-        lines=lambda rows: table.lines_of([row + n_rows for row in rows]),
+        lines_of=lambda rows: table.lines_of([row + n_rows for row in rows]),
     )
     return Document(document.name, document.format, lambda: below)
 
