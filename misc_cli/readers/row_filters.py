@@ -4,7 +4,8 @@ The grammar of --where is tiny, and nothing in it is ever run:
 
     COLUMN OP VALUE      OP is = != < <= > >= ~ (contains) or in (a, b, c)
 
-Several conditions all hold. Text is compared without case; < and > need numbers or dates.
+Several conditions all hold. Text is compared without case; < and > need numbers or dates. Every
+test is made once for each distinct value of a column.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.checks import nothing, share_of_conflicts
@@ -31,12 +32,15 @@ from misc_cli.readers.reading import Question, RowNumbers, rows_of, take
 from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import normalise
 
+Numbers = npt.NDArray[np.float64]
+Test = Callable[[Sequence[str]], Any]  # distinct values → which of them pass
+
 _CONDITION = re.compile(
     r"\s*(?:\"(?P<quoted>[^\"]+)\"|(?P<name>[^=!<>~]+?))\s*"
     r"(?P<symbol>!=|<=|>=|==|=|<|>|~|\bnot in\b|\bin\b)\s*(?P<value>.*?)\s*",
     re.IGNORECASE,
 )
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -45,97 +49,21 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 _TIMES = re.compile(
     r".*(timestamp|submittime|submittedat|submitted|createdat|updatedat|completedat|time|date)"
 )
-
-
-NO_ANSWER = "no answer"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One parsed --where."""
-
-    text: str
-    column: str
-    symbol: str
-    values: tuple[str, ...]
-
-    def holds(self, cell: str) -> bool:
-        told = cell.strip()
-        if self.symbol in _ORDER:
-            return compare(told, self.symbol, self.values[0])
-        words = [value.casefold() for value in self.values]
-        if self.symbol == "~":
-            return words[0] in told.casefold()
-        is_in = told.casefold() in words
-        return is_in if self.symbol in ("=", "in") else not is_in
-
-
-def parse_condition(text: str) -> Condition:
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise ConfigError(
-            f"--where {text!r}: write COLUMN OP VALUE, such as 'status != rejected'; OP is "
-            "= != < <= > >= ~ or in (a, b)"
-        )
-    symbol = {"==": "="}.get(match["symbol"].lower(), match["symbol"].lower())
-    value = match["value"]
-    values = [value]
-    if symbol in ("in", "not in"):
-        values = [one.strip() for one in value.strip("() ").split(",")]
-    unquoted = tuple(map(_unquoted, values))
-    if symbol in _ORDER and as_ordered(unquoted[0]) is None:
-        raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
-    return Condition(text, match["quoted"] or match["name"].strip(), symbol, unquoted)
-
-
-def _unquoted(text: str) -> str:
-    is_quoted = len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
-    return text[1:-1] if is_quoted else text
-
-
-def compare(cell: str, symbol: str, value: str) -> bool:
-    """Return whether a number or a date stands so to another; what is neither does not."""
-    left, right = as_ordered(cell), as_ordered(value)
-    if left is None or right is None or isinstance(left, float) != isinstance(right, float):
-        return False
-    return _ORDER[symbol](left, right)
-
-
-def as_ordered(text: str) -> float | datetime | None:
-    try:
-        return float(text)
-    except ValueError:
-        return as_time(text)
-
-
+# As Mechanical Turk, Appen and Google Forms write times.
 _FORMATS = (
-    "%m/%d/%Y %H:%M:%S",
-    "%m/%d/%Y %H:%M",
-    "%m/%d/%Y",
-    "%a %b %d %H:%M:%S %Z %Y",
-    "%Y/%m/%d %I:%M:%S %p",
-    "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d",
+    *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%a %b %d %H:%M:%S %Y"),
+    *("%Y/%m/%d %I:%M:%S %p", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d"),
 )
-
-
-def as_time(text: str) -> datetime | None:
-    """Return a time in ISO 8601 or as Mechanical Turk and Appen write it; else None."""
-    stripped = re.sub(r" (P[DS]T|GMT|UTC)\b", "", text.strip())
-    stripped = re.sub(r" ([AP]M) .*$", r" \1", stripped)
-    try:
-        found = datetime.fromisoformat(stripped)
-    except ValueError:
-        written = "/" in stripped or ":" in stripped  # a plain number costs seven tries else
-        for layout in _FORMATS if written else ():
-            try:
-                found = datetime.strptime(stripped, layout.replace(" %Z", ""))
-                break
-            except ValueError:
-                continue
-        else:
-            return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+# The best first: what says how often an answer was changed, when it was changed, when it was given.
+_VERSIONS = ("revision", "revisionnumber", "rev", "version", "versionnumber", "attempt")
+_LAST_TIMES = (
+    *("updatedat", "updated", "modifiedat", "lastmodified", "lastupdated", "submittedat"),
+    *("submitted", "submittime", "submissiontime", "completedat", "completiontime", "finishedat"),
+    *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
+    *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
+)
+_OLDEST = 1e8  # seconds since 1970: less is how long it took
+NO_ANSWER = "no answer"
 
 
 def counting_rows(
@@ -154,9 +82,12 @@ def counting_rows(
         question, strange = _relabelled(view.name, question, options)
         if len(strange):
             aside["unknown label"] = strange
-    blank = _unanswered(question.label, options)
-    if blank is None and options.no_answer is None:
+    if options.no_answer is None:
         blank = nothing(question.label)
+    else:
+        words = {word.strip().casefold() for word in options.no_answer.split(",")}
+        hits = [word.strip().casefold() in words for word in question.label.dictionary.to_pylist()]
+        blank = np.asarray(hits)[np.asarray(question.label.indices)] if any(hits) else None
     if blank is not None:
         aside[NO_ANSWER] = rows_of(question)[blank]
         question = take(question, np.flatnonzero(~blank))
@@ -165,83 +96,118 @@ def counting_rows(
 
 def filter_columns(document: Document, options: ReadOptions) -> list[int]:
     """Return the positions of the columns that filters look at."""
-    names = [parse_condition(text).column for text in options.where or ()]
-    at = [_column(document, name, "--where") for name in names]
+    at = [_where_column(document, text) for text in options.where or ()]
     return [*at, _time_column(document, options)] if options.since or options.until else at
+
+
+def _where_column(document: Document, text: str) -> int:
+    name, _ = parse_condition(text)
+    for key in (str, normalise):
+        found = [at for at, other in enumerate(document.names) if key(other) == key(name)]
+        if len(found) == 1:
+            return found[0]
+    raise InputError(
+        f"{document.name}: --where {text!r}: no column {name!r} among "
+        f"{listing(document.names, 30)}"
+    )
 
 
 def _filtered_out(document: Document, rows: Any, options: ReadOptions) -> dict[str, Any]:
     """Return reason → boolean mask of those among these rows that a filter takes out."""
     aside: dict[str, Any] = {}
     for text in options.where or ():
-        condition = parse_condition(text)
-        at = _column(document, condition.column, f"--where {text!r}")
-        aside[f"not {text}"] = ~_mask(document, at, condition.holds, rows)
+        at, (_, test) = _where_column(document, text), parse_condition(text)
+        aside[f"not {text}"] = ~_mask(document, at, test, rows)
     bounds = [("since", ">=", options.since, "before"), ("until", "<=", options.until, "after")]
     for flag, symbol, bound, side in bounds:
         if bound is not None:
-            limit = as_time(bound)
-            if limit is None:
+            (limit,) = times_of([bound])
+            if np.isnan(limit):
                 raise ConfigError(f"--{flag} {bound}: write a date such as 2026-11-16T09:30")
-            test = partial(_in_time, document, symbol, limit)
             at = _time_column(document, options)
+
+            def test(cells: Sequence[str], symbol: str = symbol, limit: Any = limit) -> Any:
+                times = times_of(cells, numbers=True)
+                for cell, time in zip(cells, times, strict=True):
+                    if np.isnan(time) and cell.strip():
+                        raise InputError(
+                            f"{document.name}: {cell!r} is not a time that can be read; name "
+                            "another --time-col"
+                        )
+                return _ORDER[symbol](times, limit)
+
             aside[f"{side} --{flag}"] = ~_mask(document, at, test, rows)
     return aside
 
 
-def answer_times(view: Document, question: Question, options: ReadOptions) -> Any:
-    """Return when each answer was given, seconds since 1970; NaN where no column says so."""
-    try:
-        at = _time_column(view, options)
-    except InputError:  # nothing that is merely shown is worth an error
-        return np.full(len(question), np.nan)
-    (column,) = view.table.fetch([at])
-    told = [time_of(cell) for cell in column.dictionary.to_pylist()]
-    seconds = np.array([np.nan if one is None else one.timestamp() for one in told])
-    # a missing cell has the NaN behind the others
-    by_row = np.append(seconds, np.nan)[np.asarray(column.indices.fill_null(len(seconds)))]
-    return by_row[rows_of(question)]
-
-
-def time_of(cell: str) -> datetime | None:
-    """Return a cell as a time; numbers are seconds, or thousandths, since 1970."""
-    told = as_time(cell)
-    if told is None and cell.strip().replace(".", "", 1).isdigit():
-        seconds = float(cell)
-        with suppress(ValueError, OverflowError, OSError):  # a number of no year
-            told = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, UTC)
-    return told
-
-
-def _in_time(document: Document, symbol: str, limit: datetime, cell: str) -> bool:
-    if not cell.strip():
-        return False
-    told = time_of(cell)
-    if told is None:
-        raise InputError(
-            f"{document.name}: {cell!r} is not a time that can be read; name another --time-col"
+def parse_condition(text: str) -> tuple[str, Test]:
+    """Return the column of one --where, and its test."""
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise ConfigError(
+            f"--where {text!r}: write COLUMN OP VALUE, such as 'status != rejected'; OP is "
+            "= != < <= > >= ~ or in (a, b)"
         )
-    return _ORDER[symbol](told, limit)
+    symbol, value = match["symbol"].lower(), match["value"]
+    given = value.strip("() ").split(",") if symbol in ("in", "not in") else [value]
+    values = [re.sub(r"(?s)^(['\"])(.*)\1$", r"\2", one.strip()) for one in given]
+    words = [one.casefold() for one in values]
+
+    def is_ordered(cells: Sequence[str]) -> Any:
+        numbers = [float(cell) if is_number(cell) else np.nan for cell in cells]
+        left = np.array(numbers) if is_number(values[0]) else times_of(cells)
+        return _ORDER[symbol](left, limit)
+
+    def is_among(cells: Sequence[str]) -> Any:
+        told = [cell.strip().casefold() for cell in cells]
+        if symbol == "~":
+            return np.array([words[0] in cell for cell in told], dtype=bool)
+        among = np.array([cell in words for cell in told], dtype=bool)
+        return among if symbol in ("=", "==", "in") else ~among
+
+    limit = float(values[0]) if is_number(values[0]) else times_of(values)[0]
+    if symbol in _ORDER and np.isnan(limit):
+        raise ConfigError(f"--where {text!r}: {symbol} needs a number or a date, not {value!r}")
+    return match["quoted"] or match["name"].strip(), is_ordered if symbol in _ORDER else is_among
 
 
-def _mask(document: Document, at: int, test: Callable[[str], bool], rows: Any) -> Any:
+def _mask(document: Document, at: int, test: Test, rows: Any) -> Any:
     """Return the rows that pass a test, which is made once for each distinct value."""
     (column,) = document.table.fetch([at])
     codes = np.asarray(column.indices)[rows]
     used = np.unique(codes)
     passed = np.zeros(len(column.dictionary), dtype=bool)
-    passed[used] = [test(word) for word in column.dictionary.take(pa.array(used)).to_pylist()]
+    passed[used] = test(column.dictionary.take(pa.array(used)).to_pylist())
     return passed[codes]
 
 
-def _column(document: Document, name: str, flag: str) -> int:
-    for key in (str, normalise):
-        found = [at for at, other in enumerate(document.names) if key(other) == key(name)]
-        if len(found) == 1:
-            return found[0]
-    raise InputError(
-        f"{document.name}: {flag}: no column {name!r} among {listing(document.names, 30)}"
-    )
+def times_of(texts: Sequence[str], numbers: bool = False) -> Numbers:
+    """Return seconds since 1970, NaN for what is no time; with `numbers` also of plain numbers.
+
+    Times are in ISO 8601, or as platforms write them; zones that have only a name do not count.
+    Each format is tried on all that is left at once.
+    """
+    seconds = np.full(len(texts), np.nan)
+    left: dict[int, str] = {}
+    for at, text in enumerate(texts):
+        plain = re.sub(r"(?<= [AP]M) .*$| (P[DS]T|GMT|UTC)\b", "", text.strip())
+        try:
+            found = datetime.fromisoformat(plain)
+            seconds[at] = (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        except ValueError:
+            if numbers and plain.replace(".", "", 1).isdigit() and len(plain) < 20:
+                seconds[at] = float(plain) / (1000 if float(plain) > 1e11 else 1)
+            elif "/" in plain or ":" in plain:
+                left[at] = plain
+    for layout in _FORMATS if left else ():
+        places = np.fromiter(left, np.int64)
+        told = pc.strptime(pa.array(left.values()), format=layout, unit="s", error_is_null=True)
+        known = np.asarray(told.is_valid())
+        seconds[places[known]] = told.drop_null().cast(pa.int64()).to_numpy()
+        left = {at: left[at] for at in places[~known].tolist()}
+        if not left:
+            break
+    return seconds
 
 
 def _time_column(document: Document, options: ReadOptions) -> int:
@@ -257,6 +223,46 @@ def _time_column(document: Document, options: ReadOptions) -> int:
     )
 
 
+def answer_times(view: Document, question: Question, options: ReadOptions) -> Numbers:
+    """Return when each answer was given, seconds since 1970; NaN where no column says so."""
+    try:
+        at = _time_column(view, options)
+    except InputError:  # nothing that is merely shown is worth an error
+        return np.full(len(question), np.nan)
+    (column,) = view.table.fetch([at])
+    times = _by_row(column, times_of(column.dictionary.to_pylist(), numbers=True))
+    return np.asarray(times[rows_of(question)])
+
+
+def _by_row(column: Any, values: Numbers) -> Numbers:
+    """Return the values of distinct cells for each row; a missing cell has the NaN behind them."""
+    codes = np.asarray(column.indices.fill_null(len(values)))
+    return np.asarray(np.append(values, np.nan)[codes])
+
+
+def newest_last(question: Question, document: Document) -> Question:
+    """Return the answers with a worker's later ones to an item behind the earlier ones."""
+    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
+    taken = {*question.columns.values()}
+    known = [n for n in (*_VERSIONS, *_LAST_TIMES) if n in names and names[n] not in taken]
+    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
+        return question
+    for name in known:
+        (column,) = document.columns([names[name]])
+        cells = column.dictionary.to_pylist()
+        if name in _VERSIONS:
+            values = np.array([float(cell) if is_number(cell) else np.nan for cell in cells])
+        else:
+            values = times_of(cells, numbers=True)
+            values[values < _OLDEST] = np.nan
+        told = _by_row(column, values)
+        if not np.isnan(told).any():
+            told = told[rows_of(question)]
+            is_sorted = not (np.diff(told) < 0).any()
+            return question if is_sorted else take(question, np.argsort(told, kind="stable"))
+    return question
+
+
 def _relabelled(
     where: str, question: Question, options: ReadOptions
 ) -> tuple[Question, RowNumbers]:
@@ -264,7 +270,12 @@ def _relabelled(
 
     --extract takes a part of the text, --rename old=new and --fold-case change names.
     """
-    pairs = dict(_pair(text) for text in options.rename or ())
+    pairs = {}
+    for text in options.rename or ():
+        old, equals, new = text.partition("=")
+        if not equals or not old.strip():
+            raise ConfigError(f"--rename {text!r}: write old=new")
+        pairs[old.strip()] = new.strip()
     nobody = np.array([], dtype=np.int64)
     if not (pairs or options.fold_case or options.extract or options.labels):
         return question, nobody
@@ -300,13 +311,14 @@ def with_words(question: Question, words: list[str]) -> Question:
 def folded(words: list[str], counts: Any) -> list[str]:
     """Return words that differ in case and spaces under their most frequent spelling."""
     best: dict[str, tuple[int, bool, str]] = {}  # of equals the one in lower case
-    total: Counter[tuple[str, str]] = Counter()
-    for word, n in zip(words, counts.tolist(), strict=True):
-        plain = " ".join(word.split())
-        total[plain.casefold(), plain] += n
-    for (folded, plain), n in total.items():
-        best[folded] = max(best.get(folded, (-1, False, "")), (n, plain == folded, plain))
-    return [best[" ".join(word.split()).casefold()][2] for word in words]
+    total: Counter[str] = Counter()
+    plain = [" ".join(word.split()) for word in words]
+    for word, n in zip(plain, counts.tolist(), strict=True):
+        total[word] += n
+    for word, n in total.items():
+        folded = word.casefold()
+        best[folded] = max(best.get(folded, (-1, False, "")), (n, word == folded, word))
+    return [best[word.casefold()][2] for word in plain]
 
 
 def _known_only(
@@ -317,8 +329,6 @@ def _known_only(
     words = [word.strip() for word in question.label.dictionary.to_pylist()]
     strange = np.array([bool(word) and word not in known for word in words], dtype=bool)
     out = strange[np.asarray(question.label.indices)]
-    if not out.any():
-        return question, np.array([], dtype=np.int64)
     if out.sum() > options.bad_rows_allowed(len(question)):
         others = sorted({word for word, new in zip(words, strange, strict=True) if new})
         raise InputError(
@@ -326,68 +336,6 @@ def _known_only(
             f"{', '.join(map(repr, others[:3]))}{', …' if len(others) > 3 else ''}; add them, "
             "--rename them, or set such rows aside with --max-bad-rows"
         )
+    if not out.any():
+        return question, np.array([], dtype=np.int64)
     return take(question, np.flatnonzero(~out)), np.asarray(rows_of(question))[out]
-
-
-def _pair(text: str) -> tuple[str, str]:
-    old, equals, new = text.partition("=")
-    if not equals or not old.strip():
-        raise ConfigError(f"--rename {text!r}: write old=new")
-    return old.strip(), new.strip()
-
-
-def _unanswered(label: Any, options: ReadOptions) -> Any | None:
-    """Return a mask of the labels that --no-answer names; None if it names none."""
-    if options.no_answer is None:
-        return None
-    words = {word.strip().casefold() for word in options.no_answer.split(",")}
-    hits = [word.strip().casefold() in words for word in label.dictionary.to_pylist()]
-    if not any(hits):
-        return None
-    return np.asarray(hits)[np.asarray(label.indices)]
-
-
-# The best first: what says how often an answer was changed, when it was changed, when it was given.
-_VERSIONS = ("revision", "revisionnumber", "rev", "version", "versionnumber", "attempt")
-_LAST_TIMES = (
-    *("updatedat", "updated", "modifiedat", "lastmodified", "lastupdated", "submittedat"),
-    *("submitted", "submittime", "submissiontime", "completedat", "completiontime", "finishedat"),
-    *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
-    *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
-)
-_OLDEST = 1e8  # seconds since 1970: less is how long it took
-
-
-def newest_last(question: Question, document: Document) -> Question:
-    """Return the answers with a worker's later ones to an item behind the earlier ones."""
-    names = {normalise(name): name for name in document.names if document.names.count(name) == 1}
-    taken = {*question.columns.values()}
-    known = [names[n] for n in (*_VERSIONS, *_LAST_TIMES) if n in names and names[n] not in taken]
-    if not known or not share_of_conflicts(question.worker, question.item, question.label)[1]:
-        return question
-    for name in known:
-        told = _values(document, name)
-        if told is not None:
-            told = told if question.rows is None else told[question.rows]
-            if not (np.diff(told) < 0).any():
-                return question
-            return take(question, np.argsort(told, kind="stable"))
-    return question
-
-
-def _values(document: Document, name: str) -> Any | None:
-    """Return a number for each row; None if the column holds something else or has gaps."""
-    (column,) = document.columns([name])
-    cells = [cell.strip() for cell in column.dictionary.to_pylist()]
-    if normalise(name) in _VERSIONS:
-        if not all(map(is_number, cells)):
-            return None
-        seconds = np.array([float(cell) for cell in cells])
-    else:
-        told = [time_of(cell) for cell in cells]
-        if any(one is None for one in told):
-            return None
-        seconds = np.array([one.timestamp() for one in told if one is not None])
-        if seconds.min(initial=np.inf) < _OLDEST:
-            return None
-    return None if column.null_count else seconds[np.asarray(column.indices)]

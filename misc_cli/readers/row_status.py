@@ -60,25 +60,20 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Condition]:
     for name in document.names:
         if document.names.count(name) > 1 or name in taken:
             continue
-        for reason, condition in _of_column(name).items():
-            found.setdefault(reason, []).append(condition)
+        plain, said = normalise(name), name.strip().lower()
+        if plain in _BAD_FLAGS:
+            found.setdefault(said, []).append(_is(name, *_YES))
+        elif plain in _GOOD_FLAGS:  # if nobody said yes, nobody has looked yet
+            found.setdefault(f"not {said}", []).append(_is(name, *_NO, beside=_YES))
+        elif plain in _BAD_TIMES:
+            found.setdefault(said, []).append(_is_filled(name))
+        elif is_standing(name):
+            for status in _BAD_STATUSES:
+                found.setdefault(status, []).append(_is(name, status))
+        elif plain in _KINDS:
+            for kind in _BAD_KINDS:
+                found.setdefault(kind, []).append(_is(name, kind, unlike=("", *_BAD_KINDS)))
     return {reason: _any_of(conditions) for reason, conditions in found.items()}
-
-
-def _of_column(name: str) -> dict[str, Condition]:
-    """Return the rows that one column takes out, by reason."""
-    plain, said = normalise(name), name.strip().lower()
-    if plain in _BAD_FLAGS:
-        return {said: _is(name, *_YES)}
-    if plain in _GOOD_FLAGS:
-        return {f"not {said}": _is_not(name)}
-    if plain in _BAD_TIMES:
-        return {said: _is_filled(name)}
-    if is_standing(name):
-        return {status: _is(name, status) for status in _BAD_STATUSES}
-    if plain in _KINDS:
-        return {kind: _is_kind(name, kind) for kind in _BAD_KINDS}
-    return {}
 
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
@@ -91,22 +86,25 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
     return condition
 
 
-def _is_not(name: str) -> Condition:
-    """Return the cells that say no, if others say yes: else nobody has looked yet."""
+def _is(
+    name: str, *values: str, beside: Sequence[str] = (), unlike: Sequence[str] = ()
+) -> Condition:
+    """Return the cells of these values, if others are one of `beside`, or none of `unlike`."""
 
     def condition(column: Any) -> Any:
-        is_used = pc.any(pc.is_in(plain_words(column(name)), pa.array(_YES))).as_py()
-        return is_one_of(column(name), *_NO) if is_used else None
+        words = plain_words(column(name))
+        if beside and not pc.any(pc.is_in(words, pa.array(beside))).as_py():
+            return None
+        if unlike and pc.all(pc.is_in(words, pa.array(unlike))).as_py():
+            return None
+        return is_one_of(column(name), *values)
 
     return condition
 
 
-def _is_kind(name: str, kind: str) -> Condition:
-    def condition(column: Any) -> Any:
-        others = pc.invert(pc.is_in(plain_words(column(name)), pa.array(["", *_BAD_KINDS])))
-        return is_one_of(column(name), kind) if pc.any(others).as_py() else None
-
-    return condition
+def _is_filled(name: str) -> Condition:
+    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
+    return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 
 def consensus_rows(document: Document, worker: str) -> dict[str, Condition]:
@@ -127,36 +125,22 @@ def header_again(document: Document, names: Sequence[str]) -> dict[str, Conditio
         return {}
 
     def condition(column: Any) -> Any:
-        _refuse_other_order(document, column, names)
-        places = [(column(name), column(name).dictionary.index(name).as_py()) for name in names]
-        if any(place < 0 for _, place in places):
+        def place(name: str, other: str) -> int:
+            return int(column(name).dictionary.index(other).as_py())
+
+        if len(names) == 2 and place(*names) >= 0 and place(*names[::-1]) >= 0:
+            raise InputError(
+                f"{document.name}: a second header with {names[0]!r} and {names[1]!r} in another "
+                "order; give the parts as files of their own"
+            )
+        own = [place(name, name) for name in names]
+        if min(own) < 0:
             return None
-        return np.all([np.asarray(values.indices) == place for values, place in places], axis=0)
+        pairs = zip(names, own, strict=True)
+        hits = [np.asarray(column(name).indices) == code for name, code in pairs]
+        return np.all(hits, axis=0)
 
     return {"repeated header": condition}
-
-
-def _refuse_other_order(document: Document, column: Any, names: Sequence[str]) -> None:
-    """Refuse a second header whose columns come in another order than the first's."""
-    if len(names) == 2:
-        first, second = names
-        if all(
-            column(name).dictionary.index(other).as_py() >= 0
-            for name, other in ((first, second), (second, first))
-        ):
-            raise InputError(
-                f"{document.name}: a second header with {first!r} and {second!r} in another order; "
-                "give the parts as files of their own"
-            )
-
-
-def _is(name: str, *values: str) -> Condition:
-    return lambda column: is_one_of(column(name), *values)
-
-
-def _is_filled(name: str) -> Condition:
-    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
-    return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 
 def gold_of(document: Document, taken: Sequence[str], answers: Sequence[str]) -> dict[str, str]:
