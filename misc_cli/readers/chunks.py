@@ -127,7 +127,7 @@ def _counting(piece: Piece, columns: Mapping[str, Any]) -> Question:
     def fetch(positions: Sequence[int]) -> list[Any]:
         return [columns[str(at)] for at in positions]
 
-    table = Table(list(piece.names), [], fetch, int)
+    table = Table(list(piece.names), [], fetch)
     question = Question("", CHOICE, *fetch(piece.positions))
     question, _ = counting_rows(Document(piece.path, "", lambda: table), question, piece.options)
     if piece.spelling is None:

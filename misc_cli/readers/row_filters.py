@@ -107,8 +107,7 @@ def _where_column(document: Document, text: str) -> int:
         if len(found) == 1:
             return found[0]
     raise InputError(
-        f"{document.name}: --where {text!r}: no column {name!r} among "
-        f"{listing(document.names, 30)}"
+        f"{document.name}: --where {text!r}: no column {name!r} among {listing(document.names, 30)}"
     )
 
 
