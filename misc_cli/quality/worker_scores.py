@@ -1,4 +1,9 @@
-"""Score each worker: accuracy with its interval, information, and agreement with the others."""
+"""Score each worker: accuracy with its interval, information, agreement, and what it adds.
+
+What a worker adds is judged by labels of one E-step with the confusions that the posteriors show,
+for a panel and for what is left of it alike: nothing is fitted again. A worker without whom hardly
+a label changes is redundant, which is not bad: its answers confirm those of others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,12 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, ExpectedCounts, shrunk_rows
+from misc_cli.aggregators.confusion_kernels import (
+    PSEUDO_ANSWERS,
+    ExpectedCounts,
+    confusions_of,
+    shrunk_rows,
+)
 from misc_cli.data.posteriors import decide, normalise_scores
 from misc_cli.data.types import Floats, Labels, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
@@ -23,6 +33,9 @@ from misc_cli.quality.evaluation import wilson
 MOST_CELLS = 20_000_000  # of workers × classes × classes
 VOTE_CELLS_AT_ONCE = 1 << 21  # of votes × classes
 CELLS_AT_ONCE = 1 << 22  # of workers × classes × classes, besides the confusions themselves
+MOST_OF_PANEL = 30  # workers of a panel that a person can look at as a whole
+MOST_VOTES = 300_000  # that `smallest_panel` goes through again and again
+SAME = 0.01  # share of the labels that may differ from those of the whole panel
 PSEUDO_VOTES = 0.1  # of every class, where the other answers' shares stand for a label
 
 Indices = npt.NDArray[np.int64]
@@ -235,6 +248,56 @@ def _information(prior: Floats, confusions: Floats) -> Floats:
         ratio = np.where(joint > 0, some, 1.0) / np.where(joint > 0, marginal, 1.0)
         bits[start : start + step] = (joint * np.log2(ratio)).sum(axis=(1, 2))
     return np.maximum(bits, 0.0)
+
+
+def labels_that_change(engine: Engine) -> Indices:
+    """Return how many labels would be others without each worker's answers, (n_workers,)."""
+    count = partial(_changed, n_classes=engine.n_classes, posteriors=LeaveOneOut.of(engine))
+    found: Indices = engine.sweep(SumOver(count))
+    return found
+
+
+def _changed(block: Block, rows: RowArrays, n_classes: int, posteriors: LeaveOneOut) -> Indices:
+    n_workers = block.matrix.shape[1] // n_classes
+    found = np.zeros(n_workers, dtype=np.int64)
+    for part, votes, item in parts_of(block.matrix, n_classes):
+        with_it, without = (posteriors(votes, item, out).argmax(axis=1) for out in (0.0, 1.0))
+        changed = with_it != without
+        if GOLD in rows:
+            changed &= rows[GOLD][part][item] < 0
+        found += np.bincount(votes.indices[changed] // n_classes, minlength=n_workers)
+    return found
+
+
+def smallest_panel(labels: Labels, posteriors: Floats, tolerance: float = SAME) -> list[int]:
+    """Return the workers who are left when no other can go without too many labels changing.
+
+    Who changes the fewest labels goes first, as long as at most this share of all labels differs
+    from what the whole panel gives. Each step looks at everybody left: for panels, not crowds.
+    """
+    n_classes, votes = labels.n_classes, labels.votes.block(slice(0, labels.n_items))
+    confusions = confusions_of(labels, posteriors, PSEUDO_ANSWERS)
+    tables = np.log(np.maximum(confusions, 1e-12)).transpose(0, 2, 1)  # [worker, observed, true]
+    by_worker = [
+        (votes[:, worker * n_classes : (worker + 1) * n_classes], tables[worker])
+        for worker in range(labels.n_workers)
+    ]
+    prior = (posteriors.sum(axis=0) + 1.0) / (labels.n_items + n_classes)
+    scores = votes @ tables.reshape(-1, n_classes) + np.log(prior)
+    whole = scores.argmax(axis=1)
+    asked = np.ones(len(whole), dtype=bool) if labels.gold is None else labels.gold < 0
+    left = list(range(labels.n_workers))
+    while len(left) > 1:
+        changes = [
+            int(((scores - said @ table).argmax(axis=1) != whole)[asked].sum())
+            for said, table in (by_worker[worker] for worker in left)
+        ]
+        at = int(np.argmin(changes))
+        if changes[at] > tolerance * len(whole):
+            break
+        said, table = by_worker[left.pop(at)]
+        scores = scores - said @ table
+    return left
 
 
 def pseudo_counts(labels: Labels, table: WorkerTable, weight: float) -> Floats:

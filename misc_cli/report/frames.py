@@ -17,9 +17,14 @@ from misc_cli.data.encode import trimmed
 from misc_cli.data.posteriors import decide
 from misc_cli.data.types import Answers, Codes, Floats, Labels
 from misc_cli.data.votes import votes_by_worker
-from misc_cli.quality import panel
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
+from misc_cli.quality.worker_scores import (
+    MOST_OF_PANEL,
+    MOST_VOTES,
+    labels_that_change,
+    smallest_panel,
+)
 from misc_cli.run.result import RunResult, queue_columns, unused, worker_columns
 
 Frames = dict[str, pd.DataFrame]
@@ -116,7 +121,7 @@ def frames(outcome: RunResult) -> Frames:
     found["crowd"] = pd.DataFrame(crowd, index=pd.Index(names, name="true"), columns=names)
     found["confusions"] = confusion_frame(counts, names)
     workers = text_frame(worker_columns(outcome))
-    found["workers"] = worst_first(workers.assign(changes=panel.labels_that_change(outcome.engine)))
+    found["workers"] = worst_first(workers.assign(changes=labels_that_change(outcome.engine)))
     found["panel"] = panel_frame(outcome)
     found["items"] = item_frame(outcome)
     found["ask_again"] = text_frame(queue_columns(outcome, None))
@@ -241,9 +246,9 @@ def panel_frame(outcome: RunResult) -> pd.DataFrame:
     Those who are kept give the same labels alone, up to one in a hundred. A crowd has no rows.
     """
     labels = outcome.labels
-    if not 2 < labels.n_workers <= panel.MOST or labels.votes.n_votes > panel.MOST_VOTES:
+    if not 2 < labels.n_workers <= MOST_OF_PANEL or labels.votes.n_votes > MOST_VOTES:
         return pd.DataFrame()
-    kept = panel.smallest_panel(labels, outcome.posteriors)
+    kept = smallest_panel(labels, outcome.posteriors)
     likeness = outcome.pairs.matrix(outcome.pairs.shared > 0).toarray().clip(0.0, 1.0)
     found = pd.DataFrame({"worker": labels.workers.to_pandas()})
     found["kept"] = found.index.isin(kept)

@@ -48,7 +48,11 @@ from misc_cli.engines.views import behind, gathered_engine
 from misc_cli.errors import ConfigError, MiscWarning
 from misc_cli.quality.evidence import evidence_of, warn_of, weigh
 from misc_cli.quality.figures import figures, mark_truth
-from misc_cli.quality.worker_dependence import compare_workers
+from misc_cli.quality.worker_dependence import (
+    compare_workers,
+    judged_by_all_answers,
+    once_per_copy,
+)
 from misc_cli.run.request import Fitter, Stopwatch
 from misc_cli.run.result import Recorder, RunResult
 from misc_cli.run.settings import BASELINE, NO_COMPLETER, Methods, Settings, build, with_methods
@@ -106,8 +110,6 @@ def run(
             pairs = compare_workers(engine)
             counted: Engine = engine
             if methods.automatic:
-                from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
-
                 counted = once_per_copy(engine, pairs)
         with watch.stage("fit"):
             in_time = methods

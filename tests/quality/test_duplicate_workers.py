@@ -14,8 +14,11 @@ from misc_cli.data.posteriors import decide
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.errors import MiscWarning
-from misc_cli.quality.duplicate_workers import judged_by_all_answers, once_per_copy
-from misc_cli.quality.worker_dependence import compare_workers
+from misc_cli.quality.worker_dependence import (
+    compare_workers,
+    judged_by_all_answers,
+    once_per_copy,
+)
 from misc_cli.simulate import Simulation, simulate
 from tests.crowds import labels_of, with_copies
 

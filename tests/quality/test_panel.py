@@ -9,7 +9,7 @@ from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Codes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
-from misc_cli.quality.panel import labels_that_change, smallest_panel
+from misc_cli.quality.worker_scores import labels_that_change, smallest_panel
 from misc_cli.simulate import Simulation, answer_columns, simulate
 
 
