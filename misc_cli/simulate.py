@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -115,30 +115,24 @@ def normal(rng: np.random.Generator, *shape: int) -> Floats:
 
 def characters(rng: np.random.Generator, settings: Simulation) -> tuple[Codes, Floats]:
     """Return kinds (n_workers,) and confusions (n_workers, K, K), equal within a group."""
+    count = settings.groups or settings.workers
+    # shares of the mix, rounded, dealt at random
+    shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
+    bounds = np.rint(np.cumsum(shares) / shares.sum() * count).astype(np.int64)
+    kinds = np.searchsorted(bounds, np.arange(count), side="right").astype(np.int32)
+    kinds = kinds[np.argsort(rng.random(count), kind="stable")]
+    confusions = _confusions(rng, settings, kinds)
     if settings.groups is None:
-        kinds = _kinds(rng, settings)
-        return kinds, _confusions(rng, settings, kinds)
-    few = replace(settings, workers=settings.groups, answers_per_item=1.0, groups=None)
-    kinds = _kinds(rng, few)
-    confusions = _confusions(rng, few, kinds, GROUP_HABIT)
-    group = np.arange(settings.workers) % settings.groups
+        return kinds, confusions
+    group = np.arange(settings.workers) % count
     group = group[np.argsort(rng.random(settings.workers), kind="stable")]
     return kinds[group], confusions[group]
 
 
-def _kinds(rng: np.random.Generator, settings: Simulation) -> Codes:
-    """Return the kind of each worker: shares of the mix, rounded, dealt at random."""
-    shares = np.array([settings.mix.get(kind, 0.0) for kind in KINDS])
-    bounds = np.rint(np.cumsum(shares) / shares.sum() * settings.workers).astype(np.int64)
-    kinds = np.searchsorted(bounds, np.arange(settings.workers), side="right").astype(np.int32)
-    return kinds[np.argsort(rng.random(settings.workers), kind="stable")]
-
-
-def _confusions(
-    rng: np.random.Generator, settings: Simulation, kinds: Codes, habit: float = 1.0
-) -> Floats:
-    """Return confusions, (n_workers, K, K); a larger `habit` concentrates the mistakes."""
-    n_workers, n_classes = settings.workers, settings.classes
+def _confusions(rng: np.random.Generator, settings: Simulation, kinds: Codes) -> Floats:
+    """Return the confusions of workers, or groups, of these kinds, (len(kinds), K, K)."""
+    n_workers, n_classes = len(kinds), settings.classes
+    habit = 1.0 if settings.groups is None else GROUP_HABIT
     shape = (n_workers, n_classes, n_classes)
     right: Floats = expit(logit(settings.accuracy) + ACCURACY_SPREAD * normal(rng, n_workers))
     right = np.where(kinds == KINDS.index("experts"), 1 - (1 - right) / 4, right)

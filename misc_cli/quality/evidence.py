@@ -43,27 +43,20 @@ from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays
 from misc_cli.errors import MiscWarning
 
 SHRINKAGE = 2.0
-# Covariances take K² numbers per worker: more classes than this are put together, by their codes.
-MOST_CLASSES = 8
-# −log of the chance, a thousandth, that who answers as the crowd does says one label only.
-ODD = 7.0
+MOST_CLASSES = 8  # covariances take K² numbers per worker: more are put together, by their codes
+ODD = 7.0  # −log of the chance, a thousandth, that who answers as the crowd does says one label
 # Where more of the answers than this are by workers who only ever say one label, hidden answers say
 # nothing of items, and who speaks together decides. Of 19 public crowds at most 12 % are such; of
 # labelling functions all, or most.
 ONE_LABEL_SHARE = 0.5
-# Fewer answers than this decide nothing.
-FEWEST_ANSWERS = 50
+FEWEST_ANSWERS = 50  # fewer decide nothing
 # A standard error up to the first tells agreement from chance; from the second on, nothing would.
 TELLING, POWERLESS = 0.15, 0.25
-# Below this probability the run says that its labels are guesses.
-GUESSES = 0.5
-# From this probability on nothing is doubted.
-CERTAIN = 0.99
+GUESSES = 0.5  # below this probability the run says that its labels are guesses
+CERTAIN = 0.99  # from this probability on nothing is doubted
 GUESSES_SAID = "these answers agree no more than chance: the labels are guesses"
-# Pairs of answers that a worker needs before its agreement with others counts half.
-FEW_PAIRS = 10.0
-# The least lead of a label that was ahead: `decide` takes less than half of it for a tie.
-LEAST_LEAD = 2e-9
+FEW_PAIRS = 10.0  # of answers that a worker needs before its agreement with others counts half
+LEAST_LEAD = 2e-9  # of a label that was ahead: `decide` takes less than half of it for a tie
 
 Counts = npt.NDArray[np.int64]
 
@@ -239,12 +232,10 @@ class AgreementBeyondChance:
     @classmethod
     def of(cls, said: Counts) -> AgreementBeyondChance:
         """Make the kernel for workers who said each class so often, (n_workers, n_classes)."""
-        n_classes = said.shape[1]
+        n_workers, n_classes = said.shape
         n_groups = min(n_classes, MOST_CLASSES)
-        counts = np.zeros((len(said), n_groups))
-        for start in range(0, n_classes, n_groups):
-            part = said[:, start : start + n_groups]
-            counts[:, : part.shape[1]] += part
+        counts = np.zeros((n_workers, n_groups))
+        np.add.at(counts.T, np.arange(n_classes) % n_groups, said.T)
         answers = np.maximum(counts.sum(axis=1), 1.0)  # who answers nothing divides nothing
         crowd = counts.sum(axis=0) / max(counts.sum(), 1.0)
         with_crowd = answers + SHRINKAGE
@@ -255,9 +246,9 @@ class AgreementBeyondChance:
         return cls(n_classes, shares, scales, alone, same_label_chance(said[alone]))
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, AgreementSums]:
-        matrix, n_groups, n_workers = block.matrix, self.shares.shape[1], len(self.scales)
+        matrix, shares, n_workers = block.matrix, self.shares, len(self.scales)
         workers, classes = np.divmod(matrix.indices, self.n_classes)
-        groups = classes % n_groups
+        groups = classes % shares.shape[1]
         items = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         u, halves = np.ones(len(items)), items
         if self.weights is not None or self.of_workers:  # by the items' names
@@ -270,21 +261,19 @@ class AgreementBeyondChance:
         u = u * ~np.append(twice, False) * ~np.insert(twice, 0, False)
 
         def by_item(values: Floats, columns: Counts, n_columns: int) -> sp.csr_array:
-            shape = (matrix.shape[0], n_columns)
-            return sp.csr_array((matrix.data * values, columns, matrix.indptr), shape)
+            return sp.csr_array((values, columns, matrix.indptr), (matrix.shape[0], n_columns))
 
-        squares = (self.shares**2).sum(axis=1)
-        scaled = self.shares / self.scales[:, None]
-        spread = np.sqrt(1.0 - squares)
+        squares = (shares**2).sum(axis=1)
+        scaled, spread = shares / self.scales[:, None], np.sqrt(1.0 - squares)
         # Σ_w as a row, the upper triangle, so that the products of rows are tr(Σ_w Σ_v)
-        one, other = np.triu_indices(n_groups)
-        covariances = -self.shares[:, one] * self.shares[:, other]
+        one, other = np.triu_indices(shares.shape[1])
+        covariances = -shares[:, one] * shares[:, other]
         covariances *= np.where(one == other, 1.0, math.sqrt(2.0))
-        covariances[:, one == other] += self.shares
-        said = by_item(u / self.scales[workers], groups, n_groups).toarray()
+        covariances[:, one == other] += shares
+        own_scale = u / self.scales[workers]
+        said = by_item(own_scale, groups, shares.shape[1]).toarray()
         beyond = said - by_item(u, workers, n_workers) @ scaled
-        own = 1.0 - 2.0 * self.shares[workers, groups] + squares[workers]
-        own *= matrix.data * (u / self.scales[workers]) ** 2
+        own = (1.0 - 2.0 * shares[workers, groups] + squares[workers]) * own_scale**2
         together = by_item(u**2, workers, n_workers) @ covariances
         alone = (covariances**2).sum(axis=1)[workers]
         most = by_item(np.abs(u), workers, n_workers) @ spread
@@ -292,27 +281,24 @@ class AgreementBeyondChance:
         by_worker = np.zeros((2, 2, n_workers))
         if self.of_workers:
             # of each answer, with all others to the item: u_w d_w · (Σ u_v d_v) and the most of it
-            with_others = u * (
-                beyond[items, groups] / self.scales[workers]
-                - np.einsum("pk,pk->p", beyond[items], scaled[workers])
-            )
+            with_others = beyond[items, groups] / self.scales[workers]
+            with_others -= np.einsum("pk,pk->p", beyond[items], scaled[workers])
             places = halves * n_workers + workers
-            for at, values in enumerate((with_others - own, root * (most[items] - root))):
+            for at, values in enumerate((u * with_others - own, root * (most[items] - root))):
                 of_halves = np.bincount(places, values, minlength=2 * n_workers)
                 by_worker[:, at] = of_halves.reshape(2, n_workers)
         of_one_label = np.zeros(3)
         if self.one_label.any():
-            totals = by_item(
-                self.one_label[workers].astype(np.float64), classes, self.n_classes
-            ).toarray()
+            counted = self.one_label[workers].astype(np.float64)
+            totals = by_item(counted, classes, self.n_classes).toarray()
             answers = totals.sum(axis=1)
             pairs = answers * (answers - 1.0)
             same = (totals**2).sum(axis=1) - answers - self.same_label * pairs
             of_one_label[:] = same.sum(), (same**2).sum(), pairs.sum()
         return {}, AgreementSums(
             agreed=float((beyond**2).sum() - own.sum()),
-            variance=2.0 * float((together**2).sum() - (matrix.data * u**4 * alone).sum()),
-            most=float((most**2).sum() - (matrix.data * root**2).sum()),
+            variance=2.0 * float((together**2).sum() - (u**4 * alone).sum()),
+            most=float((most**2).sum() - (root**2).sum()),
             one_label=of_one_label,
             by_worker=by_worker,
         )

@@ -76,9 +76,8 @@ def figures(
     if overruled > MOST_OVERRULED and seen.overruled >= FEWEST_OVERRULED:
         _warn(
             f"{seen.overruled:,} of {seen.unanimous:,} items on which all answers agree got "
-            f"another label ({seen.several:,} of them have two answers or more; the first is "
-            f"{min(seen.examples)!r}): the classes of the model may no longer mean the labels; "
-            "compare with --aggregator mv and look at these items"
+            f"another label (the first is {min(seen.examples)!r}): the classes of the model may no "
+            "longer mean the labels; compare with --aggregator mv and look at these items"
         )
     lost = np.flatnonzero((seen.led > 0) & (seen.given == 0))
     if len(lost):
@@ -187,7 +186,7 @@ class _Seen(Summed):
     ties        items whose top classes tie
     agreement   as `agreement_sums` has it
     unanimous   items on which all answers agree, those of gold left out
-    overruled   those of them that got another label; `several` of these have two answers or more
+    overruled   those of them that got another label
     examples    the first of the overruled in each block, by name
     led, given  (n_classes,) items on which the class leads the vote, and that got it as their label
     n_known     items with truth, of which so many labels are expected to be `wrong`
@@ -199,7 +198,6 @@ class _Seen(Summed):
     agreement: Floats
     unanimous: int
     overruled: int
-    several: int
     examples: list[str]
     led: Counts
     given: Counts
@@ -230,7 +228,6 @@ def _judge(block: Block, rows: RowArrays) -> _Seen:
         agreement=agreement_sums(totals),
         unanimous=int(judged.sum()),
         overruled=len(against),
-        several=int((answers[against] >= 2).sum()),
         examples=[block.items[int(at)].as_py() for at in against[:1]],
         led=np.bincount(leader[leads], minlength=n_classes),
         given=np.bincount(decision.label, minlength=n_classes),

@@ -107,7 +107,12 @@ def frames(outcome: RunResult) -> Frames:
     counts = expected_counts(labels, outcome.posteriors).sum(axis=0)
     names = labels.classes.to_pylist()
     found = basic_frames(outcome.figures, outcome.fit.selection, outcome.records)
-    found["agreement"] = agreement_frame(labels)
+    alpha, agreement = agreement_intervals(labels.votes)
+    measures = {"pairwise agreement": agreement, "alpha, classes without order": alpha}
+    if labels.ordered:
+        measures["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True)[0]
+    rows = [{"measure": measure, **asdict(interval)} for measure, interval in measures.items()]
+    found["agreement"] = pd.DataFrame(rows).dropna(subset=["value"])
     found["confidence"] = confidence_frame(decision.confidence, decision.label, outcome.truth)
     classes = class_frame(names, decision.label, decision.confidence)
     cast = votes_by_worker(labels.votes).sum(axis=0)
@@ -162,16 +167,6 @@ def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
             column = (column.dictionary_decode() if coded else column).to_pandas()
         plain[name] = column
     return pd.DataFrame(plain)
-
-
-def agreement_frame(labels: Labels) -> pd.DataFrame:
-    """Return the agreement of the answers; alpha also for ordered classes if they have an order."""
-    alpha, agreement = agreement_intervals(labels.votes)
-    found = {"pairwise agreement": agreement, "alpha, classes without order": alpha}
-    if labels.ordered:
-        found["alpha, ordered classes"] = agreement_intervals(labels.votes, ordered=True)[0]
-    rows = [{"measure": measure, **asdict(interval)} for measure, interval in found.items()]
-    return pd.DataFrame(rows).dropna(subset=["value"])
 
 
 def confidence_frame(
