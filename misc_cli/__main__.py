@@ -47,13 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(words: list[str]) -> int:
     """Run a command; any outcome becomes an exit code and at most one line on stderr."""
     from misc_cli import cleanup
-    from misc_cli.cli import misc
+    from misc_cli.cli import logs, misc
 
     if "_MISC_COMPLETE" in os.environ:  # the shell asks for completions
         misc.main(words, prog_name="misc")
     try:
         return _outcome(words)
     finally:
+        logs.close()
         cleanup.clear_all()  # temporary files and locks
 
 

@@ -146,8 +146,10 @@ def log_options(function: F) -> F:
     return table(LAST, LOG_OPTIONS, log_format=formats, log_file=_UNSEEN)(function)
 
 
-def begin_log_of_error(ctx: click.Context, words: list[str], info_name: str | None = None) -> None:
+def open_log(ctx: click.Context, words: list[str], info_name: str | None = None) -> None:
     """Open the log that words, variables or settings ask for, whatever else is wrong with them."""
+    if logs.current is not None:
+        return
     asked = click.command("log", context_settings={"ignore_unknown_options": True})(
         log_options(lambda: None)
     )
@@ -156,7 +158,7 @@ def begin_log_of_error(ctx: click.Context, words: list[str], info_name: str | No
     more: dict[str, Any] = {"resilient_parsing": True, "allow_extra_args": True}
     found = asked.make_context(info_name or "log", list(words), parent, **more).meta
     style, file = (found.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
-    logs.begin_with_an_error(sys.argv, style, file)
+    logs.open_log(sys.argv, style, file)
 
 
 class Group(click.Group):
@@ -170,7 +172,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
-            begin_log_of_error(ctx, args)
+            open_log(ctx, args)
             guess = did_you_mean(args[0], names)
             raise click.UsageError(f"No such command {args[0]!r}{guess}", ctx)
         return super().resolve_command(ctx, args)
@@ -203,11 +205,11 @@ class Command(click.Command):
         if "param" in known and "aggregator" in known and not named <= known:
             theirs = method_options(plugins=True).keys() - known
             self.params += [Option([f"--{f}"], **of_method(f, plugins=True)) for f in theirs]
-        words = list(args)  # the parser uses them up
+        if not ctx.resilient_parsing:
+            open_log(ctx, args, ctx.info_name)
         try:
             return super().parse_args(ctx, args)
         except (click.UsageError, MiscError) as error:
-            begin_log_of_error(ctx, words, ctx.info_name)
             if isinstance(error, click.BadParameter) and error.param is not None:
                 where = settings.origin(ctx, error.param, ctx.meta.get(CONFIG, settings.File()))
                 if where not in ("command line", "default"):
@@ -224,9 +226,8 @@ class Command(click.Command):
         """Run with the log that was asked for; no output may replace the file of settings."""
         startup.ask_for_memory()
         startup.load_arrow(ctx.params.get("threads"))
-        style, file = (ctx.meta.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
         config = ctx.meta.get(CONFIG, settings.File())
-        logged = style is not None and file is None  # then nothing else goes to stderr
+        logged = logs.current is not None and logs.current.is_stderr  # nothing else goes there
         told = ctx.params.get("verbose") and not ctx.params.get("quiet") and not logged
         if told and (found := settings.sources_in_words(ctx, config)):
             print(f"misc: settings: {printable(found)}", file=sys.stderr)
@@ -234,15 +235,13 @@ class Command(click.Command):
             from misc_cli.writers.output_paths import protect
 
             protect([config.name])
-        given = [v if isinstance(v, tuple | list) else (v,) for v in ctx.params.values()]
-        words = [word for values in given for word in values if isinstance(word, str)]
         arguments = [one.name or "" for one in self.params if isinstance(one, click.Argument)]
         read = [word for name in arguments for word in (ctx.params.get(name) or ())]
         if not logged and "-" in read and startup.rows_are_typed():
             print("misc: waiting for rows to be typed or pasted; Ctrl-D ends them", file=sys.stderr)
         from misc_cli.data.resources import processes
 
-        with logs.writing(sys.argv, style, file, [config.name, *words]), processes(True):
+        with processes(True):
             return super().invoke(ctx)
 
     def records(self, ctx: click.Context, *, brief: bool) -> dict[str, list[tuple[str, str]]]:

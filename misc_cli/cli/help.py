@@ -167,7 +167,7 @@ def completion(context: click.Context, shell: str) -> None:
     assert found is not None
     made = found(context.find_root().command, {}, "misc", VARIABLE)
     # not .source(): for bash that starts one to ask its version, and ours may be another machine's
-    outputs.write_bytes((made.source_template % made.source_vars()).encode())
+    outputs.write((made.source_template % made.source_vars()).encode())
 
 
 # What other tools call our flags.

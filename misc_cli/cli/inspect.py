@@ -45,7 +45,7 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     files, questions = found.files, found.questions
     advice = _advice(files, questions)
     if parameters["json"]:
-        outputs.write_bytes(outputs.json_bytes(**found.to_json(), command=advice))
+        outputs.write(outputs.json_bytes(**found.to_json(), command=advice))
         return
     tables = [_file_table(file) for file in files]
     for question, figures in zip(questions, found.figures, strict=True):

@@ -169,7 +169,7 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
             view = _whole if parameters["all_columns"] else VIEWS[name]
             _show(name, replace(view(frame), title=question or ""), len(chosen[question]), console)
     elif as_json or (place is not None and place.suffix.lower() == ".json"):
-        outputs.write_bytes(_json(name, shown), place)
+        outputs.write(_json(name, shown), place)
     else:
         for question, frame in shown.items():
             if question is not None:

@@ -12,8 +12,8 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,26 +125,13 @@ def _word(value: Any) -> str:
     return json.dumps(text, ensure_ascii=False) if any(c in text for c in ' "=\n') else text
 
 
-@contextmanager
-def writing(
-    command: Sequence[str], style: str | None, file: str | None, others: Sequence[str] = ()
-) -> Iterator[None]:
-    """Log what happens inside; without a style and a file there is no log."""
-    _close()
-    if style is not None or file is not None:
-        Log(command, style, file, others)
-    yield
-    _close()  # after an error the log still hears what the error is
-
-
-def begin_with_an_error(command: Sequence[str], style: str | None, file: str | None) -> None:
-    """Open the log for an error that comes before the command does."""
+def open_log(command: Sequence[str], style: str | None, file: str | None) -> None:
+    """Log what happens from now on; without a style and a file there is no log."""
     if style is not None or file is not None:
         others = list(command)
         if file in others:
             others.remove(file)  # once: as the log's own name
-        with suppress(ConfigError):  # stderr hears of the first error only
-            Log(command, style, file, others)
+        Log(command, style, file, others)
 
 
 def end_with_an_error(message: str, code: int) -> bool:
@@ -153,11 +140,11 @@ def end_with_an_error(message: str, code: int) -> bool:
     if log is None:
         return False
     event("error", logging.ERROR, message=message, exit_code=code)
-    _close()
+    close()
     return log.is_stderr
 
 
-def _close() -> None:
+def close() -> None:
     """Take the log away from the logger."""
     global current
     if current is not None:

@@ -47,35 +47,30 @@ def deliver(
     """
     suffix = "" if place is None else place.suffix.lower()
     if as_json or suffix == ".json":
-        write_bytes(json_bytes(**facts), place)
+        write(json_bytes(**facts), place)
     elif suffix in PAGES:
-        write_bytes(PAGES[suffix](shown).encode(), place)
+        write(PAGES[suffix](shown).encode(), place)
     elif place is not None and columns is not None:
         write_columns(columns, place)
     else:
         tables.print_tables(shown)
 
 
-def write_bytes(data: bytes, place: Path | None = None) -> None:
-    """Write bytes to the file, whole or not at all, or unchanged to stdout."""
+def write(content: Any, place: Path | None = None) -> None:
+    """Write bytes, or what a function writes, to the file, whole or not at all, or to stdout."""
     from misc_cli.writers.output_set import to_stdout, write_all
 
-    if place is None:
-        to_stdout(lambda stream: stream.write(data))
+    if place is not None:
+        write_all({place: content})
     else:
-        write_all({place: data})
+        to_stdout(content if callable(content) else lambda stream: stream.write(content))
 
 
 def write_columns(columns: Mapping[str, Any], place: Path | None) -> None:
     """Write a table in the format of the file's name; CSV on stdout."""
-    from misc_cli.writers.output_set import to_stdout, write_all
     from misc_cli.writers.render import write_table
 
-    write: Any = partial(write_table, columns, name="" if place is None else place.name)
-    if place is None:
-        to_stdout(write)
-    else:
-        write_all({place: write})
+    write(partial(write_table, columns, name="" if place is None else place.name), place)
 
 
 def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
@@ -85,7 +80,7 @@ def write_frame(frame: pd.DataFrame, place: Path | None, title: str) -> None:
     if place is not None and place.name.lower().endswith(".xlsx"):
         from misc_cli.report.workbook import one_sheet
 
-        write_bytes(one_sheet(title, frame), place)
+        write(one_sheet(title, frame), place)
         return
     columns: dict[str, Any] = {}
     for name, column in frame.items():

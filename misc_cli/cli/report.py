@@ -121,7 +121,7 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
         page = report_bytes(titled, place if places else Path(DEFAULT))
         pages[place if question is None else with_question(place, question)] = page
     if not places:
-        outputs.write_bytes(page)
+        outputs.write(page)
         return
     write_all(pages)
     for path, page in pages.items():

@@ -112,7 +112,7 @@ def _again(recorded: RecordedRun, output: str | None, console: Console) -> None:
     with silent.watching():
         labels, same = repeated(recorded, silent)
     if place is None and not is_terminal():
-        outputs.write_bytes(labels[0])
+        outputs.write(labels[0])
     elif place is not None:
         write_all(dict(zip(paths, labels, strict=True)))
     if same is None:
@@ -149,7 +149,7 @@ def verify(run_files: tuple[str, ...], json: bool) -> None:
     wrong = [f"{member.file} is {member.state}" for member in found if member.state != WHOLE]
     if json:
         rows = [{"name": m.name, "file": str(m.file), "state": m.state} for m in found]
-        outputs.write_bytes(outputs.json_bytes(whole=not wrong, files=rows))
+        outputs.write(outputs.json_bytes(whole=not wrong, files=rows))
     else:
         shown = f"{len(found):,} {'file' if len(found) == 1 else 'files'}"
         Console().note(f"{shown} looked at, each compared with the SHA-256 in its run.json")

@@ -61,13 +61,14 @@ def test_the_heart_beats_and_says_what_is_left(
 ) -> None:
     monkeypatch.setattr(console, "BEAT_SECONDS", 0.02)
     log = tmp_path / "log.jsonl"
-    with logs.writing(["misc"], "json", str(log)):
-        watcher = console.Console()
-        with watcher.watching():
-            watcher.on_iteration(Iteration("search", 3, extra={"of": 12}))
-            deadline = time.monotonic() + 10
-            while "heartbeat" not in log.read_text() and time.monotonic() < deadline:
-                time.sleep(0.01)
+    logs.open_log(["misc"], "json", str(log))
+    watcher = console.Console()
+    with watcher.watching():
+        watcher.on_iteration(Iteration("search", 3, extra={"of": 12}))
+        deadline = time.monotonic() + 10
+        while "heartbeat" not in log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    logs.close()
     beat = next(line for line in events(log.read_text()) if line["event"] == "heartbeat")
     assert (beat["stage"], beat["done"], beat["of"]) == ("search", 3, 12)
     assert isinstance(beat["seconds_left"], float)
