@@ -115,50 +115,41 @@ def _use_settings(ctx: click.Context, option: click.Parameter, value: str | None
             ctx.default_map = settings.default_map(ctx, file)
 
 
-def _remember(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    """Keep the value of an option that every command has and none needs to know of."""
-    ctx.meta[f"misc_cli.{option.name}"] = value
+def _unseen(flag: str, text: str, **more: Any) -> Option:
+    """Return an option of every command that none needs to know of."""
+    return Option([flag], section=LAST, expose_value=False, help=text, **more)
 
 
-def _last(flag: str, text: str, callback: Any, **more: Any) -> Option:
-    unseen: dict[str, Any] = {"section": LAST, "expose_value": False, "is_eager": True}
-    return Option([flag], callback=callback, help=text, **unseen, **more)
-
-
-CONFIG_OPTION = _last(
+CONFIG_OPTION = _unseen(
     "--config",
     "Settings, TOML (misc help settings) [default: misc.toml or pyproject.toml here, else "
     "~/.config/misc/misc.toml].",
-    _use_settings,
     metavar="FILE",
+    is_eager=True,
+    callback=_use_settings,
 )
-LOG_OPTIONS = {
-    "--log-format": "Log with times and, every 10 s, where the run is [default: no log; text with "
-    "--log-file].",
-    "--log-file FILE": "Add the log to this file [default: stderr].",
-}
-_UNSEEN: dict[str, Any] = {"expose_value": False, "callback": _remember}
-
-
-def log_options(function: F) -> F:
-    """Add the flags of the log to a command."""
-    formats = {"type": click.Choice(logs.FORMATS), **_UNSEEN}
-    return table(LAST, LOG_OPTIONS, log_format=formats, log_file=_UNSEEN)(function)
+HELP_ALL = _unseen("--help-all", "Every flag.", is_flag=True, is_eager=True, callback=_show_all)
+LOG_OPTIONS = [
+    _unseen(
+        "--log-format",
+        "Log with times and, every 10 s, where the run is [default: no log; text with --log-file].",
+        type=click.Choice(logs.FORMATS),
+    ),
+    _unseen("--log-file", "Add the log to this file [default: stderr].", metavar="FILE"),
+]
 
 
 def open_log(ctx: click.Context, words: list[str], info_name: str | None = None) -> None:
     """Open the log that words, variables or settings ask for, whatever else is wrong with them."""
-    if logs.current is not None:
-        return
-    asked = click.command("log", context_settings={"ignore_unknown_options": True})(
-        log_options(lambda: None)
-    )
-    asked.params.append(CONFIG_OPTION)
-    parent = ctx if info_name is None else ctx.parent
-    more: dict[str, Any] = {"resilient_parsing": True, "allow_extra_args": True}
-    found = asked.make_context(info_name or "log", list(words), parent, **more).meta
-    style, file = (found.get(f"misc_cli.{name}") for name in ("log_format", "log_file"))
-    logs.open_log(sys.argv, style, file)
+    if logs.current is None:
+        lenient: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
+        asked = click.Command("log", params=[CONFIG_OPTION, *LOG_OPTIONS], add_help_option=False)
+        parent = ctx if info_name is None else ctx.parent
+        here = click.Context(asked, parent, info_name, resilient_parsing=True, **lenient)
+        opts, _, _ = asked.make_parser(here).parse_args(list(words))
+        _, *found = (one.handle_parse_result(here, opts, [])[0] for one in asked.params)
+        style, file = (one if isinstance(one, str) else None for one in found)
+        logs.open_log(sys.argv, style, file)
 
 
 class Group(click.Group):
@@ -187,7 +178,7 @@ class Command(click.Command):
         self.params.append(CONFIG_OPTION)
         self.is_long = len(self.params) > MANY
         if self.is_long:
-            self.params.append(_last("--help-all", "Every flag.", _show_all, is_flag=True))
+            self.params.append(HELP_ALL)
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         return list(HELP_FLAGS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from misc_cli import registry
-from misc_cli.cli.command import CONFIG, LAST, check_names, log_options, of_method
+from misc_cli.cli.command import CONFIG, LAST, LOG_OPTIONS, F, check_names, of_method
 from misc_cli.cli.command import Command as Command
 from misc_cli.cli.command import Option as Option
 from misc_cli.cli.command import apply as apply
@@ -170,17 +170,17 @@ TITLE = "Of the report [default: its figures and the names of the files]."
 ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."
 
 
-talking = apply(
-    table(
-        LAST,
-        {
-            "-q --quiet": "No warnings, no summary.",
-            "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr "
-            "is no terminal; tracebacks of defects.",
-        },
-    ),
-    log_options,
-)
+_TALKING = {
+    "-q --quiet": "No warnings, no summary.",
+    "-v --verbose": "The summary and, every ten seconds, how far it is, also where stderr is no "
+    "terminal; tracebacks of defects.",
+}
+
+
+def talking(function: F) -> F:
+    """Add the flags that say how much a command tells, and where."""
+    function.__dict__.setdefault("__click_params__", []).extend(reversed(LOG_OPTIONS))
+    return table(LAST, _TALKING)(function)
 
 
 def read_options_from(parameters: Mapping[str, Any]) -> ReadOptions:
