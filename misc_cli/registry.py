@@ -161,11 +161,11 @@ def parameters(kind: str, name: str) -> dict[str, Parameter]:
 def registered_name(kind: str, method: Any) -> str | None:
     """Return the name of a method's class, None if it is not registered."""
     here = f"{type(method).__module__}:{type(method).__qualname__}"
-    theirs = {name: point.value for name, point in _plugins(kind).items() if name not in OWN[kind]}
-    for name, target in {**OWN[kind], **theirs}.items():
-        if target == here or (name in theirs and load(kind, name) is type(method)):
+    for name, target in OWN[kind].items():
+        if target == here:
             return name
-    return None
+    loaded = (name for name in plugin_names(kind) if load(kind, name) is type(method))
+    return next(loaded, None)
 
 
 def name_of(kind: str, method: Any) -> str:

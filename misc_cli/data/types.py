@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -178,11 +178,8 @@ class Labels:
         return np.concatenate([self.votes.class_totals(rows) for rows in self.votes.blocks])
 
 
-class Predictor(Protocol):
-    """A model's forecast of answers that it has not seen."""
-
-    def __call__(self, workers: Codes, items: Codes) -> Floats:
-        """Return the probability of each answer, (n_pairs, n_classes), rows sum to 1."""
+# A forecast of unseen answers: codes of workers and items → P(answer), (n_pairs, n_classes).
+Predictor = Callable[[Codes, Codes], Floats]
 
 
 @dataclass(frozen=True)
