@@ -22,7 +22,7 @@ METHODS: dict[str, tuple[str, ...]] = {
 COMPLETERS: dict[str, tuple[str, ...]] = {
     "tucker": ("ranks", "initial-rank", "sweeps", "passes", "max-cells"),
     "tenals": ("cp-rank", "ridge", "restarts", "completer-tol", "completer-max-iter", "passes"),
-    "lrtc": ("lrtc-weights", "rho", "completer-cells", "completer-tol", "completer-max-iter"),
+    "lrtc": ("lrtc-weights", "rho", "completer-tol", "completer-max-iter"),
 }
 SIMULATE = ("workers", "items", "classes", "answers-per-item", "accuracy", "activity-skew", "seed")
 OTHERS: list[list[str]] = [

@@ -28,7 +28,7 @@ import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of, judge
 from misc_cli.completers.label_matrix import completed_matrix
-from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop
+from misc_cli.completers.parameters import DEFAULT_LOOP, Loop
 from misc_cli.completers.tucker import unfolded
 from misc_cli.data import resources
 from misc_cli.data.posteriors import clamp, harden
@@ -55,7 +55,7 @@ from misc_cli.engines.protocol import (
     RowArrays,
     Summed,
 )
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import MiscWarning
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
@@ -107,10 +107,6 @@ def run_loop(
     `tol` stops before `loop.passes` are made if the slice stops evolving (0: never). `initial`
     (n_items, n_classes) fills the first slice, where the caller has it already.
     """
-    if loop.passes < 1:
-        raise ConfigError(f"--passes {loop.passes}: at least one pass is needed")
-    if loop.final not in FINALS:
-        raise ConfigError(f"--final {loop.final}: choose {' or '.join(FINALS)}")
     check_memory(engine, completer, loop)
     shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
     ranks = None
@@ -165,8 +161,6 @@ def passes(
     on_iteration: OnIteration = ignore_iteration,
 ) -> Iterator[Solution[Pass]]:
     """Yield every pass of the while-loop: T ← [A; S], L ← complete(T), S ← last slice of L."""
-    if slice_mode not in ("soft", "hard"):
-        raise ConfigError(f"--slice {slice_mode}: choose soft or hard")
     hard = slice_mode == "hard"
     known: dict[str, Any] = {}  # of the votes alone
 

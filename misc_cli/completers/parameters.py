@@ -51,7 +51,7 @@ FINALS = ("answers", "completed")
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(Checked):
     """Parameters of the completion loop; fields have the names of the flags.
 
     passes     most passes
@@ -59,7 +59,7 @@ class Loop:
     final      last step: "answers" with the slice as prior, or aggregate "completed" labels
     start      aggregator of the first slice; None: the one that `--aggregator` names
     max_cells  most cells of the completed label matrix, which only `final="completed"` holds, one
-               byte each: 1 GiB of completed labels, and about ten seconds per pass over them
+               byte each: a gigabyte of completed labels, and about ten seconds per pass over them
     """
 
     passes: int = parameter(
@@ -94,7 +94,7 @@ class Loop:
         note="by its lead where hidden answers choose the rank",
     )
     max_cells: int = parameter(
-        1 << 30,
+        1_000_000_000,
         "Cells of the completed matrix held exactly; above it workers are grouped.",
         COUNT,
     )
@@ -288,9 +288,6 @@ class LRTC(Checked):
     )
     rho: float | None = parameter(
         None, "lrtc: singular values below 1/X go.", POSITIVE, unset="by size"
-    )
-    completer_cells: int = parameter(
-        100_000_000, "lrtc: numbers its low-rank form may hold.", COUNT
     )
     observed: str = observed()
     completer_tol: float = completer_tol()
