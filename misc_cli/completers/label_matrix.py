@@ -129,22 +129,26 @@ def completed_matrix(
 def _merged(
     completion: Completion, shape: tuple[int, int, int], max_cells: int
 ) -> tuple[Floats, Floats]:
-    """Return directions and weights of prototypes that keep the matrix within `max_cells`."""
+    """Return directions and weights of prototypes that keep the matrix within `max_cells`.
+
+    They are the mean direction and the size of each group, (n_groups + 1, R) and (n_groups + 1,);
+    the slice, with weight 1, is the last.
+    """
     n_workers, n_items, _ = shape
-    cells = n_workers * n_items
-    if completion.directions is None:
+    directions, at_most = completion.directions, max_cells // n_items - 1
+    if directions is None or at_most < 1:
+        cells = n_workers * n_items
+        least = cells if directions is None else 2 * n_items
         raise ConfigError(
             f"the completed label matrix has {cells} cells, more than --max-cells {max_cells}, and "
-            f"this completer cannot merge workers; give --max-cells {cells} or use tucker"
+            f"workers cannot be merged so far; give --max-cells {least}, or --final answers"
         )
-    at_most = max_cells // n_items - 1
-    if at_most < 1:
-        raise ConfigError(
-            f"--max-cells {max_cells} leaves {n_items} items no room for one worker beside the "
-            f"slice; give at least {2 * n_items}"
-        )
-    group = group_directions(completion.directions[:-1], at_most)
-    return prototypes(completion.directions, group)
+    group = group_directions(directions[:-1], at_most)
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    units = directions / np.where(lengths > 0, lengths, 1.0)
+    sizes = np.bincount(group).astype(np.float64)
+    sums = np.stack([np.bincount(group, column) for column in units[:-1].T], axis=1)
+    return np.vstack([sums / sizes[:, None], units[-1:]]), np.append(sizes, 1.0)
 
 
 def group_directions(vectors: Floats, at_most: int) -> npt.NDArray[np.intp]:
@@ -169,22 +173,6 @@ def group_directions(vectors: Floats, at_most: int) -> npt.NDArray[np.intp]:
         else:
             fine = middle
     return group
-
-
-def prototypes(directions: Floats, group: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return mean direction and size of each group, and at the end the slice with weight 1.
-
-    directions (n_workers + 1, R), group (n_workers,) → (n_groups + 1, R), (n_groups + 1,).
-    """
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-    units = directions / np.where(lengths > 0, lengths, 1.0)
-    n_groups = int(group.max()) + 1
-    sizes = np.bincount(group, minlength=n_groups).astype(np.float64)
-    sums = np.stack(
-        [np.bincount(group, column, minlength=n_groups) for column in units[:-1].T], axis=1
-    )
-    means = sums / sizes[:, None]
-    return np.vstack([means, units[-1:]]), np.append(sizes, 1.0)
 
 
 def _round_to_grid(units: Floats, step: float) -> npt.NDArray[np.intp]:

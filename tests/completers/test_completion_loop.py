@@ -316,7 +316,7 @@ def test_more_workers_than_fit_become_the_nearest_prototypes() -> None:
 
 def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, method = small_labels(), registry.create("aggregator", "mv")
-    with pytest.raises(ConfigError, match="give at least 80"):
+    with pytest.raises(ConfigError, match="give --max-cells 80, or --final answers"):
         run_loop(labels, Tucker((3, 6, 3)), method, Loop(final="completed", max_cells=79))
     monkeypatch.setattr(resources, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match=r"GiB are free; lower --ranks"):
