@@ -218,9 +218,9 @@ def compare(
     """
     from misc_cli.job.datasets import find_datasets
     from misc_cli.run.pipeline import combinations
+    from misc_cli.selection.candidates import applicable
     from misc_cli.selection.compare import Dataset, compare_datasets
     from misc_cli.selection.compare import compare as leaderboard
-    from misc_cli.selection.roster import applicable
 
     with session(processes, progress) as running, thread_limit(threads):
         options = reading_of(reading, worker_col, item_col, label_col, duplicates)

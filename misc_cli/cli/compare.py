@@ -110,7 +110,7 @@ def command(sources: tuple[str, ...], **parameters: Any) -> None:
 def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
     """Return every pair of a completer and an aggregator that these answers allow."""
     from misc_cli.run.pipeline import combinations
-    from misc_cli.selection import roster
+    from misc_cli.selection import candidates
 
     completers, aggregators = (
         None if parameters[name] == ("all",) else parameters[name]
@@ -118,7 +118,7 @@ def _methods(dataset: Dataset, parameters: dict[str, Any]) -> list[Method]:
     )
     return combinations(
         completers or [NO_COMPLETER, *registry.names("completer")],
-        aggregators or roster.applicable(dataset.engine),
+        aggregators or candidates.applicable(dataset.engine),
         parameters["preset"],
         parameters["seed"],
     )

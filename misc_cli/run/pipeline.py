@@ -270,7 +270,7 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
     Few answers are judged in this process's memory, many where they are.
     """
     from misc_cli.selection.cross_validation import calibration_of
-    from misc_cli.selection.roster import MAX_TRIED_CELLS
+    from misc_cli.selection.candidates import MAX_TRIED_CELLS
 
     engine, aggregator = found.engine, methods.aggregator
     assert aggregator is not None
@@ -339,7 +339,7 @@ def _chosen(
 
     A completer that was asked for by its name is used, whatever they say of it.
     """
-    from misc_cli.selection import roster
+    from misc_cli.selection import candidates
     from misc_cli.selection.search import MIN_ANSWERS, search
 
     settings, preset, seed = methods.settings, methods.settings.preset, methods.settings.seed
@@ -348,14 +348,14 @@ def _chosen(
     start = _first_aggregator(methods)
     completed: list[Method] = []
     if engine.n_votes >= MIN_ANSWERS if insist else methods.completer is not None and local:
-        completed = roster.completions(
+        completed = candidates.completions(
             engine,
             methods.names["completer"],
             methods.completer,
             start,
             methods.loop,
             preset,
-            roster.MAX_COMPLETED_CELLS if insist else roster.MAX_TRIED_CELLS,
+            candidates.MAX_COMPLETED_CELLS if insist else candidates.MAX_TRIED_CELLS,
             tries=methods.tries,
         )
     if insist and not completed:
@@ -363,16 +363,16 @@ def _chosen(
     pure = [Method(methods.names.get("aggregator", BASELINE), start, preset=preset)]
     few: list[Method] = []
     if methods.aggregator is None and not insist:
-        pure = roster.roster(engine, preset, methods.roster_options, seed)
+        pure = candidates.roster(engine, preset, methods.roster_options, seed)
         if not local:
             pure = [one for one in pure if not getattr(one.aggregator, "slow", False)]
-        few = [method for method in pure if method.name in roster.FEW]
+        few = [method for method in pure if method.name in candidates.FEW]
     found = search(
         engine,
         pure,
         completed,
         few=few,
-        fallback=roster.fallback(preset, seed),
+        fallback=candidates.fallback(preset, seed),
         insist=insist,
         strength=methods.loop.get("strength"),
         incumbent=incumbent,

@@ -43,9 +43,9 @@ class Standing:
     standard_error: float
     share: float
     behind: float
-    differs: int | None
-    seconds: float
-    error: float | None
+    differs: int | None = None
+    seconds: float = 0.0
+    error: float | None = None
 
 
 def compare(
@@ -76,28 +76,25 @@ def compare(
         fitted = work.fit([score.candidate for score in order])
     decided = [decide(trial.posteriors).label for trial in fitted]
     leader = order[0].best
+    best_lead = float((leader - work.null).mean())
 
-    def standing(
-        name: str, values: Floats, differs: int | None, seconds: float, error: float | None
-    ) -> Standing:
-        ahead = float((leader - work.null).mean())
+    def standing(method: str, values: Floats, **more: Any) -> Standing:
+        part = float((values - work.null).mean())
         return Standing(
-            method=name,
+            method=method,
             score=float(np.mean(values)),
             standard_error=standard_error(values, work.workers),
-            share=100.0 * float((values - work.null).mean()) / ahead if ahead > 0 else 0.0,
+            share=100.0 * part / best_lead if best_lead > 0 else 0.0,
             behind=max(0.0, lead(leader, values, work.workers)),
-            differs=differs,
-            seconds=seconds,
-            error=error,
+            **more,
         )
 
-    standings = [standing(NULL, work.null, None, 0.0, None)]
+    standings = [standing(NULL, work.null)]
     for score, trial, label in zip(order, fitted, decided, strict=True):
         error = None if truth is None else 100.0 * expected_error(trial.posteriors, truth)
         differs = int((label != decided[0]).sum())
-        name = score.candidate.method.name
-        standings.append(standing(name, score.best, differs, score.seconds, error))
+        more = {"differs": differs, "seconds": score.seconds, "error": error}
+        standings.append(standing(score.candidate.method.name, score.best, **more))
     return sorted(standings, key=lambda each: -each.score)
 
 

@@ -79,22 +79,40 @@ def run_all(
 
     A child is ended at the deadline. In this process `function` must raise OutOfTime by itself.
     """
-    from multiprocessing import current_process
+    from multiprocessing import current_process, get_context
 
     processes = min(threads(), len(tasks))
     may_fork = may_start_processes() and sys.platform != "darwin"
     # a daemon is a worker of somebody's `Pool` and may have no children
     if parallel and processes > 1 and may_fork and not current_process().daemon:
         children: dict[Connection, ForkProcess] = {}
+        context = get_context("fork")
         try:
-            _start(children, processes, function, tasks)
+            # A signal in the midst of a fork would be lost, or end a child that cannot know it.
+            with cleanup.deferred(), warnings.catch_warnings():
+                # Python ≥ 3.12 warns of forking while threads exist (ours waits for signals,
+                # arrow's are idle); the children touch neither arrow nor any of their locks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                with suppress(OSError):  # no more processes, or no more open files
+                    for _ in range(processes):
+                        ours, theirs = context.Pipe()
+                        work = (function, tasks, theirs)
+                        child = context.Process(target=_work, args=work, daemon=True)
+                        child.start()
+                        theirs.close()
+                        children[ours] = child
             if children:
                 yield from _results(children, len(tasks), deadline)
                 return
         except OutOfTime:
             return
         finally:  # at the deadline and on Ctrl-C some still run: they are ended, not waited for
-            _end(children)
+            with cleanup.deferred():
+                for connection, child in children.items():
+                    child.kill()  # one just starting may miss anything milder
+                    connection.close()
+                for child in children.values():
+                    child.join()
     for task in tasks:
         if deadline.passed:
             return
@@ -103,30 +121,6 @@ def run_all(
         except OutOfTime:
             return
         yield outcome
-
-
-def _start(
-    children: dict[Connection, ForkProcess],
-    count: int,
-    function: Callable[[Any], Any],
-    tasks: Sequence[Any],
-) -> None:
-    """Start as many children as the system allows, maybe none."""
-    from multiprocessing import get_context
-
-    context = get_context("fork")
-    # A signal in the midst of a fork would be lost, or end a child that cannot know it.
-    with cleanup.deferred(), warnings.catch_warnings():
-        # Python ≥ 3.12 warns of forking while threads exist (ours waits for signals, arrow's are
-        # idle); the children touch neither arrow nor any lock those threads could hold.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        with suppress(OSError):  # no more processes, or no more open files
-            for _ in range(count):
-                ours, theirs = context.Pipe()
-                child = context.Process(target=_work, args=(function, tasks, theirs), daemon=True)
-                child.start()
-                theirs.close()
-                children[ours] = child
 
 
 def _results(
@@ -165,15 +159,6 @@ def _results(
         if not succeeded:
             raise outcome
         yield outcome
-
-
-def _end(children: dict[Connection, ForkProcess]) -> None:
-    with cleanup.deferred():
-        for connection, child in children.items():
-            child.kill()  # one just starting may miss anything milder
-            connection.close()
-        for child in children.values():
-            child.join()
 
 
 def _work(function: Callable[[Any], Any], tasks: Sequence[Any], orders: Connection) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from misc_cli.__main__ import run
 from misc_cli.data import holdout
-from misc_cli.selection import roster
+from misc_cli.selection import candidates
 from tests.engines.crowds import crowd, write_csv
 
 Table = tuple[list[str], list[str], np.ndarray[Any, Any]]
@@ -28,8 +28,8 @@ def many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty thousand answers count as many, two folds are enough, and only cheap methods run."""
     monkeypatch.setattr(holdout, "DRAWN_BY_NAME", 30_000)
     monkeypatch.setattr(holdout, "ENOUGH_HIDDEN", 8_000)
-    monkeypatch.setattr(roster, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
-    monkeypatch.setattr(roster, "MAX_TRIED_CELLS", 0)
+    monkeypatch.setattr(candidates, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
+    monkeypatch.setattr(candidates, "MAX_TRIED_CELLS", 0)
 
 
 def simulated(path: str, n_items: int = 8_000, skills: tuple[float, float] = (0.3, 0.95)) -> None:

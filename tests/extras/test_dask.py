@@ -38,7 +38,7 @@ from misc_cli.errors import MiscWarning
 from misc_cli.readers import chunks as cutting
 from misc_cli.readers.options import ReadOptions
 from misc_cli.run.result import LabelColumns
-from misc_cli.selection import roster
+from misc_cli.selection import candidates
 from tests.engines.crowds import (
     METHODS,
     ORDER,
@@ -194,8 +194,8 @@ def test_the_choice_and_the_confidences_are_those_of_memory(
 ) -> None:
     monkeypatch.setattr(holdout, "DRAWN_BY_NAME", 30_000)
     monkeypatch.setattr(holdout, "ENOUGH_HIDDEN", 4_000)
-    monkeypatch.setattr(roster, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
-    monkeypatch.setattr(roster, "MAX_TRIED_CELLS", 0)
+    monkeypatch.setattr(candidates, "MOST_WORK", {"ebcc": 0, "mmce-c": 0})
+    monkeypatch.setattr(candidates, "MAX_TRIED_CELLS", 0)
     simulated("answers.csv")
     there = ("--engine", "dask", "--scheduler", cluster.address)
     (*here, sure), of_memory = aggregate_calibrated(*words, output="here.csv")

@@ -16,7 +16,7 @@ from misc_cli.data.votes import SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evaluation import calibration_error
-from misc_cli.selection import roster
+from misc_cli.selection import candidates
 from misc_cli.selection.calibration import Calibration, pool
 from misc_cli.selection.candidates import Method, fits
 from misc_cli.selection.cross_validation import calibration_of
@@ -151,7 +151,7 @@ def test_gold_items_also_calibrate_the_votes() -> None:
     rows = (workers[spoke], items[spoke], (workers % 2)[spoke])
     gold = np.where(np.arange(500) < 50, truth, -1).astype(np.int32)
     labels = replace(labels_from(*rows, (500, 10, 2)), gold=gold)
-    pure, fallback = [method("ds-em"), method("one-coin")], roster.fallback("robust", 0)
+    pure, fallback = [method("ds-em"), method("one-coin")], candidates.fallback("robust", 0)
     found = []
     for calibrate in (False, True):
         with pytest.warns(match="workers who only ever say one label"):

@@ -18,7 +18,7 @@ from misc_cli.errors import InputError, MiscWarning
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.run.pipeline import run
 from misc_cli.run.settings import Settings, build
-from misc_cli.selection import roster
+from misc_cli.selection import candidates
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.compare import compare
 from misc_cli.selection.cross_validation import calibration_of
@@ -50,7 +50,7 @@ def test_a_search_is_the_same_on_any_number_of_threads_and_gives_its_reasons() -
     labels, truth = simulated(items=900)
     pure = [method("mv"), method("ds-em")]
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(
+    completed = candidates.completions(
         MemoryEngine(labels), "tucker", completer, pure[1].aggregator, {"passes": 2}
     )
     found = []
@@ -95,10 +95,10 @@ def test_where_answers_say_nothing_of_items_the_votes_decide() -> None:
     labels = labels_from(worker, item, label, (400, 20, 3))
     pure = [method("ds-em"), method("mv")]
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(
+    completed = candidates.completions(
         MemoryEngine(labels), "tucker", completer, pure[0].aggregator, {"passes": 1}
     )
-    fallback = roster.fallback("robust", 0)
+    fallback = candidates.fallback("robust", 0)
     with pytest.warns(MiscWarning, match="the votes decide"):
         found = search(MemoryEngine(labels), pure, completed[:1], fallback=fallback)
     assert not found.selection["null"]["beaten"]
@@ -130,7 +130,9 @@ def test_workers_who_only_say_one_label_are_taken_by_their_votes(n_items: int) -
     labels = labels_from(workers, rows.astype(np.int32), said, (len(heard), 10, 2))
     pure = [method("ds-em"), method("one-coin"), method("mv")]
     with pytest.warns(MiscWarning, match="workers who only ever say one label"):
-        found = search(MemoryEngine(labels), pure, few=pure, fallback=roster.fallback("robust", 0))
+        found = search(
+            MemoryEngine(labels), pure, few=pure, fallback=candidates.fallback("robust", 0)
+        )
     assert found.selection["fallback"] == "ds-mf"
     assert "only ever say one label" in found.selection["why"]
     votes = vote_totals(labels)
@@ -154,7 +156,9 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
     labels, truth = dataset(name)
     chosen = method("ds-em", "paper")
     completer = registry.create("completer", "tucker", "paper")
-    completed = roster.completions(MemoryEngine(labels), "tucker", completer, chosen.aggregator, {})
+    completed = candidates.completions(
+        MemoryEngine(labels), "tucker", completer, chosen.aggregator, {}
+    )
     found = search(MemoryEngine(labels), [chosen], completed)
     pure = expected_error(chosen.aggregator(labels).posteriors, truth)
     assert expected_error(found.posteriors, truth) <= pure + 0.003
@@ -170,11 +174,15 @@ def test_automatic_ranks_are_never_much_worse_than_none(name: str, dataset: Load
 def test_automatic_ranks_halve_the_error_on_web(
     dataset: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roster, "WORKER_RANKS", (5, 10))  # some of them: the others take a minute
+    monkeypatch.setattr(
+        candidates, "WORKER_RANKS", (5, 10)
+    )  # some of them: the others take a minute
     labels, truth = dataset("web")
     chosen = method("ds-em", "paper")
     completer = registry.create("completer", "tucker", "paper")
-    completed = roster.completions(MemoryEngine(labels), "tucker", completer, chosen.aggregator, {})
+    completed = candidates.completions(
+        MemoryEngine(labels), "tucker", completer, chosen.aggregator, {}
+    )
     found = search(MemoryEngine(labels), [chosen], completed)
     assert expected_error(found.posteriors, truth) <= 0.085
     asked = search(MemoryEngine(labels), [chosen], completed, insist=True)

@@ -11,7 +11,7 @@ from misc_cli import registry
 from misc_cli.data.types import Aggregation, Iteration, Labels, OnIteration, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.errors import MiscWarning
-from misc_cli.selection import roster
+from misc_cli.selection import candidates
 from misc_cli.selection.candidates import Method
 from misc_cli.selection.compare import compare
 from misc_cli.selection.search import search
@@ -103,7 +103,7 @@ def test_no_time_for_the_fits_that_completion_builds_on(clock: type[OnPaper]) ->
     labels, _ = simulated()
     tiring = Method("tiring", Tiring(1_400, 55.0, within=True))
     completer = registry.create("completer", "tucker")
-    completed = roster.completions(
+    completed = candidates.completions(
         MemoryEngine(labels), "tucker", completer, tiring.aggregator, {"passes": 1}
     )
     with pytest.warns(MiscWarning, match="no time for choosing and calibrating"):
