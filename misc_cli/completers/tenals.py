@@ -43,6 +43,15 @@ POWER_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
+class Factors:
+    """CP factors: workers (n_workers + 1, R), slice last; items (n_items, R); classes (K, R)."""
+
+    workers: Floats
+    items: Floats
+    classes: Floats
+
+
+@dataclass(frozen=True)
 class Terms:
     """CP terms: λ (n,), workers (n_workers + 1, n), items (n_items, n), classes (n_classes, n)."""
 
@@ -62,11 +71,8 @@ class Terms:
 
 def power_start(
     observed: Observed, rank: int, restarts: int, generator: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Return CP factors (workers, items, classes), each (·, rank), by the power method.
-
-    The three factors share λ evenly.
-    """
+) -> Factors:
+    """Return CP factors by the power method; the three share λ evenly."""
     n_items, n_classes, n_rows = observed.n_items, observed.n_classes, observed.n_workers + 1
     found = Terms(
         np.zeros(0), np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0))
@@ -94,7 +100,7 @@ def power_start(
         ).state
         found = found.append(ended, int(np.argmax(ended.weights)))
     share = np.cbrt(found.weights)
-    return found.workers * share, found.items * share, found.classes * share
+    return Factors(found.workers * share, found.items * share, found.classes * share)
 
 
 def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
@@ -136,15 +142,6 @@ def _unit(columns: Floats) -> tuple[Floats, Floats]:
 SINGULAR = 1e-12
 
 
-@dataclass(frozen=True)
-class Factors:
-    """CP factors: workers (n_workers + 1, R), slice last; items (n_items, R); classes (K, R)."""
-
-    workers: Floats
-    items: Floats
-    classes: Floats
-
-
 @dataclass
 class AlsSums(Summed):
     """Sums over items, from which workers and classes are solved.
@@ -165,39 +162,25 @@ def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> 
     """Return the CP factors of the observed entries as a completion."""
     n_classes = tensor.shape[2]
     rank = method.resolve_rank(n_classes)
-    factors = fit_factors(
-        observe(tensor, method.observed),
-        rank,
-        ridge=method.ridge,
-        restarts=method.restarts,
-        seed=method.seed,
-        tol=method.completer_tol,
-        max_iter=method.completer_max_iter,
-        on_iteration=on_iteration,
-    )
+    factors = fit_factors(method, observe(tensor, method.observed), on_iteration)
     diagonal = np.zeros((rank, rank, n_classes))
     diagonal[np.arange(rank), np.arange(rank)] = factors.classes.T
     return FactorCompletion(factors.workers, factors.items, diagonal)
 
 
 def fit_factors(
-    observed: Observed,
-    rank: int,
-    *,
-    ridge: float,
-    restarts: int,
-    seed: int,
-    tol: float,
-    max_iter: int,
-    on_iteration: OnIteration = ignore_iteration,
+    method: TenALS, observed: Observed, on_iteration: OnIteration = ignore_iteration
 ) -> Factors:
-    """Return factors from the power method, swept until the objective falls less than `tol`.
+    """Return factors from the power method, swept until the objective falls less than its `tol`.
 
-    `tol` is a share of ‖P_Ω T‖².
+    That is a share of ‖P_Ω T‖².
     """
-    start = Factors(*power_start(observed, rank, restarts, np.random.default_rng(seed)))
+    rank, ridge = method.resolve_rank(observed.n_classes), method.ridge
+    start = power_start(observed, rank, method.restarts, np.random.default_rng(method.seed))
     scale = max(observed.squared_norm, np.finfo(np.float64).tiny)
-    blocks = item_blocks(observed, rank)
+    size = max(1, BLOCK_CELLS // rank**2)
+    ranges = [slice(a, a + size) for a in range(0, observed.n_items, size)]
+    blocks = [(rows, observed.values[rows], observed.pattern[rows]) for rows in ranges]
 
     def step(state: tuple[Factors, float]) -> Step[tuple[Factors, float]]:
         factors, before = state
@@ -214,8 +197,8 @@ def fit_factors(
         step,
         (start, np.inf),
         stage="tenals",
-        tol=tol,
-        max_iter=max_iter,
+        tol=method.completer_tol,
+        max_iter=method.completer_max_iter,
         on_iteration=on_iteration,
         limits="--completer-max-iter or --completer-tol",
     )
@@ -223,12 +206,6 @@ def fit_factors(
 
 
 Block = tuple[slice, sp.csr_array, sp.csr_array]
-
-
-def item_blocks(observed: Observed, rank: int) -> list[Block]:
-    size = max(1, BLOCK_CELLS // rank**2)
-    ranges = [slice(a, a + size) for a in range(0, observed.n_items, size)]
-    return [(rows, observed.values[rows], observed.pattern[rows]) for rows in ranges]
 
 
 def sweep(

@@ -74,19 +74,15 @@ def root_or_zero(values: Floats) -> Floats:
 def leading_eigenvectors(gram: Floats, rank: int) -> tuple[Floats, Floats]:
     """Return the largest eigenvalues, (rank,), and their vectors, (n, rank)."""
     values, vectors = np.linalg.eigh(gram)
-    return values[::-1][:rank], _fix_signs(vectors[:, ::-1][:, :rank])
+    vectors = vectors[:, ::-1][:, :rank]
+    # the entry of largest size of every vector is positive
+    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
+    return values[::-1][:rank], vectors * np.where(largest < 0, -1.0, 1.0)
 
 
 def _padded(columns: Floats, rank: int) -> Floats:
     missing = rank - columns.shape[1]
     return np.pad(columns, ((0, 0), (0, missing))) if missing else columns
-
-
-def _fix_signs(vectors: Floats) -> Floats:
-    """Return the columns with signs such that the entry of largest size is positive."""
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
-    fixed: Floats = vectors * np.where(largest < 0, -1.0, 1.0)
-    return fixed
 
 
 # Below this size a dense eigendecomposition is faster than Lanczos, and needs no start vector.
@@ -97,22 +93,6 @@ FEW_ITEMS, LONG_SIDE = 512, 3
 # Residual of an eigenpair as a share of its eigenvalue: so small that neither the start vector nor
 # the order of sums changes a label. It costs a fifth more products than 1e-6.
 LANCZOS_TOLERANCE = 1e-12
-
-GramTimes = Callable[[Floats], Floats]
-
-
-def product_in_memory(tensor: LabelTensor) -> GramTimes:
-    """Return x → T_(2)ᵀ T_(2) x without blocks: a vector is too little work to share out."""
-    matrix, n_classes = tensor.votes.matrix, tensor.votes.n_classes
-    transposed = tensor.once("transposed", lambda: matrix.T)  # wrapping costs what a product does
-    by_class = np.ascontiguousarray(tensor.slice.T)  # three times as fast as along a short axis
-
-    def product(x: Floats) -> Floats:
-        of_items = matrix @ x[:-n_classes]
-        of_items += x[-n_classes:] @ by_class
-        return np.concatenate([transposed @ of_items, by_class @ of_items])
-
-    return product
 
 
 def unfolded(block: Block, rows: RowArrays, table: Floats) -> Floats:
@@ -206,10 +186,6 @@ class Unfolding:
     def slice_gram(self) -> Floats:
         return self.engine.sweep(SumOver(_slice_gram))
 
-    def squared_norm(self, slice_gram: Floats) -> float:
-        """Return ‖T‖², all entries squared and summed; every vote is a one."""
-        return self.engine.n_votes + float(np.trace(slice_gram))
-
     def class_basis(self, rank: int, slice_gram: Floats) -> Floats:
         """Return the leading left singular vectors of T_(3), (n_classes, rank)."""
         n_classes = self.shape[2]
@@ -233,7 +209,10 @@ class Unfolding:
         if self.in_memory is not None and n_items <= min(FEW_ITEMS, side // LONG_SIDE):
             return self._from_items(self.in_memory, rank)
         if side <= max(TINY_SIDE, 2 * rank):
-            values, vectors = leading_eigenvectors(self._column_gram(), rank)
+            of_votes = self._once("column gram", lambda: self.engine.sweep(SumOver(_votes_gram)))
+            with_slice = self.engine.sweep(SumOver(_slice_product)).columns
+            gram = np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
+            values, vectors = leading_eigenvectors(gram, rank)
         else:
             values, vectors = self._lanczos(rank, seed)
         return vectors * root_or_zero(values)
@@ -254,24 +233,27 @@ class Unfolding:
         left = left[:, ::-1] * (root_or_zero(values[::-1]) > 0.0)
         return np.concatenate([votes.T @ left, of_slice.T @ left])
 
-    def _column_gram(self) -> Floats:
-        """Return T_(2)ᵀ @ T_(2), (n_columns, n_columns)."""
-        of_votes = self._once("column gram", lambda: self.engine.sweep(SumOver(_votes_gram)))
-        with_slice = self.engine.sweep(SumOver(_slice_product)).columns
-        return np.block([[of_votes, with_slice[: len(of_votes)]], [with_slice.T]])
-
     def _lanczos(self, rank: int, seed: int) -> tuple[Floats, Floats]:
         # imported here: runs without a completer load this module, and scipy.linalg is slow
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        whole = self.in_memory
-        times = self.gram_times if whole is None else product_in_memory(whole)
+        product: Callable[[Floats], Floats] = self.gram_times
+        if self.in_memory is not None:
+            # without blocks: a vector is too little work to share out
+            tensor, n_classes = self.in_memory, self.shape[2]
+            matrix = tensor.votes.matrix
+            transposed = tensor.once("transposed", lambda: matrix.T)  # wrapping costs a product
+            by_class = np.ascontiguousarray(tensor.slice.T)  # thrice as fast as along a short axis
 
-        def product(x: Floats) -> Floats:
-            return times(x.ravel())
+            def product(x: Floats) -> Floats:
+                of_items = matrix @ x[:-n_classes]
+                of_items += x[-n_classes:] @ by_class
+                return np.concatenate([transposed @ of_items, by_class @ of_items])
 
         side = self.n_columns
-        operator = LinearOperator((side, side), matvec=product, dtype=np.float64)
+        operator = LinearOperator(
+            (side, side), matvec=lambda x: product(x.ravel()), dtype=np.float64
+        )
         random = np.random.default_rng(seed)
         start = random.standard_normal(side)
         # ARPACK draws again if the tensor has a lower rank; since scipy 1.17 it takes a generator
@@ -339,7 +321,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
     initial_rank = method.initial_rank or max(ranks)
     check_initial_rank(initial_rank, ranks, tensor.shape)
     slice_gram = tensor.slice_gram()
-    squared_norm = tensor.squared_norm(slice_gram)
+    squared_norm = tensor.engine.n_votes + float(np.trace(slice_gram))  # every vote is a one
 
     def step(state: HooiState) -> Step[HooiState]:
         swept = _sweep(tensor, state, ranks, squared_norm)

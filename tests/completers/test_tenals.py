@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from misc_cli.completers.observed import labelled_fibres, observe
 from misc_cli.completers.parameters import TenALS
-from misc_cli.completers.tenals import Factors, fit_factors, item_blocks, power_start, sweep
+from misc_cli.completers.tenals import Factors, fit_factors, power_start, sweep
 from misc_cli.data.types import Floats, Iteration
 from misc_cli.data.votes import LabelTensor
 from misc_cli.errors import ConfigError, ConvergenceWarning
@@ -50,7 +50,9 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
     workers = dense_rows(tensor, mask, items, start.classes, start.workers.sum(axis=0) / 41)
     classes = dense_rows(by_class, mask.transpose(2, 0, 1), workers, items, zero)
 
-    ours, squared_residual = sweep(observed, item_blocks(observed, 2), start, ridge=0.3)
+    parts = (slice(0, 20), slice(20, None))
+    blocks = [(rows, observed.values[rows], observed.pattern[rows]) for rows in parts]
+    ours, squared_residual = sweep(observed, blocks, start, ridge=0.3)
     np.testing.assert_allclose(ours.items, items, rtol=1e-9)
     np.testing.assert_allclose(ours.workers, workers, rtol=1e-9)
     np.testing.assert_allclose(ours.classes, classes, rtol=1e-9)
@@ -62,7 +64,8 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
 def test_planted_tensors_with_70_percent_missing_are_recovered(by_fibre: bool) -> None:
     truth, observed, mask = planted(2, (40, 60, 5), 3, 0.3, by_fibre=by_fibre)
     assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
-    found = fit_factors(observed, 3, ridge=0.0, restarts=10, seed=0, tol=1e-11, max_iter=500)
+    method = TenALS(cp_rank=3, ridge=0.0, completer_tol=1e-11, completer_max_iter=500)
+    found = fit_factors(method, observed)
     recovered = dense_cp(found.workers, found.items, found.classes)
     assert np.linalg.norm(recovered - truth) < 1e-3 * np.linalg.norm(truth)
 
@@ -73,7 +76,8 @@ def test_power_method_finds_orthogonal_terms_exactly() -> None:
     weights = np.array([5.0, 3.0, 2.0])
     tensor = dense_cp(bases[0] * weights, bases[1], bases[2])
     observed, _ = hide(tensor, np.ones(tensor.shape, dtype=bool), by_fibre=False)
-    factors = power_start(observed, 3, 10, np.random.default_rng(0))
+    found = power_start(observed, 3, 10, np.random.default_rng(0))
+    factors = (found.workers, found.items, found.classes)
     lengths = np.prod([np.linalg.norm(factor, axis=0) for factor in factors], axis=0)
     np.testing.assert_allclose(np.sort(lengths)[::-1], weights, rtol=1e-3)
     np.testing.assert_allclose(dense_cp(*factors), tensor, atol=2e-2)
