@@ -36,8 +36,6 @@ from misc_cli.run.result import RunResult
 from misc_cli.selection.calibration import (
     Calibration,
     calibration_of_known,
-    pool,
-    shares_of,
     voted,
 )
 from misc_cli.selection.candidates import Candidate
@@ -193,9 +191,8 @@ def with_gold(outcome: RunResult, plain: Sequence[Trial], truth: Codes) -> float
             voted(totals[rows], one.posteriors[rows]) if by_votes else one.posteriors[rows]
             for one in plain
         ]
-        mean = np.average(known, axis=0, weights=shares)
         calibration = calibration_of_known(
-            mean, shares_of(totals[rows]), gold[rows], hidden or Calibration(), pool(known, shares)
+            known, shares, totals[rows], gold[rows], hidden or Calibration()
         )
         taught = replace(labels, gold=gold)
         fits = [fitted(member, taught, whole) for member, whole in zip(members, plain, strict=True)]

@@ -6,10 +6,10 @@ No numeric imports: records of methods are read for the help.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from misc_cli.data.parameters import COUNT, WEIGHT, parameter
+from misc_cli.data.parameters import COUNT, WEIGHT, Parameter
 from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 
@@ -31,35 +31,26 @@ class OnEngines:
         return gathered(engine, self.solve(engine, on_iteration, labels.start))
 
 
-def class_prior(default: str = "estimated") -> Any:
-    text = "How common the classes are taken to be."
-    return parameter(default, text, choices=("estimated", "uniform"))
+# Parameters that several methods have.
+SHARED = {
+    "class_prior": Parameter(
+        "How common the classes are taken to be.", choices=("estimated", "uniform")
+    ),
+    "shrinkage": Parameter("Pseudo-answers that pull a worker towards the crowd.", WEIGHT),
+    "diagonal": Parameter("Pseudo-answers on the true class.", WEIGHT),
+    "off_diagonal": Parameter("Pseudo-answers on every other class.", WEIGHT),
+    "missing": Parameter(
+        "No answer says nothing, or is a label that was said (workers who abstain on purpose).",
+        choices=("ignored", "informative"),
+    ),
+    "tol": Parameter("Stop when posteriors move less than this; 0 runs all iterations.", WEIGHT),
+    "max_iter": Parameter("Iterations at most.", COUNT),
+}
 
 
-def shrinkage(default: float = 2.0) -> Any:
-    return parameter(default, "Pseudo-answers that pull a worker towards the crowd.", WEIGHT)
-
-
-def diagonal(default: float) -> Any:
-    return parameter(default, "Pseudo-answers on the true class.", WEIGHT)
-
-
-def off_diagonal(default: float) -> Any:
-    return parameter(default, "Pseudo-answers on every other class.", WEIGHT)
-
-
-def missing() -> Any:
-    text = "No answer says nothing, or is a label that was said (workers who abstain on purpose)."
-    return parameter("ignored", text, choices=("ignored", "informative"))
-
-
-def tol(default: float = 1e-3) -> Any:
-    text = "Stop when posteriors move less than this; 0 runs all iterations."
-    return parameter(default, text, WEIGHT)
-
-
-def max_iter(default: int = 100) -> Any:
-    return parameter(default, "Iterations at most.", COUNT)
+def shared(name: str, default: Any) -> Any:
+    """Return the declaration of a shared parameter with a method's own default."""
+    return field(default=default, metadata={"parameter": SHARED[name]})
 
 
 # Pseudo-answers per class that pull the confusions of a worker towards the crowd's.

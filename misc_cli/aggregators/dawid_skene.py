@@ -12,17 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from misc_cli.aggregators import (
-    VOTE_SHRINKAGE,
-    OnEngines,
-    class_prior,
-    diagonal,
-    max_iter,
-    missing,
-    off_diagonal,
-    shrinkage,
-    tol,
-)
+from misc_cli.aggregators import VOTE_SHRINKAGE, OnEngines, shared
 from misc_cli.data.parameters import Checked
 from misc_cli.data.solver import Iteration, OnIteration, ignore_iteration
 
@@ -103,10 +93,10 @@ class OneCoin(Checked, ConfusionModel):
     estimated prior runs away to the largest class (80 % errors on `relevance`).
     """
 
-    class_prior: str = class_prior("uniform")
-    shrinkage: float = shrinkage()
-    tol: float = tol()
-    max_iter: int = max_iter()
+    class_prior: str = shared("class_prior", "uniform")
+    shrinkage: float = shared("shrinkage", 2.0)
+    tol: float = shared("tol", 1e-3)
+    max_iter: int = shared("max_iter", 100)
 
     name: ClassVar[str] = "one-coin"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
@@ -140,11 +130,11 @@ class DawidSkene(Checked, ConfusionModel):
     crowd: a worker with few answers counts as an average worker.
     """
 
-    class_prior: str = class_prior()
-    shrinkage: float = shrinkage()
-    missing: str = missing()
-    tol: float = tol()
-    max_iter: int = max_iter()
+    class_prior: str = shared("class_prior", "estimated")
+    shrinkage: float = shared("shrinkage", 2.0)
+    missing: str = shared("missing", "ignored")
+    tol: float = shared("tol", 1e-3)
+    max_iter: int = shared("max_iter", 100)
 
     name: ClassVar[str] = "ds-em"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -174,13 +164,13 @@ class MeanField(Checked, ConfusionModel):
     the typical row, the paper assumes one.
     """
 
-    class_prior: str = class_prior()
-    shrinkage: float = shrinkage()
-    diagonal: float = diagonal(0.1)
-    off_diagonal: float = off_diagonal(0.01)
-    missing: str = missing()
-    tol: float = tol()
-    max_iter: int = max_iter()
+    class_prior: str = shared("class_prior", "estimated")
+    shrinkage: float = shared("shrinkage", 2.0)
+    diagonal: float = shared("diagonal", 0.1)
+    off_diagonal: float = shared("off_diagonal", 0.01)
+    missing: str = shared("missing", "ignored")
+    tol: float = shared("tol", 1e-3)
+    max_iter: int = shared("max_iter", 100)
 
     name: ClassVar[str] = "ds-mf"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

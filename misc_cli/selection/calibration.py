@@ -21,7 +21,7 @@ with the evidence, so their mean does, too; none changes a label.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,30 +148,44 @@ def mixed(first: Floats, second: Floats, weight: float) -> Floats:
     return mixed
 
 
-def surface(of_items: Floats, said: Floats, by_votes: Floats | None = None) -> Floats:
+def tempered_forecasts(
+    of_items: Floats, counts: Floats, shrinkage: float, hidden: Triplets
+) -> Floats:
+    """Return the likelihood of held-out answers at each of TEMPERATURES, (n, n_hidden).
+
+    of_items (n_hidden, n_classes) are the posteriors of their items, counts (n_workers, n_classes,
+    n_classes) those that a fit expects of the kept answers.
+    """
+    said = shrunk_rows(counts, shrinkage)[hidden.workers, :, hidden.classes]
+    found = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+    return np.array(found)
+
+
+def surface(
+    of_items: Floats,
+    counts: Floats,
+    hidden: Triplets,
+    totals: Floats | None = None,
+    counts_of: Callable[[Floats], Floats] | None = None,
+) -> Floats:
     """Return the summed log score of held-out answers by TEMPERATURES and VOTE_WEIGHTS.
 
-    Arguments are the posteriors of the held-out answers' items, the likelihood of the answers
-    given each class, (n_hidden, n_classes) both, and their likelihood by vote shares, (n_hidden,):
-    mixing posteriors mixes their forecasts. None leaves one column, votes without weight: of many
-    answers they would make up for nothing but noisy confusions.
+    totals (n_items, n_classes) are the votes, and `counts_of` gives the counts that posteriors make
+    expect: mixing posteriors mixes their forecasts. Without them votes have no weight (one column):
+    of many answers they would make up for nothing but noisy confusions.
     """
-    found = np.empty((len(TEMPERATURES), 1 if by_votes is None else len(VOTE_WEIGHTS)))
-    for at, temperature in enumerate(TEMPERATURES):
-        by_model = np.einsum("pc,pc->p", temper(of_items, temperature), said)
-        if by_votes is not None:
-            by_model = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
-        found[at] = np.log(np.maximum(by_model, FLOOR)).sum(axis=0)
-    return found
-
-
-def said_of_hidden(counts: Floats, shrinkage: float, hidden: Triplets) -> Floats:
-    """Return the likelihood of held-out answers given each class, (n_hidden, n_classes).
-
-    counts (n_workers, n_classes, n_classes) are those that a fit expects of the kept answers.
-    """
-    said: Floats = shrunk_rows(counts, shrinkage)[hidden.workers, :, hidden.classes]
-    return said
+    if totals is None or counts_of is None:
+        by_model = tempered_forecasts(of_items, counts, MANY_SHRINKAGE, hidden)
+        alone: Floats = np.log(np.maximum(by_model, FLOOR)).sum(axis=1)[:, None]
+        return alone
+    votes = temper(shares_of(totals), VOTE_SHARPNESS)
+    said = shrunk_rows(counts_of(votes), VOTE_SHRINKAGE)[hidden.workers, :, hidden.classes]
+    by_votes = np.einsum("pc,pc->p", votes[hidden.items], said)
+    found = []
+    for by_model in tempered_forecasts(of_items, counts, MODEL_SHRINKAGE, hidden):
+        mixture = by_model[:, None] + VOTE_WEIGHTS * (by_votes - by_model)[:, None]
+        found.append(np.log(np.maximum(mixture, FLOOR)).sum(axis=0))
+    return np.array(found)
 
 
 def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
@@ -193,17 +207,19 @@ def best_calibration(surfaces: Sequence[Floats]) -> Calibration:
 
 
 def calibration_of_known(
-    known: Floats,
-    shares: Floats,
+    posteriors: Sequence[Floats],
+    weights: Sequence[float],
+    totals: Floats,
     classes: Codes,
     hidden: Calibration,
-    pooled: Floats | None = None,
 ) -> Calibration:
     """Fit the calibration on gold items, near the one that held-out answers gave.
 
-    Arguments are, for the gold items, the mean posteriors of fits that did not know them, vote
-    shares, pooled posteriors, (n, n_classes) each, and classes (n,).
+    Arguments are, for the gold items, the posteriors of weighted fits that did not know them, their
+    votes, (n, n_classes) each, and classes (n,).
     """
+    known: Floats = np.average(posteriors, axis=0, weights=weights)
+    pooled, shares = pool(posteriors, weights), shares_of(totals)
     right = np.arange(len(classes)), classes
     usual = hidden.weight * np.log(hidden.temperature), hidden.weight * hidden.votes
     best, most = hidden, -np.inf

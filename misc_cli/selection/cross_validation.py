@@ -60,19 +60,12 @@ from misc_cli.engines.views import (
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.calibration import (
-    MANY_SHRINKAGE,
-    MODEL_SHRINKAGE,
-    TEMPERATURES,
-    VOTE_SHARPNESS,
-    VOTE_SHRINKAGE,
     Calibration,
     best_calibration,
     calibration_of_known,
     pool,
-    said_of_hidden,
-    shares_of,
     surface,
-    temper,
+    tempered_forecasts,
     voted,
 )
 from misc_cli.selection.candidates import Candidate, Method, fits
@@ -144,8 +137,7 @@ class Fold:
         if counts is None:
             found["hard"] = self.hard_score(posteriors)
             counts = self.counts(posteriors)
-        said = said_of_hidden(counts, SHRINKAGE, hidden)
-        soft = [np.einsum("pc,pc->p", temper(of_items, at), said) for at in TEMPERATURES]
+        soft = tempered_forecasts(of_items, counts, SHRINKAGE, hidden)
         return {**found, "soft": np.log(np.maximum(soft, FLOOR))}
 
 
@@ -402,12 +394,9 @@ class CrossValidation:
         hidden = fold.hidden
         of_items = pool([score.trials[at].posteriors[hidden.items] for score in scores], shares)
         if self.n_votes >= MANY_ANSWERS or not self.in_memory:
-            return surface(of_items, said_of_hidden(counts, MANY_SHRINKAGE, hidden))
+            return surface(of_items, counts, hidden)
         totals = fold.training.sweep(SumOver(lambda block, _: [block.class_totals()]))
-        votes = temper(shares_of(np.concatenate(totals)), VOTE_SHARPNESS)
-        said = said_of_hidden(fold.counts(votes), VOTE_SHRINKAGE, hidden)
-        by_votes = np.einsum("pc,pc->p", votes[hidden.items], said)
-        return surface(of_items, said_of_hidden(counts, MODEL_SHRINKAGE, hidden), by_votes)
+        return surface(of_items, counts, hidden, np.concatenate(totals), fold.counts)
 
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
@@ -453,10 +442,7 @@ class CrossValidation:
         known = [posteriors for posteriors, *_ in fitted]
         if by_votes:
             known = [voted(totals, posteriors) for posteriors in known]
-        mean: Floats = np.average(known, axis=0, weights=shares)
-        return calibration_of_known(
-            mean, shares_of(totals), classes, by_hidden, pool(known, shares)
-        )
+        return calibration_of_known(known, shares, totals, classes, by_hidden)
 
 
 def calibration_of(

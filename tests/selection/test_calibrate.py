@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,6 @@ from misc_cli.selection.calibration import (
     VOTE_WEIGHTS,
     Calibration,
     best_calibration,
-    said_of_hidden,
     shares_of,
     surface,
     temper,
@@ -74,8 +74,8 @@ def test_the_surface_is_the_log_score_of_mixed_forecasts() -> None:
     kept, hidden = next(folds(labels, 1, 0.1, seed=0))
     posteriors = method("ds-em").aggregator(kept).posteriors
     counts = expected_counts(kept, posteriors)
-    said = said_of_hidden(counts, MODEL_SHRINKAGE, hidden)
-    found = surface(posteriors[hidden.items], said, np.ones(len(hidden)))
+    of_items, totals = posteriors[hidden.items], vote_totals(kept)
+    found = surface(of_items, counts, hidden, totals, partial(expected_counts, kept))
     confusions = confusions_of(kept, posteriors, MODEL_SHRINKAGE)
     for at, temperature in enumerate(TEMPERATURES[:3]):
         soft = temper(posteriors, temperature)

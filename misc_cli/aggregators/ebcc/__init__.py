@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators import OnEngines, diagonal, max_iter, off_diagonal, shrinkage, tol
+from misc_cli.aggregators import OnEngines, shared
 from misc_cli.data.parameters import FEW, POSITIVE, Checked, parameter
 from misc_cli.data.solver import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
@@ -32,11 +32,11 @@ class EnhancedBcc(Checked, OnEngines):
     subtypes: int = parameter(10, "ebcc: subtypes of each class.", FEW)
     subtype_prior: float = parameter(0.1, "ebcc: shared out over the subtypes.", POSITIVE)
     restarts: int = parameter(40, "ebcc, tenals: starts, of which the best counts.", FEW)
-    diagonal: float = diagonal(2.0)
-    off_diagonal: float = off_diagonal(0.5)
-    shrinkage: float = shrinkage(4.0)
-    tol: float = tol()
-    max_iter: int = max_iter(500)
+    diagonal: float = shared("diagonal", 2.0)
+    off_diagonal: float = shared("off_diagonal", 0.5)
+    shrinkage: float = shared("shrinkage", 4.0)
+    tol: float = shared("tol", 1e-3)
+    max_iter: int = shared("max_iter", 500)
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on one fold

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from misc_cli.aggregators import OnEngines, class_prior, max_iter, tol
+from misc_cli.aggregators import OnEngines, shared
 from misc_cli.data.parameters import AUTO, POSITIVE, Checked, parameter
 from misc_cli.data.solver import OnIteration
 
@@ -27,7 +27,7 @@ class MinimaxEntropy(Checked, OnEngines):
     are shrunk: the parameters that all share (crowd), or answers at random (zero).
     """
 
-    class_prior: str = class_prior()
+    class_prior: str = shared("class_prior", "estimated")
     regularization: float | str = parameter(
         1.0,
         "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
@@ -42,8 +42,8 @@ class MinimaxEntropy(Checked, OnEngines):
     center: str = parameter(
         "crowd", "mmce: what a worker is shrunk towards.", choices=("crowd", "zero")
     )
-    tol: float = tol(5e-3)
-    max_iter: int = max_iter()
+    tol: float = shared("tol", 5e-3)
+    max_iter: int = shared("max_iter", 100)
 
     slow: ClassVar[bool] = True  # calibrated on one fold
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {

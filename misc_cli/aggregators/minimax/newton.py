@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -62,51 +61,36 @@ class Slots:
         return cls(segments, np.tile(np.arange(n_classes), n_segments), n_segments)
 
 
-class Structure(Protocol):
-    """The map from parameters of segments to logits. `owned` parameters are those of used slots."""
-
-    @property
-    def n_classes(self) -> int: ...
-    def zeros(self, n_segments: int) -> Floats:
-        """Return parameters whose logits are zero, (n_parameters, n_segments, ...)."""
-
-    def owned(self, parameters: Floats, slots: Slots) -> Floats:
-        """Return the parameters of these slots as independent problems, (d, n_problems)."""
-
-    def stored(self, owned: Floats, slots: Slots) -> Floats:
-        """Return the parameters of all segments; those of unused slots are zero, their optimum."""
-
-    def logits(self, owned: Floats, slots: Slots) -> Floats:
-        """Return the logits by slot, (n_classes, n_slots)."""
-
-    def pull_back(self, by_slot: Derivatives, slots: Slots) -> Derivatives:
-        """Return derivatives by owned parameters from derivatives by slot logits."""
-
-
 @dataclass(frozen=True)
 class Free:
     """mmce-c: one parameter per (class, answer); every slot is an independent problem.
 
-    Parameters are (n_classes answers, n_segments, n_classes truths).
+    Parameters are (n_classes answers, n_segments, n_classes truths). `owned` parameters are those
+    of used slots.
     """
 
     n_classes: int
 
     def zeros(self, n_segments: int) -> Floats:
+        """Return parameters whose logits are zero, (n_parameters, n_segments, ...)."""
         return np.zeros((self.n_classes, n_segments, self.n_classes))
 
     def owned(self, parameters: Floats, slots: Slots) -> Floats:
+        """Return the parameters of these slots as independent problems, (d, n_problems)."""
         return parameters[:, slots.segments, slots.classes]
 
     def stored(self, owned: Floats, slots: Slots) -> Floats:
+        """Return the parameters of all segments; those of unused slots are zero, their optimum."""
         parameters = self.zeros(slots.n_segments)
         parameters[:, slots.segments, slots.classes] = owned
         return parameters
 
     def logits(self, owned: Floats, slots: Slots) -> Floats:
+        """Return the logits by slot, (n_classes, n_slots)."""
         return owned
 
     def pull_back(self, by_slot: Derivatives, slots: Slots) -> Derivatives:
+        """Return derivatives by owned parameters from derivatives by slot logits."""
         return by_slot
 
 
@@ -165,6 +149,9 @@ class Ordinal:
             both = np.tensordot(acts, half.transpose(1, 0, 2), axes=1)
             curvature[acting[:, None, None], acting[:, None], segments] += both
         return Derivatives(value, gradient, curvature)
+
+
+Structure = Free | Ordinal
 
 
 @dataclass(frozen=True)
