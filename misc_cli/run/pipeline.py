@@ -269,8 +269,8 @@ def _calibrated(found: FitResult, methods: Methods, on_iteration: OnIteration) -
 
     Few answers are judged in this process's memory, many where they are.
     """
-    from misc_cli.selection.cross_validation import calibration_of
     from misc_cli.selection.candidates import MAX_TRIED_CELLS
+    from misc_cli.selection.cross_validation import calibration_of
 
     engine, aggregator = found.engine, methods.aggregator
     assert aggregator is not None
