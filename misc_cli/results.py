@@ -146,15 +146,9 @@ class Result(Generic[F]):
         self, request: AggregateRequest | None = None, outputs: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Return the content of run.json."""
-        return manifest(
-            self.outcome,
-            request or self.request,
-            command=(),
-            inputs=map(asdict, self.inputs),
-            known=self.known,
-            outputs=outputs or {},
-            warnings=self.warnings,
-        )
+        inputs = map(asdict, self.inputs)
+        more = {"outputs": outputs or {}, "warnings": list(self.warnings)}
+        return manifest(self.outcome, request or self.request, inputs, self.known, **more)
 
     def _repr_html_(self) -> str:
         """Return a notebook's view: the run in a line, then the first labels."""

@@ -125,17 +125,17 @@ def show(finished: Finished, console: Console) -> None:
     if not console.shows_summary:
         return
     several = len(finished.runs) > 1
-    for run, places in zip(finished.runs, finished.named, strict=True):
+    for run in finished.runs:
         read, question = run.inputs.read, run.inputs.question
         aside = None if read is None else read.set_aside
-        rows = summary(run.outcome, places, aside, closely=console.tells and not several)
+        rows = summary(run.outcome, run.places, aside, closely=console.tells and not several)
         if read is not None:
             rows.insert(1, ("read as", read.read_as))
         if rejection is not None:
             rows.insert(-1, ("rejected", rejection))
         elif session is not None:
             rows.insert(-1, session.summary())
-        facts = {**log_facts(run.outcome, places), "published": rejection is None}
+        facts = {**log_facts(run.outcome, run.places), "published": rejection is None}
         if several:
             rows.insert(0, ("question", question))
             facts = {"question": question, **facts}

@@ -76,7 +76,7 @@ def reports_from(
         run = run_in_memory(request, console, began=startup.since())
         if of_workers and run.inputs.read is not None and run.inputs.read.anonymous:
             raise InputError(f"{sources[0]}: nobody says who answered; misc items shows its votes")
-        facts = run.record({}, console.warnings, options.command_line())
+        facts = run.record(warnings=console.warnings, command=options.command_line())
         return {None: run.report(facts, anonymize=hidden)}
 
 

@@ -170,16 +170,13 @@ class OutputSet:
         for run in runs:
             run.places = moved(run.places)
         self.places = moved(self.places)
-        if self.folder is not None:
-            self.folder = None if kept is None else kept / self.folder.name
-        if self.folder is not None:
+        if self.folder is not None and kept is not None:
+            self.folder = kept / self.folder.name
             if (self.folder / "run.json").is_file():  # an earlier rejected set
                 cleanup.remove(self.folder)
             check_new_folder(self.folder)
-
-    def named(self, run: QuestionRun) -> dict[str, Path]:
-        """Return the outputs of a question as a person is told them."""
-        return {**({} if self.folder is None else {"labels": self.folder}), **run.places}
+        elif kept is None:
+            self.folder = None
 
     def publish(
         self,
@@ -195,15 +192,18 @@ class OutputSet:
         state = None if session is None else session.record
 
         def facts(run: QuestionRun, outputs: Mapping[str, Any]) -> dict[str, Any]:
-            return run.record(outputs, warned, command, state, named=each)
+            named = {"question": run.inputs.question} if each else {}
+            told = {"command": list(command), "warnings": list(warned), "state": state}
+            return run.record(**named, **told, outputs=outputs)
 
         def record() -> dict[str, Any]:
             records = []
             for run in runs:
                 run.outcome.timings["write"] = round(time.perf_counter() - started, 6)
-                outputs: dict[str, Any] = {k: str(v) for k, v in self.named(run).items()}
+                outputs: dict[str, Any] = {k: str(v) for k, v in run.places.items()}
                 if staged is not None:
-                    outputs["parts"] = [path.name for path in parts]
+                    names = [path.name for path in parts]
+                    outputs = {"labels": str(self.folder), **outputs, "parts": names}
                 records.append(facts(run, outputs))
             whole = records[0]
             if each:
@@ -240,6 +240,8 @@ class OutputSet:
                 folder=staged,
                 also=state_files,
             )
+        if self.folder is not None:
+            first.places = {"labels": self.folder, **first.places}
 
     def _write_parts(self, outcome: RunResult, waiting: Path) -> Mapping[Path, str]:
         """Write labels in parts into a folder that waits for its name; return their SHA-256."""

@@ -74,29 +74,14 @@ class QuestionRun:
     places: dict[str, Path] = field(default_factory=dict)
     changes: Changes | None = None
 
-    def record(
-        self,
-        outputs: Mapping[str, Any],
-        warned: Sequence[str],
-        command: Sequence[str] = (),
-        state: Mapping[str, Any] | None = None,
-        *,
-        named: bool = False,
-    ) -> dict[str, Any]:
-        """Return the content of run.json; `named` adds the question's name."""
+    def record(self, **facts: Any) -> dict[str, Any]:
+        """Return the content of run.json; `facts` are those of `manifest`."""
         read, engine = self.inputs.read, self.outcome.engine
-        return manifest(
-            self.outcome,
-            self.request,
-            command=command,
-            inputs=engine.inputs if read is None else map(asdict, read.files),
-            known={name: found.file for name, found in self.inputs.known.items()},
-            outputs=outputs,
-            warnings=warned,
-            engine=None if self.inputs.engine is None else engine.facts(),
-            state=state,
-            question=self.inputs.question if named else None,
-        )
+        if self.inputs.engine is not None:
+            facts["engine"] = {"name": self.request.engine, **engine.facts()}
+        inputs = engine.inputs if read is None else map(asdict, read.files)
+        known = {name: found.file for name, found in self.inputs.known.items()}
+        return manifest(self.outcome, self.request, inputs, known, **facts)
 
     def report(self, facts: dict[str, Any], *, anonymize: bool) -> Report:
         """Return the report of the run; `facts` is its record."""
@@ -118,7 +103,6 @@ class Finished:
     """
 
     runs: Sequence[QuestionRun]
-    named: Sequence[Mapping[str, Path]] = ()
     session: StateSession | None = None
     unchanged: Mapping[str, Figure] | None = None
     tripped: Sequence[str] = ()
@@ -126,12 +110,11 @@ class Finished:
 
     def refuse(self) -> None:
         """Raise if a condition of --fail-if held."""
-        held = "; ".join(self.tripped)
-        if held and self.rejection is not None:
-            raise GateTripped(f"--fail-if {held}: not published, {self.rejection}")
-        if held:
-            done = "done and written" if self.unchanged is None else "nothing to do"
-            raise GateTripped(f"{done}, but --fail-if {held}")
+        done = "done and written" if self.unchanged is None else "nothing to do"
+        if self.rejection is not None:
+            done = f"not published, {self.rejection}"
+        if self.tripped:
+            raise GateTripped(f"--fail-if {'; '.join(self.tripped)}: {done}")
 
 
 @contextmanager
@@ -174,7 +157,7 @@ def performed(
         if session is not None and (figures := session.unchanged(read[0].files)) is not None:
             told = _tripped(gates, figures, each)
             session.nothing_done(figures, watch.seconds)
-            yield Finished([], [], session, figures, told)
+            yield Finished([], session, figures, told)
             return
         if session is not None and read[0].read is not None:
             session.contract.see(read[0].read.files)
@@ -201,8 +184,7 @@ def performed(
         outputs.publish(runs, observer.warnings, command, session, tripped)
         if session is not None and outputs.rejection is None:
             session.published()
-        named = [outputs.named(run) for run in runs]
-        yield Finished(runs, named, session, tripped=tripped, rejection=outputs.rejection)
+        yield Finished(runs, session, tripped=tripped, rejection=outputs.rejection)
 
 
 def _tripped(gates: Sequence[Gate], figures: dict[str, Figure], among_several: bool) -> list[str]:
@@ -301,21 +283,18 @@ def inputs_of(
     with watch.stage("read"):
         if request.each_question:
             results = read_questions(sources, reading, each=True, with_times=with_times)
-        else:
-            results = [read_answer_columns(sources, reading, with_times=with_times)]
-        names = [read.question for read in results]
-        known: dict[str, dict[str, Known]] = {name: {} for name in names}
-        if not request.each_question:
-            known = {names[0]: _known(request)}
-        else:
+            known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
             for role, file in request.known_files.items():
-                told = read_known_each(file, names, reading)
-                for question, of_role in known.items():
+                told = read_known_each(file, list(known), reading)
+                for question in known:
                     if question in told:
-                        of_role[role] = told[question]
+                        known[question][role] = told[question]
                     else:
                         text = f"{file}: nothing about question {question!r}, so it has no {role}"
                         warnings.warn(text, MiscWarning, stacklevel=2)
+        else:
+            results = [read_answer_columns(sources, reading, with_times=with_times)]
+            known = {results[0].question: _known(request)}
         for read in results if request.embedded_gold else ():
             if read.gold is None:
                 raise InputError(f"{read.files[0].name}: no gold in it; give --gold a file")

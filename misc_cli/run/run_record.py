@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import platform
@@ -87,6 +86,9 @@ QUESTION = {
 def described(member: Candidate) -> dict[str, Any]:
     """Return a candidate as plain values."""
     method = member.method
+    loop = {name: value for name, value in vars(method.loop).items() if value is not None}
+    if "start" in loop:
+        loop["start"] = _described("aggregator", loop["start"])
     return {
         "name": member.name,
         "method": method.name,
@@ -94,27 +96,20 @@ def described(member: Candidate) -> dict[str, Any]:
         "early_stopped": method.early_stopped,
         "passes": member.passes,
         "aggregator": _described("aggregator", method.aggregator),
-        "completer": _described("completer", method.completer),
-        "loop": {
-            field.name: _described("aggregator", value) if field.name == "start" else value
-            for field in dataclasses.fields(method.loop)
-            if (value := getattr(method.loop, field.name)) is not None
-        },
+        "completer": method.completer and _described("completer", method.completer),
+        "loop": loop,
     }
 
 
 def rebuilt(entry: Mapping[str, Any]) -> Candidate:
     """Return the candidate that was described."""
-    aggregator = _rebuilt("aggregator", entry["aggregator"])
-    completer = _rebuilt("completer", entry["completer"])
-    loop = dict(entry["loop"])
+    loop, passes = dict(entry["loop"]), int(entry["passes"])
     if "start" in loop:
         loop["start"] = _rebuilt("aggregator", loop["start"])
-    passes = int(entry["passes"])
     method = Method(
         entry["method"],
-        aggregator,
-        completer,
+        _rebuilt("aggregator", entry["aggregator"]),
+        entry["completer"] and _rebuilt("completer", entry["completer"]),
         Loop(**loop),
         (passes,) if passes else (),
         entry["preset"],
@@ -123,90 +118,65 @@ def rebuilt(entry: Mapping[str, Any]) -> Candidate:
     return Candidate(method, passes)
 
 
-def _described(kind: str, method: Any) -> dict[str, Any] | None:
-    if method is None:
-        return None
-    return {"is": registry.name_of(kind, method), "parameters": dataclasses.asdict(method)}
+def _described(kind: str, method: Any) -> dict[str, Any]:
+    return {"is": registry.name_of(kind, method), "parameters": asdict(method)}
 
 
-def _rebuilt(kind: str, entry: Mapping[str, Any] | None) -> Any:
-    if entry is None:
-        return None
-    given = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in entry["parameters"].items()
-    }
-    return registry.load(kind, entry["is"])(**given)
+def _rebuilt(kind: str, entry: Mapping[str, Any]) -> Any:
+    given = entry["parameters"].items()
+    values = {key: tuple(one) if isinstance(one, list) else one for key, one in given}
+    return registry.load(kind, entry["is"])(**values)
 
 
 # Of run.json: raised when something that a script may read changes its meaning or its place.
 SCHEMA = 2
+# Figures that every run has.
+ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
 
 
 def manifest(
     outcome: RunResult,
     request: AggregateRequest,
-    *,
-    command: Iterable[str],
     inputs: Iterable[Mapping[str, Any]],
     known: Mapping[str, Any],
-    outputs: Mapping[str, Any],
-    warnings: Iterable[str],
-    engine: Mapping[str, Any] | None = None,
-    state: Mapping[str, Any] | None = None,
-    question: str | None = None,
+    **facts: Any,
 ) -> dict[str, Any]:
     """Return the content of run.json: what was asked for, what happened, what it cost.
 
-    `question` names the one that the record is about, where a run is of several.
+    `facts` are what the caller knows: command, question, engine, state, warnings, outputs.
     """
-    softened, settings, holder = outcome.fit.calibration, outcome.methods.settings, outcome.engine
+    fit, settings, holder = outcome.fit, outcome.methods.settings, outcome.engine
+    options = {**asdict(settings), "threads": settings.threads or threads()}
+    options |= {"completer": settings.completer_name, "duplicates": settings.duplicates_rule}
+    del options["options"]  # they are among the methods
+    sizes = {name: getattr(holder, f"n_{name}") for name in ("workers", "items", "classes")}
     return {
         "schema": SCHEMA,
         "misc": __version__,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": list(command),
         "request": request.to_json(),
-        **({} if question is None else {"question": question}),
-        "options": {  # with what was left open filled in
-            "preset": settings.preset,
-            "completer": settings.completer_name,
-            "aggregator": settings.aggregator,
-            "duplicates": settings.duplicates_rule,
-            "class_order": settings.class_order,
-            "seed": settings.seed,
-            "calibrate": settings.calibrate,
-            "time_budget": settings.time_budget,
-            "threads": settings.threads or threads(),
-        },
+        "options": options,  # with what was left open filled in
         "method": method_in_words(outcome),
         "methods": outcome.methods.resolved,
-        "members": [described(member) for member in outcome.fit.members],
+        "members": [described(member) for member in fit.members],
         "inputs": redact_all([dict(source) for source in inputs]),
         "known": {name: asdict(source) for name, source in known.items()},
-        "engine": {"name": request.engine, **(engine or {})},
-        "state": state,
+        "engine": {"name": request.engine},
+        "state": None,
         "counts": {
-            "rows": holder.counts.n_rows,
-            "empty": holder.counts.n_empty,
-            "repeats": holder.counts.n_repeats,
-            "conflicts": holder.counts.n_conflicts,
-            "answers": holder.n_votes,
-            "workers": holder.n_workers,
-            "items": holder.n_items,
-            "classes": holder.n_classes,
+            **{name.removeprefix("n_"): n for name, n in asdict(holder.counts).items()},
+            **{"answers": holder.n_votes, **sizes},
         },
         "classes": holder.vocabulary.classes.to_pylist(),
-        "class_prior": outcome.fit.class_prior,
-        "selection": outcome.fit.selection or None,
-        "calibration": None if softened is None else asdict(softened),
-        "loop": outcome.fit.loop,
+        "class_prior": fit.class_prior,
+        "selection": fit.selection or None,
+        "calibration": None if fit.calibration is None else asdict(fit.calibration),
+        "loop": fit.loop,
         "iterations": Counter(record["stage"] for record in outcome.records),
-        "converged": outcome.fit.converged,
-        "stopped": outcome.fit.stopped,
-        "objective": outcome.fit.objective,
+        "converged": fit.converged,
+        "stopped": fit.stopped,
+        "objective": fit.objective,
         "figures": outcome.figures,
-        "warnings": list(warnings),
         "seconds": outcome.timings,
         "peak_memory_bytes": peak_memory(),
         "platform": {
@@ -214,7 +184,7 @@ def manifest(
             "numpy": np.__version__,
             "system": sys.platform,
         },
-        "outputs": dict(outputs),
+        **{"command": [], "warnings": [], "outputs": {}, **facts},
     }
 
 
@@ -233,22 +203,15 @@ def read_record(path: str) -> dict[str, Any]:
         age = "an older" if record["schema"] == 1 else "another"
         raise InputError(f"{path}: made by {age} misc ({record['misc']}); run its command again")
     several = {**RUN, "questions": [{**QUESTION, "question": str}]}
-    shape = several if "questions" in record else QUESTION
-    if not conforms(record, shape) or not all(map(_fits_together, questions_of(record))):
+    fits = conforms(record, several if "questions" in record else QUESTION)
+    for one in questions_of(record) if fits else ():
+        figures, n_classes = one["figures"], one["counts"]["classes"]
+        fits &= len(one["class_prior"]) == len(one["classes"]) == n_classes
+        fits &= one["selection"] is not None or not one["members"]
+        fits &= all(figures.get(name) is not None for name in ALWAYS_THERE)
+    if not fits:
         raise InputError(f"{path}: this run.json was changed, it does not fit together")
     return record
-
-
-def _fits_together(record: Mapping[str, Any]) -> bool:
-    """Tell whether the figures that every run has are there, and a prior for each class."""
-    return (
-        len(record["class_prior"]) == len(record["classes"]) == record["counts"]["classes"]
-        and (record["selection"] is not None or not record["members"])
-        and all(record["figures"].get(name) is not None for name in ALWAYS_THERE)
-    )
-
-
-ALWAYS_THERE = ("answers", "items", "workers", "classes", "iterations", "confidence", "density")
 
 
 def questions_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -327,14 +290,15 @@ def gauges(
     `did_nothing` is for a run that found nothing changed: its figures are the last run's. The
     exit code is that of the figures unless it is given.
     """
-    gated = EXIT_GATE if figures.get("gates-tripped") else EXIT_DONE
-    about = f"{_label('version', __version__)},{_label('method', method)}"
+    if exit_code is None:
+        exit_code = EXIT_GATE if figures.get("gates-tripped") else EXIT_DONE
+    about = f"{{version={json.dumps(__version__)},method={json.dumps(method)}}}"
     values: dict[str, dict[str, float]] = {
         **{name: {"": float(one)} for name, one in sorted(figures.items()) if one is not None},
         "run_timestamp_seconds": {"": round(time.time(), 3)},
-        "run_exit_code": {"": gated if exit_code is None else exit_code},
+        "run_exit_code": {"": exit_code},
         "run_did_nothing": {"": int(did_nothing)},
-        "run_seconds": {_label("stage", stage): spent for stage, spent in seconds.items()},
+        "run_seconds": {f"{{stage={json.dumps(at)}}}": spent for at, spent in seconds.items()},
         "run_peak_memory_bytes": {"": peak_memory()},
         "info": {about: 1},
     }
@@ -342,12 +306,5 @@ def gauges(
     for name, by_label in values.items():
         full = "misc_" + name.replace("-", "_")
         lines += [f"# HELP {full} {name} of the last run.", f"# TYPE {full} gauge"]
-        lines += [
-            f"{full}{{{at}}} {one!r}" if at else f"{full} {one!r}" for at, one in by_label.items()
-        ]
+        lines += [f"{full}{at} {one!r}" for at, one in by_label.items()]
     return "\n".join([*lines, ""]).encode()
-
-
-def _label(name: str, value: str) -> str:
-    escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-    return f'{name}="{escaped}"'
