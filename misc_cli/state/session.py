@@ -12,12 +12,11 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -43,7 +42,6 @@ from misc_cli.state import store
 from misc_cli.state.contract import Contract
 from misc_cli.state.saved_state import (
     JOINT,
-    SavedState,
     item_fingerprints,
     listed,
     member_tables,
@@ -71,44 +69,6 @@ KEPT = ("chosen", "weights", "fallback", "why")
 clock = time.time  # what a simulated year replaces
 
 
-def reselection_reason(
-    saved: SavedState, labels: Labels, settings: Settings, now: float, rechoose: float | None
-) -> str | None:
-    """Return why the methods are to be chosen anew, in words; None to keep them.
-
-    `rechoose` is the age in seconds from which a choice is old; None: never.
-    """
-    choice = saved.choice
-    if choice["settings"] != settings_key(settings):
-        return "the settings are others"
-    if not choice["members"] and not choice["named"]:
-        return "there were too few answers to choose by"
-    if not saved.has_classes_of(labels):
-        return "the classes are others"
-    if rechoose is not None and now - choice["at"] >= rechoose:
-        return f"the choice is {(now - choice['at']) / 86400:.0f} days old"
-    n_answers = labels.votes.n_votes
-    if n_answers >= GROWTH * choice["answers"]:
-        return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
-    share = _share_by(labels, pc.invert(pc.is_in(labels.workers, saved.at_choice)))
-    if share >= NEW_WORKERS:
-        return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
-    moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
-    if moved >= MOVED_SHARES:
-        return f"the shares of the labels moved by {100 * moved:.0f} %"
-    return None
-
-
-def of_other_data(saved: SavedState, labels: Labels) -> str | None:
-    """Return why the state is of other data; None if it is not."""
-    if not set(labels.classes.to_pylist()) & set(saved.about["classes"]):
-        return "no class of it is among today's"
-    share = _share_by(labels, pc.is_in(labels.workers, saved.workers["worker"].combine_chunks()))
-    if share < COMMON:
-        return f"its workers gave only {100 * share:.0f} % of today's answers"
-    return None
-
-
 def settings_key(settings: Settings) -> Any:
     """Return the settings that a choice depends on, as JSON has them."""
     own = asdict(settings)
@@ -122,42 +82,65 @@ def shares(labels: Labels) -> Floats:
     return found
 
 
-def _share_by(labels: Labels, workers: Any) -> float:
-    """Return the share of the answers that these workers gave, a column of true and false."""
+def share_by(labels: Labels, workers: Any) -> float:
+    """Return the share of the answers that these workers gave."""
     counts = votes_by_worker(labels.votes).sum(axis=1)
-    chosen: npt.NDArray[np.bool_] = workers.to_numpy(zero_copy_only=False)
+    chosen = pc.is_in(labels.workers, workers).to_numpy(zero_copy_only=False)
     return float(counts[chosen].sum() / max(labels.votes.n_votes, 1))
 
 
-@dataclass
 class StateSession:
     """A run that starts from a saved state, or from nothing, and saves the next one.
 
     saved     the state, None for the first night or if it cannot be used
+    before    its fingerprint; it stays if the state is found to be of other data
     contract  what earlier nights had in common
     rechoose  seconds after which a choice is old; None: never
     settled   confidence and answers from which an item keeps its label until it has new ones
-    places    the outputs of the command line; none from Python
-    before    fingerprint of the state before the run
     last      the record of the last run, if nothing changed since
     """
 
-    folder: Path
-    request: AggregateRequest
-    saved: SavedState | None
-    contract: Contract
-    now: float
-    rechoose: float | None = RECHOOSE
-    settled: tuple[float, float] | None = None
-    places: Mapping[str, Path] = field(default_factory=dict)
-    before: str | None = None
-    why: str = ""
-    n_kept_labels: int = 0
-    last: Mapping[str, Any] = field(default_factory=dict)
-    _labels: Labels | None = None
-    _choice: dict[str, Any] = field(default_factory=dict)
-    _members: dict[str, Fitted] = field(default_factory=dict)
-    _at_choice: Any = None
+    def __init__(
+        self, request: AggregateRequest, places: Mapping[str, Path], now: float | None
+    ) -> None:
+        self.request, self.places = request, places
+        self.folder = Path(str(request.state))
+        self.now = clock() if now is None else now
+        self.saved = store.open_state(self.folder)
+        self.before = None if self.saved is None else store.fingerprint(self.folder)
+        known = {} if self.saved is None else self.saved.about["contract"]
+        self.contract = Contract(known, request.accept)
+        self.rechoose = None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE)
+        self.settled = (request.settled or SETTLED) if request.keep_settled else None
+        self.why, self.n_kept_labels = "", 0
+        self.last: Mapping[str, Any] = {}
+        self._labels: Labels | None = None
+        self._choice: dict[str, Any] = {}
+        self._members: dict[str, Fitted] = {}
+        self._at_choice: Any = None
+
+    def reselection_reason(self, labels: Labels, settings: Settings) -> str | None:
+        """Return why the methods are to be chosen anew, in words; None to keep them."""
+        if self.saved is None:
+            return "there is no earlier choice"
+        choice, n_answers = self.saved.choice, labels.votes.n_votes
+        if choice["settings"] != settings_key(settings):
+            return "the settings are others"
+        if not choice["members"] and not choice["named"]:
+            return "there were too few answers to choose by"
+        if not self.saved.has_classes_of(labels):
+            return "the classes are others"
+        if self.rechoose is not None and self.now - choice["at"] >= self.rechoose:
+            return f"the choice is {(self.now - choice['at']) / 86400:.0f} days old"
+        if n_answers >= GROWTH * choice["answers"]:
+            return f"{n_answers:,} answers, the choice was made by {choice['answers']:,}"
+        share = 1.0 - share_by(labels, self.saved.at_choice)
+        if share >= NEW_WORKERS:
+            return f"{100 * share:.0f} % of the answers are by workers the choice did not know"
+        moved = 0.5 * np.abs(shares(labels) - np.array(choice["shares"])).sum()
+        if moved >= MOVED_SHARES:
+            return f"the shares of the labels moved by {100 * moved:.0f} %"
+        return None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -186,19 +169,16 @@ class StateSession:
         engine = pipeline.in_memory(answers)
         labels = self._labels = engine.labels
         self.contract.check(labels.classes.to_pylist())
-        if self.saved is not None and (other := of_other_data(self.saved, labels)) is not None:
-            warnings.warn(
-                f"the state is of other data ({other}): it is set aside, this run starts from "
-                "nothing",
-                MiscWarning,
-                stacklevel=2,
-            )
-            self.saved = None
-        reason: str | None = "there is no earlier choice"
         if self.saved is not None:
-            reason = reselection_reason(
-                self.saved, labels, methods.settings, self.now, self.rechoose
-            )
+            share = share_by(labels, self.saved.workers["worker"].combine_chunks())
+            other = f"its workers gave only {100 * share:.0f} % of today's answers"
+            if not set(labels.classes.to_pylist()) & set(self.saved.about["classes"]):
+                share, other = 0.0, "no class of it is among today's"
+            if share < COMMON:
+                told = f"the state is of other data ({other}): it is set aside, this run starts"
+                warnings.warn(f"{told} from nothing", MiscWarning, stacklevel=2)
+                self.saved = None
+        reason = self.reselection_reason(labels, methods.settings)
         if reason is None:
             found = self._as_chosen(engine, methods, on_iteration)
         else:
@@ -375,19 +355,7 @@ def opened(
             )
     store.check_folder(folder)
     with locked([folder / store.POINTER]):
-        saved = store.open_state(folder)
-        known = {} if saved is None else saved.about["contract"]
-        session = StateSession(
-            folder,
-            request,
-            saved,
-            Contract(known, request.accept),
-            clock() if now is None else now,
-            None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE),
-            (request.settled or SETTLED) if request.keep_settled else None,
-            places or {},
-            None if saved is None else store.fingerprint(folder),
-        )
+        session = StateSession(request, places or {}, now)
         with session.contract.quiet():
             yield session
 
