@@ -19,6 +19,7 @@ from misc_cli.data.types import Answers, Codes, Floats, Labels
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
+from misc_cli.quality.worker_dependence import effective_votes
 from misc_cli.quality.worker_scores import (
     MOST_OF_PANEL,
     MOST_VOTES,
@@ -125,9 +126,10 @@ def frames(outcome: RunResult) -> Frames:
     crowd = crowd_rows(counts[None])
     found["crowd"] = pd.DataFrame(crowd, index=pd.Index(names, name="true"), columns=names)
     found["confusions"] = confusion_frame(counts, names)
-    workers = text_frame(worker_columns(outcome))
+    votes = effective_votes(outcome.engine, outcome.pairs)
+    workers = text_frame(worker_columns(outcome)).assign(effective_votes=votes)
     found["workers"] = worst_first(workers.assign(changes=labels_that_change(outcome.engine)))
-    found["panel"] = panel_frame(outcome)
+    found["panel"] = panel_frame(outcome, votes / np.maximum(outcome.pairs.answers, 1))
     found["items"] = item_frame(outcome)
     found["ask_again"] = text_frame(queue_columns(outcome, None))
     found |= completion_frames(outcome)
@@ -235,10 +237,11 @@ def confusion_columns(workers: pd.DataFrame) -> list[str]:
     return [name for name in workers.columns if name.startswith("true_") and "_said_" in name]
 
 
-def panel_frame(outcome: RunResult) -> pd.DataFrame:
-    """Return a row per worker of a small panel: worker, kept, then its likeness with each.
+def panel_frame(outcome: RunResult, votes: Floats) -> pd.DataFrame:
+    """Return a row per worker of a small panel: worker, kept, votes, its likeness with each.
 
-    Those who are kept give the same labels alone, up to one in a hundred. A crowd has no rows.
+    Those who are kept give the same labels alone, up to one in a hundred; `votes`, (n_workers,), is
+    what an answer of each counts. A crowd has no rows.
     """
     labels = outcome.labels
     if not 2 < labels.n_workers <= MOST_OF_PANEL or labels.votes.n_votes > MOST_VOTES:
@@ -246,7 +249,7 @@ def panel_frame(outcome: RunResult) -> pd.DataFrame:
     kept = smallest_panel(labels, outcome.posteriors)
     likeness = outcome.pairs.matrix(outcome.pairs.shared > 0).toarray().clip(0.0, 1.0)
     found = pd.DataFrame({"worker": labels.workers.to_pandas()})
-    found["kept"] = found.index.isin(kept)
+    found = found.assign(kept=found.index.isin(kept), votes=votes)
     return found.join(pd.DataFrame(likeness))
 
 

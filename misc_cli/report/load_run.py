@@ -207,9 +207,8 @@ def _from_answers(
     if not exact:
         frames["items"] = frames["items"].drop(columns="tie")
     if workers is not None:
-        own = frames["workers"].set_index("worker")["changes"]
-        own = workers["worker"].map(own).fillna(0).astype(int)
-        frames["workers"] = worst_first(workers.assign(changes=own))
+        own = frames["workers"].set_index("worker")[["effective_votes", "changes"]]
+        frames["workers"] = worst_first(workers.join(own, on="worker"))
     missing = [] if exact else [ESTIMATED]
     missing += [JUDGED_AGAIN] if workers is None else []
     return replace(report, missing=tuple(missing))

@@ -47,6 +47,7 @@ COLUMNS = {
     "agreement": ("Agrees with labels", "share of the answers that equal the final label"),
     "alike": ("Alike with", "another worker who makes the same mistakes"),
     "likeness": ("Likeness", "1: makes all mistakes together with that one"),
+    "effective_votes": ("Counts as", "votes, where those who err together share theirs"),
     "changes": ("Labels that change", "items that get another label without this worker"),
     "confidence": ("Sure", "probability that the label is right"),
     "runner_up": ("Next best", "the second most probable class"),

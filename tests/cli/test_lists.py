@@ -69,7 +69,7 @@ def test_a_worker_has_a_verdict_its_accuracy_and_why(batch: Path) -> None:
 def test_all_columns_are_shown_when_asked_for(batch: Path) -> None:
     shown = on_screen("workers", "labels.run.json", "--all-columns", "--top", "1", folder=batch)
     written = pd.read_csv(batch / "workers.csv")
-    assert set(shown.lines[0].split()) == {*written.columns, "changes"}
+    assert set(shown.lines[0].split()) == {*written.columns, "effective_votes", "changes"}
 
 
 def test_a_list_that_is_piped_is_csv_and_nothing_else(

@@ -223,7 +223,9 @@ def test_a_small_panel_shows_who_is_like_whom_and_who_could_go() -> None:
     assert 0 < panel.sum() < size
     shown = page.render(made)
     assert shown.count("<rect x=") >= size * (size - 1)
-    assert all(f"<li><b>{worker}</b></li>" in shown for worker in panel.index[panel])
+    assert all(f"<li><b>{worker}</b>" in shown for worker in panel.index[panel])
+    votes = made.frames["panel"]["votes"]
+    assert shown.count(" votes</small></li>") == (votes < 0.995).sum() > 0, "who counts for less"
     assert f"{panel.sum()} of the {size} workers alone give the same labels" in shown
     hidden = page.render(anonymized(made))
     listed = hidden[hidden.index('id="panel"') :].partition("</ol>")[0]
