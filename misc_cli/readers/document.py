@@ -92,11 +92,6 @@ class Document:
         return [cell for cell in cells if cell]
 
 
-def json_document(name: str, format_name: str, records: list[Record]) -> Document:
-    """Return a document of JSON objects, flattened when somebody asks for columns."""
-    return Document(name, format_name, lambda: flat_table(records), records)
-
-
 def flat_table(records: list[Record]) -> Table:
     """Return columns of JSON objects, nested names dotted."""
     return table_of([flat(record) for record in records])

@@ -8,20 +8,22 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from misc_cli.errors import InputError
+from misc_cli.readers.dialect import Synonyms
 from misc_cli.readers.document import (
     SAMPLE_ROWS,
     Document,
     Record,
     Table,
     encoded,
-    json_document,
+    flat_table,
     text,
 )
 from misc_cli.readers.source import (
@@ -37,17 +39,25 @@ from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
 DELIMITED = ("csv", "tsv")
 FORMATS = (*DELIMITED, "json", "jsonl", "parquet", "npy")
-_BY_SUFFIX = {
-    ".tsv": "tsv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-}
-
-
+_BY_SUFFIX = {f".{name}": name for name in ("tsv", "json", "jsonl", "parquet")}
+_BY_SUFFIX[".ndjson"] = "jsonl"
 # Characters beyond the first 65,536 are written as two of these; one alone is no text.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn what JSON of nobody's making raises, in a file or a cell, into one line."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(
+            f"{name}: objects within objects, too deep to read; give a flat export"
+        ) from None
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name}: half a character (\\ud800 to \\udfff) that stands for none; export it again"
+        ) from None
 
 
 def detect(source: Source) -> str:
@@ -75,7 +85,7 @@ def open_document(
     *,
     delimiter: str | None = None,
     header: bool | None = None,
-    synonyms: dict[str, list[set[str]]] = SYNONYMS,
+    synonyms: Synonyms = SYNONYMS,
     bad_rows: Callable[[int], int] | None = None,
 ) -> Document:
     """Return a file, opened; nothing but its first rows is parsed if it is a table.
@@ -98,37 +108,37 @@ def open_records(source: Source, format_name: str) -> Document:
         return _parquet(source)
     refuse_nul(source)
     refuse_undecodable(source)
-    return json_document(source.name, format_name, _records(source, format_name))
+    with readable(source.name):
+        records = _records(source, format_name)
+    return Document(source.name, format_name, lambda: flat_table(records), records)
 
 
 def _parquet(source: Source) -> Document:
     import pyarrow.parquet as parquet
 
+    name = source.name
     try:
         file = parquet.ParquetFile(pa.BufferReader(source.content))
         schema = file.schema_arrow
         if any(pa.types.is_nested(column.type) for column in schema):
             records = [_spelled(record) for record in file.read().to_pylist()]
-            return json_document(source.name, "parquet", records)
+            return Document(name, "parquet", lambda: flat_table(records), records)
         first = next(file.iter_batches(batch_size=SAMPLE_ROWS), None)
         cells = [] if first is None else [encoded(column).to_pylist() for column in first.columns]
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise InputError(
-            f"{source.name}: not a whole Parquet file ({one_line(error)}); write it again"
+            f"{name}: not a whole Parquet file ({one_line(error)}); write it again"
         ) from None
 
     def fetch(positions: Sequence[int]) -> list[Any]:
         try:
             table = file.read(columns=[schema.names[at] for at in positions])
             return [encoded(table.column(schema.names[at])) for at in positions]
-        except KeyError as error:
-            raise InputError(f"{source.name}: {one_line(error)}; rename the columns") from None
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{source.name}: {one_line(error)}; export it as CSV") from None
+        except (KeyError, pa.ArrowException, OSError) as error:  # or two columns of one name
+            raise InputError(f"{name}: {one_line(error)}; write it again, or as CSV") from None
 
     sample = [list(row) for row in zip(*cells, strict=True)]
-    table = Table(list(schema.names), sample, fetch)
-    return Document(source.name, "parquet", lambda: table)
+    return Document(name, "parquet", lambda: Table(list(schema.names), sample, fetch))
 
 
 def _matrix(source: Source) -> Document:
@@ -140,31 +150,30 @@ def _matrix(source: Source) -> Document:
             f"{source.name}: not a whole NumPy array of numbers or text ({one_line(error)}); "
             "save it again"
         ) from None
-    if matrix.ndim != 2 or not matrix.size:
+    if matrix.ndim != 2 or not matrix.size or matrix.dtype.kind not in "biufUS":
         shape = " × ".join(map(str, matrix.shape)) or "a single number"
-        raise InputError(f"{source.name}: {shape}, where items × workers was expected; reshape it")
-    if matrix.dtype.kind not in "biufUS":
-        raise InputError(f"{source.name}: a matrix of {matrix.dtype}; labels are numbers or text")
+        raise InputError(
+            f"{source.name}: {shape} of {matrix.dtype}, where labels, items × workers, were "
+            "expected; reshape it"
+        )
 
-    def fetch(positions: Sequence[int]) -> list[Any]:
-        return [_matrix_column(matrix[:, at]) for at in positions]
+    def column(cells: Any) -> Any:
+        values, codes = np.unique(cells, return_inverse=True)
+        if values.dtype.kind == "f":
+            texts = ["" if value != value else f"{value:.10g}" for value in values.tolist()]
+        else:
+            texts = [text(value) for value in values.tolist()]
+        return pa.array(texts, pa.string()).take(pa.array(codes.ravel())).dictionary_encode()
 
-    first = matrix[:SAMPLE_ROWS]
-    columns = [_matrix_column(first[:, at]).to_pylist() for at in range(matrix.shape[1])]
-    sample = [list(row) for row in zip(*columns, strict=True)]
-    names = [str(at + 1) for at in range(matrix.shape[1])]
-    table = Table(names, sample, fetch, list, header=False)
+    columns = [column(cells).to_pylist() for cells in matrix[:SAMPLE_ROWS].T]
+    table = Table(
+        [str(at + 1) for at in range(matrix.shape[1])],
+        [list(row) for row in zip(*columns, strict=True)],
+        lambda positions: [column(matrix[:, at]) for at in positions],
+        list,
+        header=False,
+    )
     return Document(source.name, "npy", lambda: table)
-
-
-def _matrix_column(column: Any) -> Any:
-    values, codes = np.unique(column, return_inverse=True)
-    if values.dtype.kind == "f":
-        texts = ["" if value != value else f"{value:.10g}" for value in values.tolist()]
-    else:
-        texts = [text(value) for value in values.tolist()]
-    words = pa.array(texts, pa.string())
-    return words.take(pa.array(codes.ravel())).dictionary_encode()
 
 
 def _spelled(value: Any) -> Any:
@@ -180,10 +189,13 @@ def _records(source: Source, format_name: str) -> list[Record]:
     """Return the objects of JSON lines, also if called .json, or of one value over many lines."""
     content = bytes(memoryview(source.content))
     first, _, rest = content.lstrip().partition(b"\n")
+    is_lines = first.strip() != b"{"
     if format_name == "json":
-        is_lines = rest.lstrip().startswith(b"{") and _is_object(first)
-    else:
-        is_lines = first.strip() != b"{"
+        is_lines = rest.lstrip().startswith(b"{")
+        try:
+            is_lines = is_lines and isinstance(json.loads(first), dict)
+        except (ValueError, RecursionError):
+            is_lines = False
     if is_lines:
         numbered = enumerate(content.splitlines(), start=1)
         found = [(_loads(source, line, n), f"line {n}") for n, line in numbered if line.strip()]
@@ -201,13 +213,6 @@ def _records(source: Source, format_name: str) -> list[Record]:
     return [value for value, _ in found]
 
 
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _with_header(whole: Any) -> Any:
     """Return a list of lists, the first of them names, as objects; anything else as it is."""
     if not isinstance(whole, list) or len(whole) < 2 or not isinstance(whole[0], list):
@@ -221,24 +226,14 @@ def _with_header(whole: Any) -> Any:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _loads(source: Source, text: bytes, line: int | None) -> Any:
+def _loads(source: Source, content: bytes, line: int | None) -> Any:
     try:
-        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=lambda _: None)
-        if _HALF.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
-        return value
-    except UnicodeEncodeError:
-        where = f", line {line}" if line else ""
-        raise InputError(
-            f"{source.name}{where}: half a character (\\ud800 to \\udfff) that stands for none; "
-            "export it again"
-        ) from None
-    except RecursionError:
-        raise InputError(
-            f"{source.name}: objects within objects, too deep to read; give a flat export"
-        ) from None
+        value = json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda _: None)
     except json.JSONDecodeError as error:
         raise InputError(
             f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
             "set --format if it is something else"
         ) from None
+    if _HALF.search(content):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value

@@ -30,7 +30,7 @@ from misc_cli.readers.answer_table import (
 )
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document
-from misc_cli.readers.formats import open_document
+from misc_cli.readers.formats import open_document, readable
 from misc_cli.readers.layouts import read_layout
 from misc_cli.readers.options import ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
@@ -232,18 +232,9 @@ def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
     """Return a file, read whole, before any question is chosen."""
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(source.sha256)
-        try:
+        with readable(source.name):
             document = opened_document(source, options)
             reader, match, reading = read_document(document, options)
-        except RecursionError:
-            raise InputError(
-                f"{source.name}: objects within objects, too deep to read; give a flat export"
-            ) from None
-        except UnicodeEncodeError:  # JSON within a cell
-            raise InputError(
-                f"{source.name}: half a character (\\ud800 to \\udfff) that stands for none; "
-                "export it again"
-            ) from None
         return OpenedFile(document, reader, match, reading, digest.result())
 
 
