@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import file_digest
 from typing import Any
@@ -24,17 +24,10 @@ import pyarrow.parquet as parquet
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import checks
-from misc_cli.readers.addresses import (
-    DATABASES,
-    PACKED_SUFFIXES,
-    WEB,
-    expand,
-    redact,
-    scheme_of,
-)
+from misc_cli.readers.addresses import DATABASES, PACKED_SUFFIXES, WEB, expand, redact, scheme_of
 from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
-from misc_cli.readers.dialect import SPACE, sniff
+from misc_cli.readers.dialect import SPACE
 from misc_cli.readers.document import Document, Table, encoded
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
@@ -44,7 +37,7 @@ from misc_cli.readers.row_filters import counting_rows, filter_columns, folded, 
 from misc_cli.readers.row_status import gold_of
 from misc_cli.readers.source import Source, empty, one_line
 from misc_cli.readers.values import CHOICE
-from misc_cli.readers.vocabulary import ROLES, SYNONYMS
+from misc_cli.readers.vocabulary import ROLES
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE_BYTES = 1 << 20
@@ -178,9 +171,8 @@ def _parquet_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
 
 def _text_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
     names = [f"f{at}" for at in positions]
-    with _unpacked(piece.path) as stream:
-        stream.read(piece.start)
-        watched = _Watched(piece.path, stream)
+    with closing(_Watched(piece.path)) as watched:
+        watched.stream.read(piece.start)
         try:
             yield from arrow_csv.open_csv(
                 pa.PythonFile(watched, mode="r"),
@@ -195,27 +187,21 @@ def _text_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
                 ),
             )
         except pa.ArrowInvalid as error:
+            watched.refuse()
             if "Empty CSV file" not in str(error):
-                watched.refuse()
                 raise InputError(
                     f"{piece.path}: {one_line(error)}; check the file's layout"
                 ) from None
         watched.refuse()
 
 
-@contextmanager
-def _unpacked(path: str) -> Iterator[Any]:
-    """Yield a file as a stream of what was packed, if it was."""
+def _unpacked(path: str) -> Any:
+    """Return a file as a stream of what was packed, if it was."""
     filesystem, inner = _open_store(path)
     try:
-        stream = filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
+        return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: cannot be read ({one_line(error)}); check the file") from None
-    try:
-        yield stream
-    finally:
-        with suppress(OSError):  # whatever a close says, what was read is read
-            stream.close()
 
 
 class _Watched:
@@ -223,8 +209,8 @@ class _Watched:
 
     closed = False
 
-    def __init__(self, path: str, stream: Any) -> None:
-        self.path, self.stream = path, stream
+    def __init__(self, path: str) -> None:
+        self.path, self.stream = path, _unpacked(path)
         self.n_quotes, self.has_nul = 0, False
 
     def read(self, size: int = -1) -> bytes:
@@ -243,6 +229,8 @@ class _Watched:
 
     def close(self) -> None:
         self.closed = True
+        with suppress(OSError):  # whatever a close says, what was read is read
+            self.stream.close()
 
 
 def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
@@ -271,10 +259,7 @@ def _folded(pieces: list[Piece]) -> list[Piece]:
 
 def _files(source: str) -> list[str]:
     if source == "-" or scheme_of(source) in (*WEB, *DATABASES):
-        raise ConfigError(
-            f"{redact(source)}: this engine reads files, folders, globs and stores; save it to a "
-            "file, or --engine local"
-        )
+        raise ConfigError(f"{redact(source)}: this engine reads files and stores; --engine local")
     if "://" not in source:
         files = [path for path in expand([source]) if _is_table(path) or path == source]
         if not files:
@@ -312,7 +297,8 @@ def _row_groups(path: str, opened: Any, options: ReadOptions) -> list[Piece]:
     sample = pa.BufferOutputStream()
     first = next(opened.iter_batches(batch_size=SAMPLE_ROWS))
     parquet.write_table(pa.Table.from_batches([first]), sample)
-    laid_out = _laid_out(Source(path, sample.getvalue(), sample.getvalue()), options)
+    source = Source(path, sample.getvalue(), sample.getvalue())
+    laid_out = _laid_out(opened_document(source, options), options)
     pieces, groups, rows = [], [], 0
     for group in range(opened.metadata.num_row_groups):
         groups.append(group)
@@ -332,20 +318,17 @@ def _text_piece(path: str, size: int, options: ReadOptions) -> Piece:
         raise empty(path)
     mark = 3 if start.startswith(b"\xef\xbb\xbf") else 0
     content = pa.py_buffer(start[mark:])
-    source = Source(path, content, content)
-    document = opened_document(source, options)
+    document = opened_document(Source(path, content, content), options)
     if document.format not in ("csv", "tsv"):
         raise _not_streamed(path, document.format)
-    laid_out, table = _laid_out(source, options), document.table
+    laid_out, table = _laid_out(document, options), document.table
     if table.delimiter is None or table.delimiter == SPACE:
-        raise InputError(f"{path}: columns are parted by spaces; use --engine local, or commas")
-    dialect = sniff(source.content, SYNONYMS, table.delimiter, table.header)
-    guess = (4 if path.endswith(PACKED_SUFFIXES) else 1) * size // BYTES_PER_ANSWER + 1
+        raise _not_streamed(path, "columns are parted by spaces")
     return replace(
         laid_out,
-        n_answers=guess,
+        n_answers=(4 if path.endswith(PACKED_SUFFIXES) else 1) * size // BYTES_PER_ANSWER + 1,
         delimiter=table.delimiter,
-        start=mark + dialect.start,
+        start=mark + table.start,
         width=len(table.first_row),
     )
 
@@ -362,26 +345,25 @@ def _whole_rows(start: bytes) -> bytes:
     return start
 
 
-def _laid_out(sample: Source, options: ReadOptions) -> Piece:
+def _laid_out(document: Document, options: ReadOptions) -> Piece:
     """Return a piece that says where worker, item, label, gold and what filters look at are."""
-    document = opened_document(sample, options)
     reader, _, reading = read_document(document, options)
     if reader.name != "long":
-        raise _not_streamed(sample.name, reader.title)
-    (question,) = pick(sample.name, document, reading, options)
+        raise _not_streamed(document.name, reader.title)
+    (question,) = pick(document.name, document, reading, options)
     if reading.aside:
-        raise _not_streamed(sample.name, "some of its rows are to be set aside by their status")
+        raise _not_streamed(document.name, "some of its rows are to be set aside by their status")
     question, _ = counting_rows(document, question, options)
     if len(question):
         told = read_as(dict(question.columns), {})
-        checks.refuse(sample.name, checks.oddities(question, options, document), options, told)
+        checks.refuse(document.name, checks.oddities(question, options, document), options, told)
     layout = reading.layout
     if layout is None or any(len(getattr(layout, role)) != 1 for role in ROLES):
-        raise _not_streamed(sample.name, "its items or workers are no single column")
+        raise _not_streamed(document.name, "its items or workers are no single column")
     known = gold_of(document, [*layout.worker, *layout.item], layout.label).get(question.name)
     places = tuple(document.position(getattr(layout, role)[0]) for role in ROLES)
     return Piece(
-        sample.name,
+        document.name,
         places,
         0,
         gold=None if known is None else document.position(known),

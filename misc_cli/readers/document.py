@@ -36,6 +36,7 @@ class Table:
     header    whether the first row is one; None where the format has no such thing
     first_row  its cells as they are, header or not; empty where the format has no such thing
     doubtful  there is no header, but the first row looks like one
+    start     where the rows of data begin, in bytes of the text
     bad_lines  lines of rows that were left out for their form, known once columns were fetched
     """
 
@@ -47,6 +48,7 @@ class Table:
     delimiter: str | None = None
     first_row: Cells = field(default_factory=list)
     doubtful: bool = False
+    start: int = 0
     bad_lines: list[int] = field(default_factory=list)
 
     def line(self, row: int) -> int:

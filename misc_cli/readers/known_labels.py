@@ -6,7 +6,7 @@ item,question,label     a row for each item and question
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -97,57 +97,39 @@ def read_known_each(
     answers = answers or ReadOptions()
     source = open_source(path, answers.encoding, answers.access)
     document = open_document(source, header=True)
-    columns = _by_column(document, questions) or _by_row(document, questions)
-    if not columns:
+    table, names = document.table, document.names
+    columns = {normalise(name): name for name in names}
+    own = {q: columns[normalise(q)] for q in questions if normalise(q) in columns}
+    asked = [name for name in names if normalise(name) in _QUESTION]
+    roles = {role: _only(document, role, [*own.values(), *asked]) for role in ("item", "label")}
+    words: list[str] | None = None
+    if not own and len(asked) == 1 and roles["label"]:  # a row for each item and question
+        own = dict.fromkeys(questions, roles["label"])
+        words = [normalise(word) for word in document.columns(asked)[0].to_pylist()]
+    item = roles["item"]
+    if not own or not item:
         raise InputError(
-            f"{document.name}: no column for any of {listing(questions)} among "
-            f"{listing(document.names, 30)}; give one for each question (item,{questions[0]},…), "
-            "or item,question,label"
+            f"{document.name}: no item column, or no column for any of {listing(questions)} among "
+            f"{listing(names, 30)}; give one for each question (item,{questions[0]},…), or "
+            "item,question,label"
         )
-    digest, table = source.sha256(), document.table
-    found = {}
-    for question, (items, labels, name) in columns.items():
-        roles = {"item": _item(document, [name]), "label": name}
-        layout = (document.format, table.delimiter, table.header, roles)
-        info = FileInfo(document.name, digest, len(labels), *layout, question=question)
-        found[question] = Known(KnownLabels(items, labels, document.name), info)
+    digest, found = source.sha256(), {}
+    for question, name in own.items():
+        values = document.columns([item, name])
+        if words is not None:
+            rows = pa.array(np.flatnonzero([word == normalise(question) for word in words]))
+            values = [compact(column.take(rows)) for column in values]
+        if len(values[0]):
+            layout = (document.format, table.delimiter, table.header, {"item": item, "label": name})
+            info = FileInfo(document.name, digest, len(values[0]), *layout, question=question)
+            found[question] = Known(KnownLabels(values[0], values[1], document.name), info)
     return found
 
 
-Columns = Mapping[str, tuple[Any, Any, str]]  # question → items, labels, the labels' column
-
-
-def _by_column(document: Document, questions: Sequence[str]) -> Columns:
-    named = {normalise(name): name for name in document.names}
-    own = {q: named[normalise(q)] for q in questions if normalise(q) in named}
-    if not own:
-        return {}
-    item, *labels = document.columns([_item(document, list(own.values())), *own.values()])
-    return {q: (item, label, name) for (q, name), label in zip(own.items(), labels, strict=True)}
-
-
-def _by_row(document: Document, questions: Sequence[str]) -> Columns:
-    asked = [name for name in document.names if normalise(name) in _QUESTION]
-    rest = [name for name in document.names if name not in asked]
-    label = find_roles(rest, {"label": truth_synonyms()["label"]})["label"]
-    if len(asked) != 1 or len(label) != 1:
-        return {}
-    name = rest[label[0]]
-    which, item, labels = document.columns([asked[0], _item(document, [*asked, name]), name])
-    words = [normalise(word) for word in which.to_pylist()]
-    found = {}
-    for question in questions:
-        rows = pa.array(np.flatnonzero([word == normalise(question) for word in words]))
-        if len(rows):
-            found[question] = (compact(item.take(rows)), compact(labels.take(rows)), name)
-    return found
-
-
-def _item(document: Document, taken: Sequence[str]) -> str:
+def _only(document: Document, role: str, taken: Sequence[str]) -> str | None:
+    """Return the column of a role among those that are not taken; None if there is none."""
     rest = [name for name in document.names if name not in taken]
-    found = [rest[at] for at in find_roles(rest, {"item": truth_synonyms()["item"]})["item"]]
-    if len(found) > 1:
-        raise rivals(document.name, "item", found)
-    if not found:
-        raise InputError(f"{document.name}: no item column among {listing(document.names, 30)}")
-    return found[0]
+    found = [rest[at] for at in find_roles(rest, {role: truth_synonyms()[role]})[role]]
+    if len(found) > 1 and role == "item":
+        raise rivals(document.name, role, found)
+    return found[0] if len(found) == 1 else None

@@ -101,15 +101,15 @@ class ReadOptions:
     @property
     def access(self) -> Access:
         """Return how inputs that are no plain local file are read, with defaults filled in."""
-        given = {
-            "query": self.query,
-            "sheet": self.sheet,
-            "max_bytes": self.max_download,
-            "timeout": self.net_timeout,
-            "max_input": self.max_input,
-            "quotes_span_lines": self.quotes_span_lines,
-        }
-        return Access(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+        usual = Access()
+        return Access(
+            self.query,
+            self.sheet,
+            self.max_download or usual.max_bytes,
+            self.net_timeout or usual.timeout,
+            max_input=self.max_input or usual.max_input,
+            quotes_span_lines=bool(self.quotes_span_lines),
+        )
 
     @property
     def file_format(self) -> str | None:

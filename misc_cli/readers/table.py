@@ -68,6 +68,7 @@ def open_table(
         delimiter=dialect.delimiter,
         first_row=dialect.first_row,
         doubtful=dialect.doubtful,
+        start=dialect.start,
         bad_lines=text.bad_lines,
     )
     return Document(source.name, format_name, lambda: table)

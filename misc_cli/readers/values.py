@@ -84,40 +84,34 @@ def kind_of_values(values: Sequence[str], n_answers: int) -> Kind:
     """Return the kind of distinct `values`; `n_answers` is how many there are with repeats."""
     if not values:
         return Kind(CHOICE)
+
+    def most(pattern: re.Pattern[str], least: int = 0) -> bool:
+        n_like = sum(1 for value in values if pattern.fullmatch(value))
+        return len(values) > least and n_like > MOST * len(values)
+
     structured = [v for v in values if v[:1] in ("[", "{") and not _VERDICT.fullmatch(v)]
-    if len(structured) > MOST * len(values) or (structured and len(structured) > len(values) / 4):
-        kind = _structured(structured)
-        if kind is not None:
-            return kind
-    if _most(values, _DATE.fullmatch):
-        return Kind(DATES, values[0])
-    if len(values) > 3 and _most(values, _URL.fullmatch):
-        return Kind(URLS, values[0])
-    if len(values) > 5 and _most(values, _ID.fullmatch):
-        return Kind(IDS, values[0])
-    numbers = [value for value in values if is_number(value)]
-    if len(numbers) == len(values):
+    if 4 * len(structured) > len(values) and (kind := _structured(structured)) is not None:
+        return kind
+    for name, pattern, least in ((DATES, _DATE, 0), (URLS, _URL, 3), (IDS, _ID, 5)):
+        if most(pattern, least):
+            return Kind(name, values[0])
+    if all(map(is_number, values)):
         return Kind(NUMBER, values[0])
-    if _are_decimals(values, n_answers):
+    # 1,5 and 2,0 again and again: marks with a decimal comma, not places
+    if 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values)):
         return Kind(CHOICE, values[0])
-    if _most(values, _COORDINATES.fullmatch) and not _separator(values):
-        return Kind(COORDINATES, values[0])
     separator = _separator(values)
     if separator is not None:
-        seen = next(value for value in values if separator in value)
-        return Kind(CHOICES, seen, separator)
-    if _is_free_text(values, n_answers):
+        return Kind(CHOICES, next(value for value in values if separator in value), separator)
+    if most(_COORDINATES):
+        return Kind(COORDINATES, values[0])
+    # sentences: long, of several words, hardly ever the same twice
+    n_words = sum(len(value.split()) for value in values) / len(values)
+    length = sum(map(len, values)) / len(values)
+    is_rare = n_answers < 2 * len(values) and len(values) > 3
+    if length > 200 or (n_words >= 4 and length > 20 and is_rare):
         return Kind(TEXT, max(values[:50], key=len))
     return Kind(CHOICE, values[0])
-
-
-def _are_decimals(values: Sequence[str], n_answers: int) -> bool:
-    """1,5 and 2,0 again and again: marks with a decimal comma, not places."""
-    return 3 * len(values) <= n_answers and all(map(_DECIMAL_COMMA.fullmatch, values))
-
-
-def _most(values: Sequence[str], test: Any) -> bool:
-    return sum(1 for value in values if test(value)) > MOST * len(values)
 
 
 def is_scale(values: Sequence[str]) -> bool:
@@ -173,18 +167,15 @@ def _structured(values: list[str]) -> Kind | None:
     found = [inner for inner in map(parsed, values[:200]) if isinstance(inner, list | dict)]
     if len(found) <= MOST * min(len(values), 200):
         return None
-    seen = values[0]
     region = kind_of_keys(key for inner in found for key in keys_within(inner))
     if region is not None:
-        return Kind(region, seen)
-    if all(choices_in(inner) is not None for inner in found):
-        if all(
-            all(is_number(one) and "." in one for one in choices_in(inner) or [""])
-            for inner in found
-        ):
-            return Kind(COORDINATES, seen)
-        return Kind(CHOICES, seen, "json")
-    return Kind(JSON, seen)
+        return Kind(region, values[0])
+    chosen = [choices_in(inner) for inner in found]
+    if any(own is None for own in chosen):
+        return Kind(JSON, values[0])
+    if all(is_number(one) and "." in one for own in chosen for one in own or [""]):
+        return Kind(COORDINATES, values[0])
+    return Kind(CHOICES, values[0], "json")
 
 
 def kind_of_keys(names: Iterable[str]) -> str | None:
@@ -225,30 +216,18 @@ def _separator(values: Sequence[str]) -> str | None:
         split = [[part.strip() for part in value.split(separator)] for value in compounds]
         uses = Counter(part for parts in split for part in set(parts))
         uses.update(value for value in values if separator not in value)
-        again = sum(_is_set(parts) and all(uses[part] > 1 for part in parts) for parts in split)
+        # options chosen together: none is empty and none comes twice
+        sets = [parts for parts in split if all(parts) and len(set(parts)) == len(parts)]
+        again = sum(all(uses[part] > 1 for part in parts) for parts in sets)
         if 2 * again >= len(compounds) and len(uses) < len(values) + 2 and len(compounds) > 1:
             return separator
-        if again == len(compounds) == 1 and all(uses[part] > 1 for part in split[0]):
+        if again == len(compounds) == 1:
             return separator
         # No class is called "joy|anger" or spans two lines where `joy` is another.
-        if separator in "|\n" and all(_is_set(p) and any(uses[o] > 1 for o in p) for p in split):
+        some = sum(any(uses[part] > 1 for part in parts) for parts in sets)
+        if separator in "|\n" and some == len(compounds):
             return separator
     return None
-
-
-def _is_set(parts: Sequence[str]) -> bool:
-    """Options chosen together: none is empty and none comes twice."""
-    return all(parts) and len(set(parts)) == len(parts)
-
-
-def _is_free_text(values: Sequence[str], n_answers: int) -> bool:
-    """Sentences: long, of several words, hardly ever the same twice."""
-    n_words = sum(len(value.split()) for value in values) / len(values)
-    length = sum(map(len, values)) / len(values)
-    often = n_answers / len(values)
-    if length > 200:
-        return True
-    return n_words >= 4 and length > 20 and often < 2 and len(values) > 3
 
 
 def split_choices(column: Any, separator: str) -> Any:

@@ -79,11 +79,11 @@ def _read(
     titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
     columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
     several, named = Several("form", columns), () if worker is None else (worker,)
-    if not {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
-        return replace(cells_as_answers(document, several, named), view=document, layout=None)
-    out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
+    out, aside = None, {}
+    if {"Status", "ResponseId"} <= set(document.names):  # only Qualtrics tells previews
+        out = np.asarray(is_one_of(document.columns(["Status"])[0], *_PREVIEWS))
+        aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
     reading = cells_as_answers(document, several, named, out)
-    aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
     return replace(reading, aside=aside, view=document, layout=None)
 
 
@@ -93,12 +93,11 @@ def _names_all(document: Document, name: str) -> bool:
     return len(document.sampled(name)) == len(document.table.sample)
 
 
-def _below(document: Document, n_rows: int, names: list[str] | None = None) -> Document:
+def _below(document: Document, n_rows: int) -> Document:
     """Return the file without its first rows, which are headers, too."""
     table = document.table
     below = replace(
         table,
-        names=names or table.names,
         sample=table.sample[n_rows:],
         fetch=lambda places: [compact(column.slice(n_rows)) for column in table.fetch(places)],
         lines_of=lambda rows: table.lines_of([row + n_rows for row in rows]),
