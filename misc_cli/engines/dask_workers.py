@@ -31,6 +31,7 @@ OWN_CLUSTER = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
     "distributed.worker.profile.enabled": False,
+    "distributed.worker.multiprocessing-method": "forkserver",  # Dask is imported once for all
 }
 # A kernel is a large graph by Dask's measure: it holds the table of all crowd workers.
 QUIET = {"distributed.admin.large-graph-warning-threshold": "1 TB"}
