@@ -84,15 +84,11 @@ class CustomAggregator:
             return found
         posteriors = np.array(found, dtype=np.float64)
         expected = (labels.n_items, labels.n_classes)
-        if posteriors.shape != expected:
+        sound = posteriors.shape == expected and np.isfinite(posteriors).all()
+        if not sound or (posteriors < 0).any():
             raise ConfigError(
-                f"aggregator {self.name} returned an array of shape {posteriors.shape}; "
-                f"posteriors are items × classes, {expected}"
-            )
-        if not np.isfinite(posteriors).all() or (posteriors < 0).any():
-            raise ConfigError(
-                f"aggregator {self.name} returned numbers that are negative or not finite; "
-                "posteriors are probabilities"
+                f"aggregator {self.name} returned an array of shape {posteriors.shape}; posteriors "
+                f"are items × classes, {expected}, finite and not negative"
             )
         sums = posteriors.sum(axis=1, keepdims=True)
         posteriors = np.where(sums > 0, posteriors, 1.0)

@@ -237,17 +237,17 @@ class EmState:
     squarem: Squarem | None = None
 
 
-def estimated_prior(class_sizes: Floats) -> Floats:
-    # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
-    prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
-    return prior
-
-
 def prior_rule(name: str) -> EstimatePrior:
     """Return the rule for `--class-prior`: "uniform" or "estimated"."""
-    if name == "estimated":
-        return estimated_prior
-    return lambda class_sizes: np.full(len(class_sizes), 1.0 / len(class_sizes))
+
+    def prior_of(class_sizes: Floats) -> Floats:
+        if name == "uniform":
+            return np.full(len(class_sizes), 1.0 / len(class_sizes))
+        # eq. 2.4: p_c = Σ_i T_ic / n_items; the epsilon keeps an empty class's logarithm finite
+        prior: Floats = (class_sizes + TINY) / (class_sizes + TINY).sum()
+        return prior
+
+    return prior_of
 
 
 def fit_confusions(

@@ -7,7 +7,7 @@ in the modules of these names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from misc_cli.data.parameters import (
@@ -18,6 +18,7 @@ from misc_cli.data.parameters import (
     SHARE,
     WEIGHT,
     Checked,
+    Parameter,
     parameter,
 )
 from misc_cli.data.solver import OnIteration, ignore_iteration
@@ -34,18 +35,10 @@ if TYPE_CHECKING:
 RANK_OPTIONS = ("ranks", "cp_rank")
 
 
-def observed() -> Any:
-    text = "tenals, lrtc: the entries that count as seen."
-    return parameter("fibres", text, choices=("fibres", "ones"))
-
-
-def completer_tol() -> Any:
-    return parameter(1e-4, "tenals, lrtc: stop when the fit gains less.", WEIGHT)
-
-
-def completer_max_iter() -> Any:
-    return parameter(200, "tenals, lrtc: iterations per pass.", COUNT)
-
+# Parameters that tenals and lrtc share.
+OBSERVED = Parameter("tenals, lrtc: the entries that count as seen.", choices=("fibres", "ones"))
+TOL = Parameter("tenals, lrtc: stop when the fit gains less.", WEIGHT)
+MAX_ITER = Parameter("tenals, lrtc: iterations per pass.", COUNT)
 
 FINALS = ("answers", "completed")
 
@@ -54,10 +47,6 @@ FINALS = ("answers", "completed")
 class Loop(Checked):
     """Parameters of the completion loop; fields have the names of the flags.
 
-    passes     most passes
-    slice      soft: the completed slice goes back as it is; hard: as one class per item
-    final      last step: "answers" with the slice as prior, or aggregate "completed" labels
-    start      aggregator of the first slice; None: the one that `--aggregator` names
     max_cells  most cells of the completed label matrix, which only `final="completed"` holds, one
                byte each: a gigabyte of completed labels, and about ten seconds per pass over them
     """
@@ -230,9 +219,9 @@ class TenALS(Checked):
     )
     ridge: float = parameter(1.0, "tenals: weight of the factors' squares.", WEIGHT)
     restarts: int = parameter(10, "ebcc, tenals: starts, of which the best counts.", FEW)
-    observed: str = observed()
-    completer_tol: float = completer_tol()
-    completer_max_iter: int = completer_max_iter()
+    observed: str = field(default="fibres", metadata={"parameter": OBSERVED})
+    completer_tol: float = field(default=1e-4, metadata={"parameter": TOL})
+    completer_max_iter: int = field(default=200, metadata={"parameter": MAX_ITER})
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on a sample
@@ -278,9 +267,9 @@ class LRTC(Checked):
     rho: float | None = parameter(
         None, "lrtc: singular values below 1/X go.", POSITIVE, unset="by size"
     )
-    observed: str = observed()
-    completer_tol: float = completer_tol()
-    completer_max_iter: int = completer_max_iter()
+    observed: str = field(default="fibres", metadata={"parameter": OBSERVED})
+    completer_tol: float = field(default=1e-4, metadata={"parameter": TOL})
+    completer_max_iter: int = field(default=200, metadata={"parameter": MAX_ITER})
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on a sample

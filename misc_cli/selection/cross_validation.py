@@ -69,7 +69,13 @@ from misc_cli.selection.calibration import (
     voted,
 )
 from misc_cli.selection.candidates import Candidate, Method, fits
-from misc_cli.selection.dependence_check import SHRINKAGE, looked_at, together
+from misc_cli.selection.dependence_check import (
+    FAILED,
+    PASSED,
+    SHRINKAGE,
+    looked_at,
+    standard_errors,
+)
 from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.scoring import (
     SIGNIFICANT,
@@ -402,7 +408,9 @@ class CrossValidation:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
         chosen = partial(looked_at, n_votes=self.n_votes, seed=self.seed)
         _, pointers, columns, _ = gathered_votes(self.engine, chosen)
-        return together(pointers, columns, self._counts(0, [score], [1.0]), self.seed)
+        expected = self._counts(0, [score], [1.0])
+        excess = standard_errors(pointers, columns, expected, self.seed)
+        return float(np.clip((excess - PASSED) / (FAILED - PASSED), 0.0, 1.0))
 
     def by_gold(
         self,

@@ -69,21 +69,6 @@ def evidence_of_votes(matrix: sp.csr_array, confusions: Floats, class_sizes: Flo
     return _posteriors(pattern, classes, confusions, prior)
 
 
-def together(
-    pointers: npt.NDArray[np.integer],
-    columns: npt.NDArray[np.integer],
-    counts: Floats,
-    seed: int = 0,
-) -> float:
-    """Return how surely workers err together, from 0 to 1.
-
-    pointers and columns are votes by item, as those of a CSR matrix (n_items, n_workers * K);
-    counts (n_workers, K, K) what a fit expects workers to have said of each class.
-    """
-    excess = standard_errors(pointers, columns, counts, seed)
-    return float(np.clip((excess - PASSED) / (FAILED - PASSED), 0.0, 1.0))
-
-
 def standard_errors(
     pointers: npt.NDArray[np.integer],
     columns: npt.NDArray[np.integer],

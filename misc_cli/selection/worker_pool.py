@@ -163,20 +163,20 @@ def _results(
 
 def _work(function: Callable[[Any], Any], tasks: Sequence[Any], orders: Connection) -> None:
     """Answer a child's orders until it is killed; its parent answers Ctrl-C for all."""
-    for number in cleanup.ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
-    Thread(target=_die_with_parent, daemon=True).start()
-    while True:
-        orders.send_bytes(_answer(function, tasks[orders.recv()]))
-
-
-def _die_with_parent() -> None:
-    """End a child whose parent was killed and cannot end it."""
     from multiprocessing import parent_process
 
-    if (parent := parent_process()) is not None:
-        parent.join()
-    os._exit(1)
+    for number in cleanup.ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+
+    def die_with_parent() -> None:
+        """End a child whose parent was killed and cannot end it."""
+        if (parent := parent_process()) is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=die_with_parent, daemon=True).start()
+    while True:
+        orders.send_bytes(_answer(function, tasks[orders.recv()]))
 
 
 def _answer(function: Callable[[Any], Any], task: Any) -> bytes:

@@ -21,8 +21,8 @@ from misc_cli.aggregators.confusion_kernels import (
     Sums,
     VoteFractions,
     crowd_rows,
-    estimated_prior,
     first_posteriors,
+    prior_rule,
 )
 from misc_cli.aggregators.ebcc import EnhancedBcc
 from misc_cli.aggregators.ebcc.kernels import (
@@ -30,7 +30,6 @@ from misc_cli.aggregators.ebcc.kernels import (
     Dirichlets,
     Priors,
     Restart,
-    SubtypeExpectation,
     SubtypeSums,
     dirichlets_of,
     sweep,
@@ -157,7 +156,7 @@ def best_restart(
     earlier = None if whole is None else (whole.own_workers, whole.own_shared)
     if earlier is None and start is not None and "counts" in start.workers:
         earlier = start.workers, start.shared
-        engine.sweep(first_posteriors(start, estimated_prior))
+        engine.sweep(first_posteriors(start, prior_rule("estimated")))
     if earlier is not None:
         counts, shared = earlier[0]["counts"], earlier[1]
         # it may have counted answers that are not here
@@ -268,7 +267,7 @@ def _run_wave(
     leader = max([*known, *solution.state], key=lambda one: one.elbo)
     if leader is not best and leader.dirichlets is not None:
         # the next wave overwrites the rows of this one: write them under the name that stays
-        engine.sweep(SubtypeExpectation.of(POSTERIORS, leader.classes, leader.dirichlets))
+        engine.sweep(leader.dirichlets.kernel(POSTERIORS, leader.classes))
     return leader, solution.state
 
 
@@ -319,7 +318,7 @@ class SubtypeForecast:
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         votes = self.labels.votes
         gold, expected = self.labels.gold, self.dirichlets.expected_rows
-        kernel = SubtypeExpectation.of(POSTERIORS, self.run.classes, self.dirichlets)
+        kernel = self.dirichlets.kernel(POSTERIORS, self.run.classes)
         forecast = np.empty((len(items), votes.n_classes))
         order = np.argsort(items, kind="stable")
         edges = np.searchsorted(

@@ -111,6 +111,9 @@ class Dirichlets:
     class_prior: Floats
     divergence: float
 
+    def kernel(self, row_name: str, classes: npt.NDArray[np.intp]) -> SubtypeExpectation:
+        return SubtypeExpectation(row_name, self.table, self.log_weights, classes)
+
     @property
     def expected_rows(self) -> Floats:
         """E[v] = μ / Σ_k μ, (n_workers, n_classes, n_live)."""
@@ -153,12 +156,6 @@ class SubtypeExpectation:
 
     needs: ClassVar[tuple[str, ...]] = ()
 
-    @classmethod
-    def of(
-        cls, name: str, classes: npt.NDArray[np.intp], dirichlets: Dirichlets
-    ) -> SubtypeExpectation:
-        return cls(name, dirichlets.table, dirichlets.log_weights, classes)
-
     @property
     def writes(self) -> tuple[str, ...]:
         return (self.row_name,)
@@ -199,7 +196,7 @@ def sweep(engine: Engine, priors: Priors, runs: Sequence[Restart]) -> list[Resta
     ready = [_without_empty_subtypes(run) for run in runs]
     found = list(map_in_order(partial(dirichlets_of, priors), ready))
     kernels = tuple(
-        SubtypeExpectation.of(run.row_name, run.classes, dirichlets)
+        dirichlets.kernel(run.row_name, run.classes)
         for run, dirichlets in zip(ready, found, strict=True)
     )
     swept = []

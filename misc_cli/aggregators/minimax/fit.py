@@ -179,7 +179,8 @@ def solve(
         if method.center == "crowd":
             state = recentred(state, copies)
         state = replace(state, class_prior=prior_of(state.class_sizes))
-        sums = engine.sweep(ItemStep.of(structure, state, item_ridge))
+        table = logit_table(structure, state.workers + state.crowd)
+        sums = engine.sweep(ItemStep(structure, table, np.log(state.class_prior), item_ridge))
         # λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy
         penalty = worker_ridge * float(copies @ _squares(state.workers))
         penalty += worker_ridge * float(_squares(state.crowd).sum())

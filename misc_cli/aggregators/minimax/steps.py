@@ -92,11 +92,6 @@ def parts_of(
     return [(slice(a, b), block[a:b]) for a, b in pairwise(edges)]
 
 
-def _items_of(rows: RowArrays, part: Rows) -> Floats:
-    """Return β of these items of a block, (n_parameters, n_part_items, ...)."""
-    return np.moveaxis(rows[ITEMS][part], 0, 1)
-
-
 @dataclass(frozen=True)
 class ZeroItems:
     """Set β of all items to zero."""
@@ -226,7 +221,7 @@ class AnswerDerivatives:
         for part, votes in parts_of(matrix, posteriors, n_classes):
             pairs = pairs_of(votes, posteriors[part])
             columns = pairs.workers * n_classes + pairs.slots.classes[pairs.item_slots]
-            owned = structure.owned(_items_of(rows, part), pairs.slots)
+            owned = structure.owned(np.moveaxis(rows[ITEMS][part], 0, 1), pairs.slots)
             of_items = np.take(structure.logits(owned, pairs.slots), pairs.item_slots, axis=1)
             slots = columns if self.n_slots == n_columns else columns % n_classes
             yield SlotPairs.of(columns, of_items, pairs.targets, pairs.weights, slots, self.n_slots)
@@ -263,17 +258,13 @@ class ItemStep:
     needs: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
     writes: ClassVar[tuple[str, ...]] = (POSTERIORS, ITEMS)
 
-    @classmethod
-    def of(cls, structure: Structure, state: MinimaxState, ridge: float) -> ItemStep:
-        table = logit_table(structure, state.workers + state.crowd)
-        return cls(structure, table, np.log(state.class_prior), ridge)
-
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, ItemSums]:
         matrix, gold, posteriors = block.matrix, rows.get(GOLD), rows[POSTERIORS]
         parameters, scores = [], []
         evidence = 0.0
         for part, votes in parts_of(matrix, posteriors, _curvature_numbers(self.structure)):
-            items = self._solve(votes, posteriors[part], _items_of(rows, part))
+            items = np.moveaxis(rows[ITEMS][part], 0, 1)  # (n_parameters, n_part_items, ...)
+            items = self._solve(votes, posteriors[part], items)
             updated = _scores(votes, self.table, self.structure, items) + self.log_prior
             evidence += float(normalise_scores(updated, None if gold is None else gold[part]).sum())
             parameters.append(items)
