@@ -18,13 +18,13 @@ from misc_cli.version import __version__ as __version__
 
 TYPE_CHECKING = False  # as typing has it, without the time that takes: Ctrl-C may come at once
 if TYPE_CHECKING:
-    from misc_cli.aggregators.dawid_skene import DawidSkene as DawidSkene
-    from misc_cli.aggregators.dawid_skene import MajorityVote as MajorityVote
-    from misc_cli.aggregators.dawid_skene import MeanField as MeanField
-    from misc_cli.aggregators.dawid_skene import OneCoin as OneCoin
-    from misc_cli.aggregators.ebcc import EnhancedBcc as EnhancedBcc
-    from misc_cli.aggregators.minimax import MinimaxEntropy as MinimaxEntropy
-    from misc_cli.aggregators.minimax import OrdinalMinimaxEntropy as OrdinalMinimaxEntropy
+    from misc_cli.aggregators.methods import DawidSkene as DawidSkene
+    from misc_cli.aggregators.methods import EnhancedBcc as EnhancedBcc
+    from misc_cli.aggregators.methods import MajorityVote as MajorityVote
+    from misc_cli.aggregators.methods import MeanField as MeanField
+    from misc_cli.aggregators.methods import MinimaxEntropy as MinimaxEntropy
+    from misc_cli.aggregators.methods import OneCoin as OneCoin
+    from misc_cli.aggregators.methods import OrdinalMinimaxEntropy as OrdinalMinimaxEntropy
     from misc_cli.api import ReadOptions as ReadOptions
     from misc_cli.api import aggregate as aggregate
     from misc_cli.api import compare as compare
@@ -50,9 +50,8 @@ _NAMES = {
     "simulate workers",
     "results": "Result",
     "errors": "MiscError MiscWarning",
-    "aggregators.dawid_skene": "DawidSkene MajorityVote MeanField OneCoin",
-    "aggregators.ebcc": "EnhancedBcc",
-    "aggregators.minimax": "MinimaxEntropy OrdinalMinimaxEntropy",
+    "aggregators.methods": "DawidSkene EnhancedBcc MajorityVote MeanField MinimaxEntropy OneCoin "
+    "OrdinalMinimaxEntropy",
     "completers.parameters": "LRTC Loop TenALS Tucker",
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}

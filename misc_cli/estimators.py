@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 
-from misc_cli.aggregators import dawid_skene
+from misc_cli.aggregators import methods
 from misc_cli.api import aggregate
 from misc_cli.arguments import Completion, Frame, Known, Method
 from misc_cli.results import Result
@@ -133,7 +133,7 @@ class DawidSkene(Estimator):
     shrinkage: float = 2.0
     calibrate: bool = True
 
-    method: ClassVar[type[dawid_skene.DawidSkene | dawid_skene.OneCoin]] = dawid_skene.DawidSkene
+    method: ClassVar[type[methods.DawidSkene | methods.OneCoin]] = methods.DawidSkene
 
     def _arguments(self) -> dict[str, Any]:
         method = self.method(shrinkage=self.shrinkage, tol=self.tol, max_iter=self.n_iter)
@@ -146,4 +146,4 @@ class DawidSkene(Estimator):
 class OneCoinDawidSkene(DawidSkene):
     """One accuracy per worker, wrong answers spread evenly."""
 
-    method = dawid_skene.OneCoin
+    method = methods.OneCoin

@@ -15,13 +15,13 @@ from misc_cli.data.parameters import Parameter, check, flag, parameters_of
 from misc_cli.errors import ConfigError, did_you_mean
 
 AGGREGATORS: dict[str, str] = {
-    "mv": "misc_cli.aggregators.dawid_skene:MajorityVote",
-    "one-coin": "misc_cli.aggregators.dawid_skene:OneCoin",
-    "ds-em": "misc_cli.aggregators.dawid_skene:DawidSkene",
-    "ds-mf": "misc_cli.aggregators.dawid_skene:MeanField",
-    "mmce-c": "misc_cli.aggregators.minimax:MinimaxEntropy",
-    "mmce-o": "misc_cli.aggregators.minimax:OrdinalMinimaxEntropy",
-    "ebcc": "misc_cli.aggregators.ebcc:EnhancedBcc",
+    "mv": "misc_cli.aggregators.methods:MajorityVote",
+    "one-coin": "misc_cli.aggregators.methods:OneCoin",
+    "ds-em": "misc_cli.aggregators.methods:DawidSkene",
+    "ds-mf": "misc_cli.aggregators.methods:MeanField",
+    "mmce-c": "misc_cli.aggregators.methods:MinimaxEntropy",
+    "mmce-o": "misc_cli.aggregators.methods:OrdinalMinimaxEntropy",
+    "ebcc": "misc_cli.aggregators.methods:EnhancedBcc",
 }
 
 COMPLETERS: dict[str, str] = {

@@ -37,7 +37,7 @@ from misc_cli.engines.protocol import (
 from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from misc_cli.aggregators.dawid_skene import DawidSkene, MeanField, OneCoin
+    from misc_cli.aggregators.methods import DawidSkene, MeanField, OneCoin
 
 # Keeps the logarithm of an empty cell finite.
 TINY = float(np.finfo(np.float64).eps)

@@ -126,7 +126,7 @@ def with_methods(
     A method that is an object gives the parameters that differ from its defaults: the preset
     decides the others, as it does of flags.
     """
-    from misc_cli.aggregators import CustomAggregator
+    from misc_cli.aggregators.methods import CustomAggregator
 
     options, own, seed = dict(settings.options), None, settings.seed
     names: dict[str, str | None] = {}

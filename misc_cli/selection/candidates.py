@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from misc_cli import registry
-from misc_cli.aggregators.ebcc import EnhancedBcc
+from misc_cli.aggregators.methods import EnhancedBcc
 from misc_cli.completers.parameters import DEFAULT_LOOP, RANK_OPTIONS, Loop, check_ranks
 from misc_cli.data.parameters import flag
 from misc_cli.data.solver import FIXED, joined_stops

@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import ExpectedCounts, confusions_of, expected_counts
-from misc_cli.aggregators.dawid_skene import DawidSkene
+from misc_cli.aggregators.methods import DawidSkene
 from misc_cli.data.holdout import (
     FLOOR,
     Draw,

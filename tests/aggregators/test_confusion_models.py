@@ -14,7 +14,7 @@ from scipy.stats import dirichlet
 
 from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import expected_counts, judge
-from misc_cli.aggregators.dawid_skene import MeanField
+from misc_cli.aggregators.methods import MeanField
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Iteration, Labels, ignore_iteration
 from misc_cli.engines.local import MemoryEngine

@@ -11,9 +11,10 @@ from scipy.special import digamma, gammaln
 from scipy.stats import dirichlet
 
 from misc_cli import registry
-from misc_cli.aggregators.ebcc import EnhancedBcc, fit
+from misc_cli.aggregators.ebcc import fit
 from misc_cli.aggregators.ebcc.fit import FractionsAndKeys, _marked, _priors
 from misc_cli.aggregators.ebcc.kernels import Priors, Restart, digamma_and_log_gamma, sweep
+from misc_cli.aggregators.methods import EnhancedBcc
 from misc_cli.data.encode import encode
 from misc_cli.data.types import Answers, Codes, Floats, Iteration, Labels, ignore_iteration
 from misc_cli.engines.local import LocalEngine, MemoryEngine

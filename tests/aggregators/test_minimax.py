@@ -13,8 +13,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 
 from misc_cli import registry
-from misc_cli.aggregators.dawid_skene import MajorityVote
-from misc_cli.aggregators.minimax import MinimaxEntropy, OrdinalMinimaxEntropy
+from misc_cli.aggregators.methods import MajorityVote, MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax import steps as minimax_steps
 from misc_cli.aggregators.minimax.fit import structure_of
 from misc_cli.aggregators.minimax.newton import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from misc_cli.__main__ import run
-from misc_cli.aggregators.dawid_skene import DawidSkene, MajorityVote, MeanField
+from misc_cli.aggregators.methods import DawidSkene, MajorityVote, MeanField
 from misc_cli.data.types import Codes, Floats, Labels, Start
 from misc_cli.errors import ConfigError
 from tests.crowds import labels_from

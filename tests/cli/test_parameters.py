@@ -14,7 +14,7 @@ import pytest
 import misc_cli
 from misc_cli import registry
 from misc_cli.__main__ import run
-from misc_cli.aggregators.dawid_skene import MajorityVote
+from misc_cli.aggregators.methods import MajorityVote
 from misc_cli.cli import aggregate
 from misc_cli.cli.parameters import FLAGS, in_flags, method_options
 from misc_cli.completers.parameters import Loop

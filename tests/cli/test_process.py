@@ -21,7 +21,7 @@ SLOW = """
 import sys, time
 from pathlib import Path
 from misc_cli import registry
-from misc_cli.aggregators.dawid_skene import MajorityVote
+from misc_cli.aggregators.methods import MajorityVote
 
 class Slow(MajorityVote):
     def solve(self, engine, on_iteration, start=None):

@@ -16,7 +16,7 @@ from tests.selection.crowds import simulated
 def test_a_comparison_is_of_all_that_these_answers_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other packages' methods too; those that want ordered classes only where they are."""
     point = EntryPoint(
-        "theirs", "misc_cli.aggregators.dawid_skene:MajorityVote", "misc_cli.aggregators"
+        "theirs", "misc_cli.aggregators.methods:MajorityVote", "misc_cli.aggregators"
     )
     monkeypatch.setattr(registry, "_plugins", lambda kind: {"theirs": point})
     labels, _ = simulated()

@@ -24,7 +24,6 @@ from misc_cli.aggregators.confusion_kernels import (
     first_posteriors,
     prior_rule,
 )
-from misc_cli.aggregators.ebcc import EnhancedBcc
 from misc_cli.aggregators.ebcc.kernels import (
     WAVE,
     Dirichlets,
@@ -34,6 +33,7 @@ from misc_cli.aggregators.ebcc.kernels import (
     dirichlets_of,
     sweep,
 )
+from misc_cli.aggregators.methods import EnhancedBcc
 from misc_cli.data.holdout import mixed, sums_between
 from misc_cli.data.solver import FIXED, LIMIT, TOLERANCE, Step, iterate, warn_unconverged
 from misc_cli.data.types import Codes, Floats, Labels, OnIteration, Start

@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from misc_cli.aggregators.confusion_kernels import first_posteriors, prior_rule
-from misc_cli.aggregators.minimax import MinimaxEntropy
+from misc_cli.aggregators.methods import MinimaxEntropy
 from misc_cli.aggregators.minimax.newton import Free, Ordinal, Structure
 from misc_cli.aggregators.minimax.steps import (
     ITEMS,
