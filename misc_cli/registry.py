@@ -84,6 +84,8 @@ ABOUT: dict[str, About] = {
     ),
 }
 
+UNKNOWN = About("", "")  # of another package's method
+
 # Names that others give to these methods, in small letters.
 ALIASES = {
     **dict.fromkeys(("majority", "majority-vote", "majorityvote", "vote"), "mv"),

@@ -143,21 +143,14 @@ def _deliver(
 
 def leaderboard(standings: list[Standing]) -> Table:
     """Return the methods on one dataset, best first."""
-    judged = any(standing.error is not None for standing in standings)
-    header = ["method", "score", "±", "lead %", "behind", "differs", "seconds"]
-    header += ["error %"] * judged
+    header = ["method", "score", "±", "lead %", "behind", "differs", "seconds", "error %"]
+    names = ("method", "score", "standard_error", "share", "behind", "differs", "seconds", "error")
+    formats = dict(zip(names, ("", ".4f", ".4f", ".1f", ".1f", ",", ".1f", ".2f"), strict=True))
+    if all(standing.error is None for standing in standings):
+        del formats["error"], header[-1]
     rows = [
-        [
-            standing.method,
-            f"{standing.score:.4f}",
-            f"{standing.standard_error:.4f}",
-            f"{standing.share:.1f}",
-            f"{standing.behind:.1f} SE",
-            "" if standing.differs is None else f"{standing.differs:,}",
-            f"{standing.seconds:.1f}",
-            *(["" if standing.error is None else f"{standing.error:.2f}"] * judged),
-        ]
-        for standing in standings
+        ["" if row[name] is None else format(row[name], how) for name, how in formats.items()]
+        for row in map(asdict, standings)
     ]
     title = "Forecast of hidden answers (mean log probability, best first)"
     note = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import chain
 
 import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
 from misc_cli.cli.parameters import as_typed, default_in_words, kind_in_words
+from misc_cli.cli.settings import all_commands, key_of
 from misc_cli.completers.parameters import Loop
 from misc_cli.data.parameters import parameters_of
 from misc_cli.errors import EXIT_CODES, ConfigError, did_you_mean
@@ -65,90 +67,76 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     group = root.command
     assert isinstance(group, click.Group)
     asked = " ".join(words)
-    if not words:
-        click.echo(group.get_help(root))
-        return
     found: click.Command | None = group
     for word in words:
         found = found.get_command(root, word) if isinstance(found, click.Group) else None
     if found is not None:
-        path = click.Context(found, info_name=asked, parent=root)
-        click.echo(found.get_help(path))
+        here = root if found is group else click.Context(found, info_name=asked, parent=root)
+        click.echo(found.get_help(here))
         return
-    formatter = root.make_formatter()
-    for kind in registry.KINDS:
-        if (name := registry.canonical(kind, asked)) in registry.names(kind):
-            _write_method(formatter, kind, name)
+    page = root.make_formatter()
+    methods = {kind: registry.names(kind) for kind in registry.KINDS}
+    for kind, names in methods.items():
+        if (name := registry.canonical(kind, asked)) in names:
+            _write_method(page, kind, name)
     topic = asked.lower()
     if topic in TEXTS:
         for at, paragraph in enumerate(TEXTS[topic].strip("\n").split("\n\n")):
-            formatter.write("\n" if at else "")
-            if paragraph.startswith(" "):
-                formatter.write(f"{paragraph}\n")
-            else:
-                formatter.write_text(paragraph)
+            page.write("\n" if at else "")
+            write = page.write if paragraph.startswith(" ") else page.write_text
+            write(f"{paragraph}\n")
     elif topic in SECTIONS:
         from misc_cli.cli.aggregate import command as aggregate
 
         section, before = SECTIONS[topic]
-        formatter.write_text(before)
+        page.write_text(before)
         context = click.Context(aggregate, info_name="aggregate", parent=root)
-        with formatter.section(section):
-            formatter.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
+        with page.section(section):
+            page.write_dl(aggregate.records(context, brief=False)[section], col_max=34)
         if topic == "gates":
-            formatter.write_paragraph()
-            formatter.write_text(f"Figures: {', '.join(METRICS)}. Signs: < <= > >= = !=")
+            page.write_paragraph()
+            page.write_text(f"Figures: {', '.join(METRICS)}. Signs: < <= > >= = !=")
     elif topic == "methods":
-        for kind in registry.KINDS:
-            with formatter.section(f"{kind.capitalize()}s"):
-                names = registry.names(kind)
-                rows = [(n, registry.ABOUT[n].plain if n in registry.ABOUT else "") for n in names]
-                formatter.write_dl(rows)
+        for kind, names in methods.items():
+            with page.section(f"{kind.capitalize()}s"):
+                page.write_dl([(n, registry.ABOUT.get(n, registry.UNKNOWN).plain) for n in names])
     elif topic == "exit-codes":
-        formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
-    if not formatter.getvalue():
-        methods = [name for kind in registry.KINDS for name in registry.names(kind)]
-        known = [*group.list_commands(root), *methods, *TOPICS]
+        page.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+    if not page.getvalue():
+        known = [*group.list_commands(root), *chain(*methods.values()), *TOPICS]
         guess = did_you_mean(asked, known) or f"; topics are {', '.join(TOPICS)}"
         raise ConfigError(f"misc help knows nothing of {asked!r}{guess}")
-    click.echo(formatter.getvalue().rstrip("\n"))
+    click.echo(page.getvalue().rstrip("\n"))
 
 
-def _write_method(formatter: click.HelpFormatter, kind: str, name: str) -> None:
+def _write_method(page: click.HelpFormatter, kind: str, name: str) -> None:
     """Write a method in words, its parameters with their defaults, and where it comes from."""
-    about = registry.ABOUT.get(name)
-    formatter.write_text(f"{name}, {kind}. {about.plain if about else ''}".strip())
-    formatter.write_paragraph()
-    formatter.write_text(f"misc aggregate answers.csv --{kind} {name} -o labels.csv")
-    defaults = registry.settings(kind, name)
-    declared = dict(registry.parameters(kind, name))
-    if kind == "completer":
-        declared |= parameters_of(Loop)
-        defaults |= {one: getattr(Loop, one) for one in parameters_of(Loop)}
+    plain, reference = registry.ABOUT.get(name, registry.UNKNOWN)
+    loop = parameters_of(Loop) if kind == "completer" else {}
+    defaults = registry.settings(kind, name) | {one: getattr(Loop, one) for one in loop}
+    declared = registry.parameters(kind, name) | loop
+    page.write_text(f"{name}, {kind}. {plain}".strip())
+    page.write_paragraph()
+    page.write_text(f"misc aggregate answers.csv --{kind} {name} -o labels.csv")
     rows = []
     for one, parameter in declared.items():
         default = default_in_words(parameter, defaults[one])
         text = f"{parameter.help or 'Of random starts.'} [default: {default}]"
         rows.append((as_typed(one, kind_in_words(parameter)), text))
     if rows:
-        with formatter.section("Parameters"):
-            formatter.write_dl(rows, col_max=34)
-    other = [
+        with page.section("Parameters"):
+            page.write_dl(rows, col_max=34)
+    paper = ", ".join(
         as_typed(one, default_in_words(declared[one], value))
         for one, value in registry.settings(kind, name, "paper").items()
         if value != defaults[one]
-    ]
-    for text in (
-        f"--preset paper sets {', '.join(other)}." if other else "",
-        f"Reference: {about.reference}." if about and about.reference else "",
-    ):
+    )
+    for start, text in (("--preset paper sets", paper), ("Reference:", reference)):
         if text:
-            formatter.write_paragraph()
-            formatter.write_text(text)
+            page.write_paragraph()
+            page.write_text(f"{start} {text}.")
 
 
-SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_MISC_COMPLETE"
 COMPLETION = """
 misc shell-completion bash > ~/.local/share/bash-completion/completions/misc
 misc shell-completion zsh > "${fpath[1]}/_misc"
@@ -157,7 +145,7 @@ misc shell-completion fish > ~/.config/fish/completions/misc.fish
 
 
 @click.command(cls=options.Command, examples=COMPLETION)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the script that completes commands, flags and files in a shell."""
@@ -165,7 +153,7 @@ def completion(context: click.Context, shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    made = found(context.find_root().command, {}, "misc", VARIABLE)
+    made = found(context.find_root().command, {}, "misc", "_MISC_COMPLETE")
     # not .source(): for bash that starts one to ask its version, and ours may be another machine's
     outputs.write((made.source_template % made.source_vars()).encode())
 
@@ -198,16 +186,13 @@ MEANT = {
 
 def hint_for_flag(ctx: click.Context, flag: str) -> str:
     """Return "; did you mean …?" for a flag that a command does not have, or who has it."""
-    from misc_cli.cli.settings import all_commands, key_of
-
     word = flag.lstrip("-").lower().replace("_", "-")
     known = {key_of(one): one for one in ctx.command.params if isinstance(one, options.Option)}
     if word in known and known[word].rare:
-        record = known[word].get_help_record(ctx)
-        return f"; say {record[0] if record else ''}"
+        return f"; say {(known[word].get_help_record(ctx) or ('',))[0]}"
     own = [name for name, one in known.items() if not one.rare]
     elsewhere = [
-        " ".join(words)
+        f"misc {' '.join(words)}"
         for words, command in all_commands(ctx.find_root()).items()
         if flag in [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
     ]
@@ -215,4 +200,4 @@ def hint_for_flag(ctx: click.Context, flag: str) -> str:
     near = [meant] if meant in own else [] if elsewhere else get_close_matches(word, own, 2, 0.7)
     if near:
         return f"; did you mean {' or '.join(f'--{one}' for one in near)}?"
-    return f"; it is a flag of misc {' and misc '.join(elsewhere[:3])}" if elsewhere else ""
+    return f"; it is a flag of {' and '.join(elsewhere[:3])}" if elsewhere else ""

@@ -166,8 +166,10 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
     shown = {question: frame.head(top) if top else frame for question, frame in chosen.items()}
     if on_screen:
         for question, frame in shown.items():
-            view = _whole if parameters["all_columns"] else VIEWS[name]
-            _show(name, replace(view(frame), title=question or ""), len(chosen[question]), console)
+            table = VIEWS[name](frame)
+            if parameters["all_columns"]:  # as they are; the reason, which is long, comes last
+                table = replace(_view(frame, (), "reason", ()), spare=())
+            _show(name, replace(table, title=question or ""), len(chosen[question]), console)
     elif as_json or (place is not None and place.suffix.lower() == ".json"):
         outputs.write(_json(name, shown), place)
     else:
@@ -311,11 +313,6 @@ def _queue_view(frame: pd.DataFrame) -> Table:
 
 
 VIEWS = {"workers": _workers_view, "items": _items_view, "queue": _queue_view}
-
-
-def _whole(frame: pd.DataFrame) -> Table:
-    """Return a table with every column as it is; the reason, which is long, comes last."""
-    return replace(_view(frame, (), "reason", ()), spare=())
 
 
 def _view(frame: pd.DataFrame, first: tuple[str, ...], last: str, spare: tuple[str, ...]) -> Table:

@@ -99,8 +99,12 @@ class Log(logging.Handler):
             start = {"time": stamp, "level": level, "event": name}
             line = json.dumps({**start, **fields}, ensure_ascii=False, default=_plain)
         else:
-            words = [f"{key}={_word(value)}" for key, value in fields.items() if value is not None]
-            line = " ".join([stamp, level, name, *words])
+            line = " ".join([stamp, level, name])
+            for key, value in fields.items():
+                word = value if isinstance(value, str) else json.dumps(value, default=_plain)
+                quoted = any(sign in word for sign in ' "=\n')
+                word = json.dumps(word, ensure_ascii=False) if quoted else word
+                line += "" if value is None else f" {key}={word}"
         self.waiting.append(f"{printable(line)}\n")
         if name != START:
             self.write_out()
@@ -118,11 +122,6 @@ class Log(logging.Handler):
 def _plain(value: Any) -> Any:
     """Return a number of numpy as Python's, anything else as text."""
     return value.item() if hasattr(value, "item") else str(value)
-
-
-def _word(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, default=_plain)
-    return json.dumps(text, ensure_ascii=False) if any(c in text for c in ' "=\n') else text
 
 
 def open_log(command: Sequence[str], style: str | None, file: str | None) -> None:

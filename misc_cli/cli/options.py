@@ -214,12 +214,11 @@ def request_from(
     known = (command or click.get_current_context().command).params
     own = {str(one.name) for one in known if getattr(one, "declared", None) is not None}
     given = {name: value for name, value in parameters.items() if name in own and value is not None}
-    settings = Settings(**chosen, options=given)
     made = {"sources", "settings", "reading"}
     others = names or {field.name for field in fields(AggregateRequest)} - made
     return AggregateRequest(
         sources,
-        settings,
+        Settings(**chosen, options=given),
         read_options_from(parameters),
         **{name: parameters[name] for name in others if name in parameters},
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,19 +146,16 @@ def path_of(context: click.Context) -> tuple[str, ...]:
 
 def all_commands(root: click.Context) -> dict[tuple[str, ...], click.Command]:
     """Return every command that is no group, by the words that name it."""
-    found: dict[tuple[str, ...], click.Command] = {}
 
-    def walk(command: click.Command, words: tuple[str, ...]) -> None:
-        if isinstance(command, click.Group):
-            for name in command.list_commands(root):
-                child = command.get_command(root, name)
-                if child is not None:
-                    walk(child, (*words, name))
-        else:
-            found[words] = command
+    def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[Any]:
+        if not isinstance(command, click.Group):
+            yield words, command
+            return
+        for name in command.list_commands(root):
+            child = command.get_command(root, name)
+            yield from () if child is None else walk(child, (*words, name))
 
-    walk(root.command, ())
-    return found
+    return dict(walk(root.command, ()))
 
 
 def variables(words: tuple[str, ...], key: str) -> list[str]:
