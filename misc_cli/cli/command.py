@@ -215,7 +215,6 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run with the log that was asked for; no output may replace the file of settings."""
-        startup.ask_for_memory()
         startup.load_arrow(ctx.params.get("threads"))
         config = ctx.meta.get(CONFIG, settings.File())
         logged = logs.current is not None and logs.current.is_stderr  # nothing else goes there

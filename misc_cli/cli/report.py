@@ -1,18 +1,27 @@
-"""`misc report`: a run on one page, new or finished."""
+"""`misc report`, `workers`, `items`, `queue`: a run, new or finished, on one page or as lists.
+
+On a terminal a list is a table that fits, a line per row; elsewhere, and in files, every row and
+every column. It is a data frame: what it gets as a further column is shown where there is room.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from misc_cli.cli import logs, options, outputs, startup
-from misc_cli.errors import ConfigError, InputError
+from misc_cli.cli.parameters import COUNT, names, numbers, share
+from misc_cli.errors import ConfigError, InputError, did_you_mean
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import Table
     from misc_cli.report.frames import Report
 
 DEFAULT = "report.html"
@@ -127,3 +136,314 @@ def report(sources: tuple[str, ...], **parameters: Any) -> None:
     for path, page in pages.items():
         logs.event("done", output=str(path), bytes=len(page))
         console.say(f"written: {path}, {len(page) / 1e6:.1f} MB")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+TOP = 20
+# What --verdict takes and a table shows, and how the verdict begins in files.
+VERDICTS = {
+    "spammer": "spammer",
+    "constant": "always says",
+    "copy": "copies",
+    "check": "check",
+    "few": "too few",
+    "fine": "fine",
+}
+WHY = {"spammer": "no better than guessing", "few": "could be guessing", "fine": ""}
+FORMATS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".json", ".xlsx")
+TEXTS = ("label", "runner_up", "majority", "truth", "verdict", "why", "alike", "note", "reason")
+
+WORKERS = """
+misc workers labels.run.json
+misc workers labels.run.json --verdict spammer,constant -o block.csv
+misc workers answers.csv --below 0.6 --sort -answers
+"""
+ITEMS = """
+misc items labels.run.json
+misc items labels.run.json --below 0.8 -o decide.xlsx
+misc items answers.csv --sort answers --top 50
+"""
+QUEUE = """
+misc queue labels.run.json
+misc queue labels.run.json --top 200 -o ask_again.csv
+misc queue labels.run.json --price 0.03 --top 143 -o extend.csv
+misc queue answers.csv --reach 99%
+"""
+
+
+def list_options(first: str, below: str) -> Callable[[F], F]:
+    """Return the arguments and options of a list; `first` says which rows are on top."""
+    rows = {
+        "-o --output FILE": "Every row, as .csv, .tsv, .json, .xlsx or .parquet [default: a table "
+        "on a terminal, else CSV on stdout].",
+        "--json": "Every row, as JSON.",
+        "--top N": f"So many rows [default: {TOP} on a terminal, else all].",
+        "--sort COL": f"By this column; -COL from the largest down [default: {first} first].",
+        "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
+        "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
+    }
+    own = options.table("Rows", rows, top={"type": COUNT}, below={"type": share})
+    return options.apply(sources_argument, own)
+
+
+@click.command(cls=options.Command, examples=WORKERS)
+@list_options("worst", "accuracy")
+@options.table(
+    "Rows",
+    {
+        "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
+        "--anonymize-workers": options.ANONYMIZE,
+    },
+    verdict={"type": names},
+)
+@run_options
+def workers(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List workers, worst first: a verdict and why, answers, accuracy with its interval (95 %).
+
+    Takes answers, which it makes a run of first, or a finished run's labels.run.json.
+    """
+    for word in parameters["verdict"] or ():
+        if word not in VERDICTS:
+            guess = did_you_mean(word, VERDICTS) or f"; choose from {', '.join(VERDICTS)}"
+            raise ConfigError(f"--verdict {word}: no such verdict{guess}")
+    _of_report("workers", sources, parameters)
+
+
+@click.command(cls=options.Command, examples=ITEMS)
+@list_options("least sure", "confidence")
+@run_options
+def items(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List items, least sure first: label, confidence, votes, runner-up, and what is odd.
+
+    Takes answers, which it makes a run of first, or a finished run's labels.run.json.
+    """
+    _of_report("items", sources, parameters)
+
+
+@click.command(cls=options.Command, examples=QUEUE)
+@list_options("most gain", "confidence")
+@options.table(
+    "Rows",
+    {
+        "--price X": "Say what asking buys at this price of an answer: cost and expected error. "
+        "Sorts by gain_once, what one answer alone gains.",
+        "--reach X": "Say how many items a person must decide for a share of right labels: 99%.",
+    },
+    price={"type": numbers(whole=False, least=0)},
+    reach={"type": share},
+)
+@run_options
+def queue(sources: tuple[str, ...], **parameters: Any) -> None:
+    """List the items whose label gains most from one more answer, best first.
+
+    The gain is the expected rise in the probability that the label is right, per further answer of
+    a typical worker, looking up to three answers ahead. That is not the lowest confidence: an item
+    on which no answer will settle anything is not worth asking about.
+    """
+    if parameters["price"] is not None:
+        if parameters["sort"] is not None:
+            raise ConfigError("--price sorts by gain_once, what one answer gains; leave out --sort")
+        parameters["sort"] = "-gain_once"
+    _of_report("queue", sources, parameters)
+
+
+def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) -> None:
+    """List a frame of the report on these sources: as a table on a terminal, else as data."""
+    import pandas as pd
+
+    from misc_cli.cli.console import Console
+    from misc_cli.cli.tables import is_terminal
+    from misc_cli.writers.output_paths import output_file
+
+    console, as_json = Console.of(parameters), parameters["json"]
+    place = output_file(parameters["output"], *((".json",) if as_json else FORMATS))
+    if place is not None and place.name.lower().endswith(".xlsx"):
+        from misc_cli.report.workbook import library
+
+        library()
+    places = [] if place is None else [place]
+    reports = reports_from(sources, parameters, console, places, of_workers=name != "items")
+    chosen, said_after = {}, []
+    for question, report in reports.items():
+        frame = report.frames.get("ask_again" if name == "queue" else name)
+        if frame is None and report.labels is None:
+            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
+        empty = report.frames["items"].head(0)
+        chosen[question] = _chosen(name, empty if frame is None else frame, parameters)
+        for said in report.missing[:1] if name != "workers" else ():
+            console.note(said)
+        # all is computed before the file is written: what fails then would leave a new file behind
+        lines = _worth(report, chosen[question], parameters) if name == "queue" else ()
+        said_after += [line if question is None else f"{question}: {line}" for line in lines]
+    on_screen = place is None and not as_json and is_terminal()
+    top = parameters["top"] or (TOP if on_screen else None)
+    shown = {question: frame.head(top) if top else frame for question, frame in chosen.items()}
+    if on_screen:
+        for question, frame in shown.items():
+            table = VIEWS[name](frame)
+            if parameters["all_columns"]:  # as they are; the reason, which is long, comes last
+                table = replace(_view(frame, (), "reason", ()), spare=())
+            _show(name, replace(table, title=question or ""), len(chosen[question]), console)
+    elif as_json or (place is not None and place.suffix.lower() == ".json"):
+        outputs.write(_json(name, shown), place)
+    else:
+        for question, frame in shown.items():
+            if question is not None:
+                frame.insert(0, "question", question)
+        outputs.write_frame(pd.concat(list(shown.values())), place, name.capitalize())
+    if place is not None:
+        n_rows = sum(map(len, shown.values()))
+        console.summary([("written", f"{place}, {n_rows:,} {'row' if n_rows == 1 else 'rows'}")])
+    for line in said_after:
+        console.say(line)
+
+
+def _chosen(name: str, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows that the filters let through, in the order that was asked for."""
+    from misc_cli.report.frames import confusion_columns
+
+    if not parameters["all_columns"]:
+        frame = frame.drop(columns=confusion_columns(frame))
+    if parameters.get("verdict"):
+        kinds = tuple(VERDICTS[word] for word in parameters["verdict"])
+        frame = frame[frame["verdict"].str.startswith(kinds)]
+    if parameters["below"] is not None:
+        measure = "accuracy" if name == "workers" else "confidence"
+        frame = frame[frame[measure] < parameters["below"]]
+    if (sort := parameters["sort"]) is not None:
+        column = sort.removeprefix("-")
+        if column not in frame:
+            known = f"choose from {', '.join(map(str, frame.columns))}"
+            raise ConfigError(f"--sort {sort}: {known}{did_you_mean(column, frame.columns)}")
+        frame = frame.sort_values(column, ascending=sort == column, kind="stable")
+    return frame
+
+
+def _worth(report: Report, frame: pd.DataFrame, parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Say what asking again buys and what a person must decide, where that was asked for."""
+    from misc_cli.quality.asking import PAYS, Asking, decided_by_hand
+    from misc_cli.report.narrative import count
+
+    price, reach = parameters["price"], parameters["reach"]
+    confidences = report.frames["items"]["confidence"].to_numpy()
+    if price is not None and "gain_once" in frame:
+        gains = frame["gain_once"].to_numpy()
+        asking = Asking(gains, float((1.0 - confidences).sum()), len(confidences))
+        asked = min(parameters["top"] or asking.pays, len(gains))
+        yield (
+            f"{count(asked, 'item')} once more: {asked * price:,.2f} $, expected error "
+            f"{100 * asking.error(0):.1f} → {100 * asking.error(asked):.1f} %"
+        )
+        for more, error, gain in asking.curve():
+            each = f"; then {price / gain:,.2f} $ per error avoided" if more else ""
+            yield f"{more:>9,} items {more * price:>12,.2f} $ {100 * error:>6.1f} %{each}"
+        yield (
+            f"after {count(asking.pays, 'item')} another answer no longer pays: an error avoided "
+            f"takes more than {1 / PAYS:.0f} answers ({price / PAYS:,.2f} $)"
+        )
+    if reach is not None and (number := decided_by_hand(confidences, reach)):
+        yield (
+            f"{100 * reach:g} % right: a person must decide {number:,} of "
+            f"{count(len(confidences), 'item')}, the least sure first (misc items --top {number})"
+        )
+    elif reach is not None:
+        yield f"{100 * reach:g} % right: expected already, {100 * confidences.mean():.1f} % are"
+
+
+def _show(name: str, table: Table, found: int, console: Console) -> None:
+    """Print a table on stdout and, on stderr, what is not in it."""
+    from misc_cli.cli.tables import print_tables, screen_width
+
+    rows = "items" if name == "queue" else name
+    print_tables([table])
+    said = [] if table.rows else [f"no {rows} to show"]
+    if 0 < len(table.rows) < found:
+        said.append(f"{len(table.rows):,} of {found:,} {rows}; --top shows more")
+    hidden = [one for one in table.header if one not in table.fitted(screen_width()).header]
+    if hidden and table.rows:
+        said.append(f"no room for {', '.join(hidden)}; -o FILE has every column")
+    if said:
+        console.say("; ".join(said))
+
+
+def _json(name: str, frames: Mapping[str | None, pd.DataFrame]) -> bytes:
+    from misc_cli.run.run_record import strict
+
+    rows = {
+        question: strict(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+        for question, frame in frames.items()
+    }
+    if None in rows:
+        return outputs.json_bytes(**{name: rows[None]})
+    found = [{"question": question, name: one} for question, one in rows.items()]
+    return outputs.json_bytes(questions=found)
+
+
+def _workers_view(frame: pd.DataFrame) -> Table:
+    """Return id, verdict, answers, accuracy, its interval and why; the rest as there is room."""
+    shown = frame.drop(columns=["reason", "accuracy_low", "accuracy_high"], errors="ignore")
+    if "verdict" in frame:
+        whys, kinds = [], []
+        for verdict, alike in zip(frame["verdict"], frame["alike"], strict=True):
+            kind = next((word for word, at in VERDICTS.items() if verdict.startswith(at)), verdict)
+            redundant = f"redundant: {alike}" if alike else "worse than guessing"
+            whys.append({"constant": verdict, "copy": verdict, "check": redundant, **WHY}.get(kind))
+            kinds.append(kind)
+        shown["why"], shown["verdict"] = whys, kinds
+    if "accuracy_low" in frame:
+        values = frame[["accuracy", "accuracy_low", "accuracy_high"]].itertuples(index=False)
+        shown["accuracy"] = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in values]
+    first = ("worker", "verdict", "answers", "accuracy")
+    return _view(shown, first, "why", ("answers", "accuracy"))
+
+
+def _items_view(frame: pd.DataFrame) -> Table:
+    """Return id, label, confidence, votes, runner-up and what is odd; the rest as there is room."""
+    odd = ("tie", "overruled", "outvoted", "gold", "right", "truth", "majority", "answers")
+    shown = frame.drop(columns=list(odd), errors="ignore")
+    if "votes" in frame:
+        pairs = zip(frame["votes"], frame["answers"], strict=True)
+        shown["votes"] = [f"{votes} of {answers}" for votes, answers in pairs]
+        shown["note"] = [", ".join(_odd(row)) for row in frame.to_dict("records")]
+    first = ("item", "label", "confidence", "votes", "runner_up")
+    return _view(shown, first, "note", ("runner_up", "votes", "note"))
+
+
+def _odd(row: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield what is odd about an item: a tie, a label that most answers speak against."""
+    if row.get("gold"):
+        yield "gold"
+    if row.get("tie"):
+        yield "tie"
+    elif row["outvoted"]:
+        yield f"{'all' if row['overruled'] else 'more'} said {row['majority']}"
+    if row.get("right") is False:
+        yield f"wrong: {row['truth']}"
+
+
+def _queue_view(frame: pd.DataFrame) -> Table:
+    first = ("item", "label", "confidence", "gain", "answers", "runner_up")
+    return _view(frame, first, "", ("runner_up", "answers"))
+
+
+VIEWS = {"workers": _workers_view, "items": _items_view, "queue": _queue_view}
+
+
+def _view(frame: pd.DataFrame, first: tuple[str, ...], last: str, spare: tuple[str, ...]) -> Table:
+    """Return a table of these columns; others stand before the last one and give way before."""
+    from misc_cli.cli.tables import Table
+    from misc_cli.report.frames import visible
+
+    more = [name for name in frame.columns if name not in (*first, last)]
+    order = [name for name in (*first, *more, last) if name in frame]
+    rows = [[visible(_cell(value)) for value in row] for row in frame[order].to_numpy(object)]
+    header = [str(name) for name in order]
+    return Table("", header, rows, texts=TEXTS, spare=(*map(str, reversed(more)), *spare))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

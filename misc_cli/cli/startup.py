@@ -90,29 +90,26 @@ def _wrapped(stream: io.TextIOWrapper, kind: type[io.TextIOWrapper]) -> io.TextI
     return again
 
 
-def ask_for_memory() -> None:
-    """Raise if `ulimit -v` leaves too little: OpenBLAS would ask for it for ever."""
-    import resource
-
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if own_process and most != resource.RLIM_INFINITY and most < LEAST_ADDRESSES:
-        raise ConfigError(
-            f"ulimit -v allows {most >> 20} MiB of addresses, which libraries need more of; allow "
-            f"{LEAST_ADDRESSES >> 20} MiB"
-        )
-
-
 def load_arrow(threads: int | None) -> None:
     """Import pyarrow without pandas, with a number of threads, if this process is our own.
 
     pyarrow imports pandas with its first array, only to recognise a DataFrame if it meets one. The
-    command line gives it none and saves these 0.3 s. Later imports of pandas still work.
+    command line gives it none and saves these 0.3 s. Later imports of pandas still work. Where
+    `ulimit -v` leaves too little it is an error: OpenBLAS would ask for memory for ever.
     """
+    import resource
+
     if not own_process:
         return
-    if "pandas" not in sys.modules:
-        import pyarrow as pa
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY and most < LEAST_ADDRESSES:
+        raise ConfigError(
+            f"ulimit -v allows {most >> 20} MiB of addresses, which libraries need more of; allow "
+            f"{LEAST_ADDRESSES >> 20} MiB"
+        )
+    import pyarrow as pa
 
+    if "pandas" not in sys.modules:
         finder: Any = _NoPandas
         sys.meta_path.insert(0, finder)
         try:
@@ -120,6 +117,4 @@ def load_arrow(threads: int | None) -> None:
         finally:
             sys.meta_path.remove(finder)
     if threads is not None:
-        import pyarrow as pa
-
         pa.set_cpu_count(min(threads, MOST_THREADS))

@@ -13,7 +13,7 @@ import pytest
 
 from misc_cli import aggregate
 from misc_cli.__main__ import run
-from misc_cli.cli.summary import summary
+from misc_cli.cli.aggregate import summary
 from misc_cli.errors import MiscWarning
 from misc_cli.simulate import Simulation, answer_columns, simulate
 
