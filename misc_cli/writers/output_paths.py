@@ -31,8 +31,7 @@ TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 PATIENCE_SECONDS = 5.0  # for another run on the same set
 LONGEST_STEM = 180  # bytes of an output's name that temporary names repeat
-_STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
-_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/(\d+)")
+_STREAMS = {"/dev/stdin": STDIN, "/dev/stdout": STDOUT, "/dev/stderr": 2}
 
 Identity = tuple[int, int]  # device and inode
 _inputs: set[Identity] = set()  # files that the present command reads
@@ -42,7 +41,7 @@ _held: dict[Path, Path] = {}  # each output that this process has locked → the
 
 def stream_number(path: Path) -> int | None:
     """Return the descriptor that a path such as /dev/fd/3 names, else None."""
-    found = _DESCRIPTOR.fullmatch(str(path))
+    found = re.fullmatch(r"(?:/dev|/proc/self)/fd/(\d+)", str(path))
     return int(found[1]) if found else _STREAMS.get(str(path))
 
 
@@ -105,33 +104,22 @@ def check_writable(
         if is_input(STDOUT):
             raise ConfigError("stdout goes to a file that is an input; send it to another")
     for path in chosen:
-        final = real(path)
+        final, number = real(path), stream_number(path)
+        refuse_input(path, number)
         with os_errors_name(path):
-            place = _place_of(path, final)
-        if place in seen:
+            if number is not None:
+                access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+                if number == STDIN or access == os.O_RDONLY:
+                    raise ConfigError(f"{path}: this stream is not open for writing")
+                final = Path(f"/dev/fd/{number}")
+            elif path.is_dir() or path.is_block_device():
+                raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
+            elif not os.path.lexists(path) and not final.parent.exists():
+                raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}")
+        if final in seen:
             raise ConfigError(f"{path}: two outputs would go to this file or stream; name another")
-        seen.add(place)
+        seen.add(final)
     hold([path for path in chosen if not is_special(path)])
-
-
-def _place_of(path: Path, final: Path) -> Path:
-    """Return the stream, or the file behind links (`final`), that an output can be written to."""
-    number = stream_number(path)
-    refuse_input(path, number)
-    if number is not None:
-        access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
-        if number == STDIN or access == os.O_RDONLY:
-            raise ConfigError(f"{path}: this stream is not open for writing")
-        return Path(f"/dev/fd/{number}")
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        if final.parent.exists():
-            return final
-        raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}") from None
-    if stat.S_ISDIR(mode) or stat.S_ISBLK(mode):
-        raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
-    return path if is_special(path) else final
 
 
 def check_new_folder(path: Path) -> None:
