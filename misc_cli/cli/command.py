@@ -149,7 +149,7 @@ def open_log(ctx: click.Context, words: list[str], info_name: str | None = None)
         opts, _, _ = asked.make_parser(here).parse_args(list(words))
         _, *found = (one.handle_parse_result(here, opts, [])[0] for one in asked.params)
         style, file = (one if isinstance(one, str) else None for one in found)
-        logs.open_log(sys.argv, style, file)
+        logs.open_log(sys.argv, style, file, words)
 
 
 class Group(click.Group):

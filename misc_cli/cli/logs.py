@@ -124,10 +124,15 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else str(value)
 
 
-def open_log(command: Sequence[str], style: str | None, file: str | None) -> None:
-    """Log what happens from now on; without a style and a file there is no log."""
+def open_log(
+    command: Sequence[str], style: str | None, file: str | None, words: Sequence[str]
+) -> None:
+    """Log what happens from now on; without a style and a file there is no log.
+
+    The file must be none of those that `words` of the command line stand for.
+    """
     if style is not None or file is not None:
-        others = list(command)
+        others = list(words)
         if file in others:
             others.remove(file)  # once: as the log's own name
         Log(command, style, file, others)
