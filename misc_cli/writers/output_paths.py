@@ -114,8 +114,12 @@ def check_writable(
                 final = Path(f"/dev/fd/{number}")
             elif path.is_dir() or path.is_block_device():
                 raise ConfigError(f"{path}: this is a folder or a disk; name a file in it")
-            elif not os.path.lexists(path) and not final.parent.exists():
-                raise InputError(f"{path}: no such folder; make it: mkdir -p {path.parent}")
+            try:
+                os.stat(path if number is None else number)
+            except FileNotFoundError:
+                if not final.parent.exists():
+                    told = f"{path}: no such folder; make it: mkdir -p {path.parent}"
+                    raise InputError(told) from None
         if final in seen:
             raise ConfigError(f"{path}: two outputs would go to this file or stream; name another")
         seen.add(final)

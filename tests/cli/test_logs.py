@@ -61,7 +61,7 @@ def test_the_heart_beats_and_says_what_is_left(
 ) -> None:
     monkeypatch.setattr(console, "BEAT_SECONDS", 0.02)
     log = tmp_path / "log.jsonl"
-    logs.open_log(["misc"], "json", str(log))
+    logs.open_log(["misc"], "json", str(log), [])
     watcher = console.Console()
     with watcher.watching():
         watcher.on_iteration(Iteration("search", 3, extra={"of": 12}))
