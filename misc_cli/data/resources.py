@@ -66,34 +66,28 @@ def map_in_order(kernel: Callable[[Block], T], blocks: list[Block]) -> Iterator[
 GIB = 1 << 30
 
 
-def available_bytes() -> int:
-    """Return the memory free without swapping, within every limit set on this process."""
-    return max(0, min([_system_bytes(), *_container_bytes(), *_process_bytes()]))
-
-
-def _container_bytes(root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
-    """Yield the bytes left in each control group (version 2) around this process."""
+def available_bytes(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory free without swapping, within `ulimit -v` and the control groups."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    free = [page * os.sysconf("SC_PHYS_PAGES")]
     with suppress(OSError):
-        named = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.M)
-        group = root / (named[1] if named else "")
-        while group.is_relative_to(root):
+        said = re.findall(r"^MemAvailable: +(\d+)", Path("/proc/meminfo").read_text(), re.M)
+        free += [int(kilobytes) * 1024 for kilobytes in said]
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY:
+        with suppress(OSError):
+            free.append(most - page * int(Path("/proc/self/statm").read_text().split()[0]))
+    with suppress(OSError):
+        own = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.M)
+        group = groups / (own[1] if own else "")
+        while group.is_relative_to(groups):
             with suppress(OSError, ValueError):  # the limit may be "max", which is none
                 left = int((group / "memory.max").read_text())
                 left -= int((group / "memory.current").read_text())
                 stat = (group / "memory.stat").read_text()
-                idle = re.search(r"^inactive_file (\d+)$", stat, re.M)
-                yield left + (int(idle[1]) if idle else 0)
+                free.append(left + sum(map(int, re.findall(r"^inactive_file (\d+)$", stat, re.M))))
             group = group.parent
-
-
-def _process_bytes() -> Iterator[int]:
-    """Yield the bytes that `ulimit -v` leaves."""
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if most != resource.RLIM_INFINITY:
-        pages = 0
-        with suppress(OSError):
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-        yield most - pages * os.sysconf("SC_PAGE_SIZE")
+    return max(0, min(free))
 
 
 def require_for(n_items: int, n_workers: int, n_classes: int) -> None:
@@ -114,10 +108,3 @@ def require(needed: int, what: str, remedy: str) -> None:
             f"{what} needs about {needed / GIB:.1f} GiB and {available / GIB:.1f} GiB are free; "
             f"{remedy}"
         )
-
-
-def _system_bytes() -> int:
-    with suppress(OSError, TypeError):
-        said = re.search(r"^MemAvailable: +(\d+)", Path("/proc/meminfo").read_text(), re.M)
-        return int(said[1]) * 1024  # type: ignore[index]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
