@@ -436,7 +436,7 @@ def inspect(
         options = reading_of(reading, worker_col, item_col, label_col, None)
         if is_frame(answers):
             return {"files": [], "questions": [summarize(answers_of(answers, options)[0], None)]}
-        return inspected(names_of(answers), options).to_json()
+        return inspected(names_of(answers), options)
 
 
 def simulate(

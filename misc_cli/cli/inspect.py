@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from misc_cli.cli import options, outputs
-
-if TYPE_CHECKING:
-    from misc_cli.cli.tables import Table
-    from misc_cli.readers.inspection import FileFacts, QuestionFacts
 
 EXAMPLES = """
 misc inspect export.json
@@ -21,6 +17,8 @@ misc inspect exports/ --json
 """
 SHOWN = 12  # classes, columns and workers in the tables; --json has all of them
 MOST_OF_CELL = 80  # letters
+
+Facts = dict[str, Any]
 
 
 @click.command(cls=options.Command, examples=EXAMPLES)
@@ -42,81 +40,71 @@ def command(answers: tuple[str, ...], **parameters: Any) -> None:
     console = Console.of(parameters)
     with console.watching():
         found = inspected(answers, options.read_options_from(parameters))
-    files, questions = found.files, found.questions
-    advice = _advice(files, questions)
+    advice = _advice(found["files"], found["questions"])
     if parameters["json"]:
-        outputs.write(outputs.json_bytes(**found.to_json(), command=advice))
+        outputs.write(outputs.json_bytes(**found, command=advice))
         return
-    tables = [_file_table(file) for file in files]
-    for question, figures in zip(questions, found.figures, strict=True):
-        tables.append(_question_table(question, figures, found.flag(question)))
+    tables = [Table(file["name"], rows=_file_rows(file), left=2) for file in found["files"]]
+    for question in found["questions"]:
+        title = f"question {question['name']!r}"
+        tables.append(Table(title, rows=_question_rows(question), left=2))
     refused = "to settle first: what stands above as refused"
     print_tables([*tables, Table("", notes=[f"to run: {advice}" if advice else refused])])
 
 
-def _advice(files: Sequence[FileFacts], questions: Sequence[QuestionFacts]) -> str | None:
+def _advice(files: Sequence[Facts], questions: Sequence[Facts]) -> str | None:
     """Return the command to run next; None if something must be decided first."""
-    readable = [one for one in questions if one.kind in ("choice", "choices", "number")]
-    if any(file.refused for file in files) or not readable:
+    readable = [one for one in questions if one["kind"] in ("choice", "choices", "number")]
+    if any(file["refused"] for file in files) or not readable:
         return None
-    if any(one.refused for one in readable if one.kind != "choices"):
+    if any(one["refused"] for one in readable if one["kind"] != "choices"):
         return None
     words = [word for word in options.command_line()[1:] if word not in ("--json", "-v", "-q")]
     command = ["misc", "aggregate", *map(shlex.quote, words)]
     if len(readable) > 1 and "--question" not in words:
         command.append("--each-question")
-    if any(one.kind == "choices" and one.read is None for one in readable):
+    if any(one["kind"] == "choices" and "items" not in one for one in readable):
         command.append("" if "--multi" in words else "--multi split --each-question")
-    if any(one.n_gold for one in readable):
+    if any(one["n_gold"] for one in readable):
         command.append("--gold auto")
     return " ".join(dict.fromkeys(filter(None, [*command, "-o labels.csv"])))
 
 
-def _file_table(file: FileFacts) -> Table:
-    from misc_cli.cli.tables import Table
-
-    rows = [("format", file.format + (f", {file.title}" if file.title else ""))]
-    if file.how:
-        rows.append(("told by", file.how))
-    rows.append(("columns", _few(file.columns)))
-    if file.set_aside:
-        listed = ", ".join(f"{n:,} {reason}" for reason, n in file.set_aside.items())
-        rows.append(("left out", f"{sum(file.set_aside.values()):,}: {listed}"))
-    rows += [("note", note) for note in file.notes]
-    if file.refused:
-        rows.append(("refused", file.refused))
-    for flags, samples in file.readings:
-        rows.append(("or", f"misc aggregate {shlex.quote(file.name)} {flags}"))
+def _file_rows(file: Facts) -> list[tuple[str, str]]:
+    rows = [("format", file["format"] + (f", {file['title']}" if file["title"] else ""))]
+    if file["how"]:
+        rows.append(("told by", file["how"]))
+    rows.append(("columns", _few(file["columns"])))
+    if file["set_aside"]:
+        rows.append(("left out", _aside(file["set_aside"])))
+    rows += [("note", note) for note in file["notes"]]
+    if file["refused"]:
+        rows.append(("refused", file["refused"]))
+    for flags, samples in file["readings"]:
+        rows.append(("or", f"misc aggregate {shlex.quote(file['name'])} {flags}"))
         rows += [("", " | ".join(map(_short, sample))) for sample in samples]
-    return Table(file.name, rows=rows, left=2)
+    return rows
 
 
-def _question_table(question: QuestionFacts, figures: dict[str, Any], flag: str) -> Table:
-    from misc_cli.cli.tables import Table
-
-    rows = [("kind", question.kind), ("answers", f"{question.n_answers:,}")]
-    if flag:
-        rows.append(("picked by", flag))
-    rows += [(role, column) for role, column in question.columns.items()]
-    rows += [("sample", " | ".join(map(_short, sample))) for sample in question.samples]
-    if question.options:
-        rows.append(("options", _few(question.options)))
-    if figures:
-        rows += _figure_rows(figures)
-    if question.n_gold:
-        rows.append(("gold", f"{question.n_gold:,} items; --gold auto takes it"))
-    rows += [("refused", reason) for reason in question.refused]
-    return Table(f"question {question.name!r}", rows=rows, left=2)
+def _question_rows(facts: Facts) -> list[tuple[str, str]]:
+    rows = [("kind", facts["kind"]), ("answers", f"{facts['n_answers']:,}")]
+    if facts["flag"]:
+        rows.append(("picked by", facts["flag"]))
+    rows += list(facts["columns"].items())
+    rows += [("sample", " | ".join(map(_short, sample))) for sample in facts["samples"]]
+    if facts["options"]:
+        rows.append(("options", _few(facts["options"])))
+    rows += _figure_rows(facts) if "items" in facts else []
+    if facts["n_gold"]:
+        rows.append(("gold", f"{facts['n_gold']:,} items; --gold auto takes it"))
+    return rows + [("refused", reason) for reason in facts["refused"]]
 
 
-def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+def _figure_rows(figures: Facts) -> list[tuple[str, str]]:
     classes = [f"{name} {count:,}" for name, count in figures["classes"].items()]
     who = "nobody says who answered" if figures["anonymous"] else f"{figures['workers']:,}"
-    rows = [
-        ("workers", who),
-        ("items", f"{figures['items']:,}"),
-        ("classes", f"{len(classes):,}: {_few(classes)}"),
-    ]
+    rows = [("workers", who), ("items", f"{figures['items']:,}")]
+    rows.append(("classes", f"{len(classes):,}: {_few(classes)}"))
     for of in ("item", "worker"):
         counts = figures[f"answers_per_{of}"]
         spread = f"{counts['least']} to {counts['most']} answers, {counts['mean']} on average"
@@ -129,10 +117,12 @@ def _figure_rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("agreement", said))
     if figures["one_label_workers"]:
         rows.append(("one label", f"is all that {_few(figures['one_label_workers'])} ever gave"))
-    if figures["set_aside"]:
-        listed = ", ".join(f"{n:,} {reason}" for reason, n in figures["set_aside"].items())
-        rows.append(("set aside", f"{sum(figures['set_aside'].values()):,}: {listed}"))
-    return rows
+    return rows + ([("set aside", _aside(figures["set_aside"]))] if figures["set_aside"] else [])
+
+
+def _aside(counts: dict[str, int]) -> str:
+    listed = ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+    return f"{sum(counts.values()):,}: {listed}"
 
 
 def _few(names: Sequence[str]) -> str:

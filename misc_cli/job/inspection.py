@@ -4,63 +4,124 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from misc_cli.errors import InputError
 from misc_cli.quality.agreement import summarize
-from misc_cli.readers.checks import spelled_alike
-from misc_cli.readers.inspection import FileFacts, QuestionFacts, inspect_files
+from misc_cli.readers import checks
+from misc_cli.readers.answer_table import joined_tables
+from misc_cli.readers.candidates import candidates
+from misc_cli.readers.columns import listing
 from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.questions import grouped, options_of, single
+from misc_cli.readers.read import OpenedFile, files_of, open_answers, opened_document
+from misc_cli.readers.reading import Question
+from misc_cli.readers.source import open_source
+from misc_cli.readers.values import CHOICES, WITH_CLASSES
 
-TOLD = ("name", "kind", "n_answers", "columns", "options", "samples", "n_gold", "refused")
+MOST_READINGS, MOST_SAMPLES = 4, 3
 
-
-@dataclass(frozen=True)
-class Inspection:
-    """The files, their questions, and the figures of each question that can be read."""
-
-    files: Sequence[FileFacts]
-    questions: Sequence[QuestionFacts]
-    figures: Sequence[dict[str, Any]]
-
-    def flag(self, question: QuestionFacts) -> str:
-        """Return the flags that read this question."""
-        votable = [one for one in self.questions if one.kind in ("choice", "choices", "number")]
-        words = []
-        if len(votable) > 1 and question in votable:
-            words = ["--question", shlex.quote(question.name)]
-        if question.kind == "choices" and question.read is None:
-            words += ["--multi", "split"]
-        return " ".join(words)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return files and questions as plain values."""
-        told = [
-            {
-                **{name: getattr(question, name) for name in TOLD},
-                **figures,
-                "flag": self.flag(question),
-            }
-            for question, figures in zip(self.questions, self.figures, strict=True)
-        ]
-        return {"files": [asdict(file) for file in self.files], "questions": told}
+Facts = dict[str, Any]
 
 
-def inspected(sources: Sequence[str], reading: ReadOptions) -> Inspection:
-    """Return what is in these files."""
-    files, questions = inspect_files(sources, reading)
-    return Inspection(files, questions, [_figures(one, reading.duplicates) for one in questions])
+def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Facts]]:
+    """Return facts of every file and every question; raise only for what cannot be opened at all.
+
+    A file's `readings` are others that were tried: flags, and the first three answers. A question
+    has no figures where there are no classes to vote on; `refused` is what speaks against it.
+    """
+    files: list[Facts] = []
+    found: dict[str, list[tuple[OpenedFile, Question]]] = {}
+    for path in files_of(sources):
+        facts, opened = _file(path, options)
+        files.append(facts)
+        if opened is not None:
+            questions = opened.reading.questions
+            if options.group_by is not None:
+                questions = grouped(facts["name"], opened.view, questions, options)
+            for question in questions:
+                found.setdefault(question.name, []).append((opened, question))
+    chosen = {name: parts for name, parts in found.items() if options.question in (None, name)}
+    questions_told = [_question(name, parts, options) for name, parts in (chosen or found).items()]
+    votable = [one for one in questions_told if one["kind"] in WITH_CLASSES]
+    for one in questions_told:
+        is_one_of = len(votable) > 1 and one in votable
+        flags = [f"--question {shlex.quote(one['name'])}"] if is_one_of else []
+        flags += ["--multi split"] if one["kind"] == CHOICES and "items" not in one else []
+        one["flag"] = " ".join(flags)
+    return {"files": files, "questions": questions_told}
 
 
-def _figures(question: QuestionFacts, duplicates: str | None) -> dict[str, Any]:
-    if question.read is None:
-        return {}
+def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None]:
+    source = open_source(path, options.encoding, options.access)
+    document = opened_document(source, options)
     try:
-        found = summarize(question.read.answers, duplicates)
+        columns = list(document.names)
+    except RecursionError:
+        raise InputError(f"{source.name}: objects within objects, too deep to read") from None
+    facts: Facts = {"name": source.name, "format": document.format, "columns": columns}
+    facts |= {"reader": None, "title": None, "how": None, "set_aside": {}, "notes": []}
+    facts |= {"refused": None, "readings": []}
+    try:
+        opened = open_answers(source, options)
     except InputError as error:
-        question.refused.append(str(error))
-        return {}
-    alike = spelled_alike(found["classes"])
-    aside = question.read.set_aside
-    return {**found, "spellings": alike, "set_aside": aside, "anonymous": question.read.anonymous}
+        facts["refused"] = str(error)
+        for one in islice(candidates(source, options, error), MOST_READINGS):
+            facts["readings"].append((one.flags, _samples(one.table.answers)))
+        return facts, None
+    facts["reader"], facts["title"] = opened.reader.name, opened.reader.title
+    facts["how"], facts["notes"] = opened.match.why, list(opened.reading.notes)
+    facts["set_aside"] = {reason: len(rows) for reason, rows in opened.reading.aside.items()}
+    if not opened.reading.questions:
+        facts["refused"] = f"{source.name}: no answers in it"
+    return facts, opened
+
+
+def _question(name: str, parts: list[tuple[OpenedFile, Question]], options: ReadOptions) -> Facts:
+    first = parts[0][1]
+    refused: list[str] = []
+    facts: Facts = {"name": name, "kind": first.kind, "columns": dict(first.columns)}
+    facts["n_answers"] = sum(len(question) for _, question in parts)
+    facts |= {"options": [], "samples": _samples(first), "n_gold": 0, "refused": refused}
+    if first.kind not in WITH_CLASSES:
+        refused.append(checks.no_classes(first, first.kind))
+        return facts
+    if first.kind == CHOICES:
+        facts["options"] = options_of(first)
+        if options.multi != "set":
+            refused += [] if options.multi else [checks.several_choices(first)]
+            return facts
+    read = []
+    for opened, question in parts:
+        try:
+            for one in single(opened.document.name, question, options):
+                cleaned, aside = opened.clean(one, options)
+                refused += [told for told, _ in checks.oddities(cleaned, options, opened.view)]
+                read.append(opened.table(cleaned, aside, options))
+        except InputError as error:
+            refused.append(str(error))
+    if read:
+        table = joined_tables(name, read)
+        facts["n_gold"] = 0 if table.gold is None else len(table.gold.items)
+        try:
+            figures = summarize(table.answers, options.duplicates)
+            spellings = checks.spelled_alike(figures["classes"])
+            facts |= {**figures, "spellings": spellings, "set_aside": table.set_aside}
+            facts["anonymous"] = table.anonymous
+        except InputError as error:
+            refused.append(str(error))
+    return facts
+
+
+def _samples(answers: Any) -> list[tuple[str, str, str]]:
+    """Return the first answers: worker, item and label as text."""
+    columns = (getattr(answers, role)[:MOST_SAMPLES] for role in ("worker", "item", "label"))
+    texts = [[_text(value) for value in column.to_pylist()] for column in columns]
+    return list(zip(*texts, strict=True))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return listing(value) if value else "(none)"
+    return "" if value is None else str(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from shlex import quote
 from typing import Any
 
@@ -17,10 +18,10 @@ import pyarrow.compute as pc
 
 from misc_cli.data.types import Answers
 from misc_cli.errors import InputError
-from misc_cli.readers.columns import Refusal
+from misc_cli.readers.columns import Refusal, written
 from misc_cli.readers.document import Document
-from misc_cli.readers.layouts.long import tells_apart
 from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.profile import Profile
 from misc_cli.readers.reading import Question, agreement
 from misc_cli.readers.values import (
     BOXES,
@@ -36,7 +37,7 @@ from misc_cli.readers.values import (
     is_number,
     kind_of,
 )
-from misc_cli.readers.vocabulary import WEAK_WORKERS, normalise
+from misc_cli.readers.vocabulary import WEAK_WORKERS, names_in, normalise
 
 FEW = 10  # answers: fewer prove nothing
 LOOKED_AT = 2000  # names of a vocabulary
@@ -62,19 +63,17 @@ _WHAT = {
     OTHER: "something without classes",
 }
 # What a model that was judged gets, rather than what it answered itself.
-_JUDGED = {"rating", "score", "correct", "grade", "win", "rank", "quality", "pass", "iscorrect"}
-# What one number of a place is called (bbox_x, xmin, start_offset); a place takes two of them.
+_JUDGED = names_in("rating score correct grade win rank quality pass iscorrect")
+# What places within an item are called: bbox_x, xmin, start_offset; whole ones are one column.
 _PLACE = re.compile(
-    r"(?:bbox|box|boundingbox|bb|region|rect|rectangle|span|value|coords?|char|token)?"
-    r"(?:[xy](?:min|max|[0-3]|center|centre|c|px|pos)?|(?:min|max|center|c)[xy]"
-    r"|w|h|width|height|left|top|right|bottom|lat|lon|lng|latitude|longitude"
+    r"(?:bbox|box|bb|region|rect|span|value|coords?|char|token)*"
+    r"(?:[xy](?:min|max|[0-3]|center|c|px|pos)?|(?:min|max|center|c)[xy]|w|h|width|height|left|top"
+    r"|right|bottom|lat|lon|lng|latitude|longitude"
     r"|(?:start|begin|end|stop|onset|offset)(?:offset|char|token|time|index|pos|ms|s|sec|frame)?)"
 )
-_WHOLE_PLACES = {
-    *("bbox", "boundingbox", "box", "polygon", "points", "segmentation", "mask", "rle", "geometry"),
-    *("coordinates", "coords", "region", "span"),
-}
-
+_WHOLE_PLACES = names_in("""
+bbox boundingbox box polygon points segmentation mask rle geometry coordinates coords region span
+""")
 
 Oddity = tuple[str, Sequence[Mapping[str, Any]]]  # what speaks against it, and what may settle it
 
@@ -243,8 +242,14 @@ def _abstentions(question: Question, options: ReadOptions) -> Iterable[Oddity]:
 
 def _regions(question: Question, document: Document) -> Iterable[Oddity]:
     """Find a row for each box or span: its label says nothing about the item as a whole."""
-    places = _places(question, document)
-    if not places:
+    taken = set(question.columns.values())
+    free = [n for n in document.names if n not in taken and document.names.count(n) == 1]
+    places = [n for n in free if normalise(n) in _WHOLE_PLACES]
+    last = {name: normalise(name.rpartition(".")[2]) for name in free}
+    numbers = [n for n in free if _PLACE.fullmatch(last[n]) or _PLACE.fullmatch(normalise(n))]
+    numbers = [n for n in numbers if (c := document.sampled(n)) and all(map(is_number, c))]
+    places += numbers if len(numbers) > 1 else []
+    if not places or not taken <= set(document.names):
         return
     columns = document.columns(places)
     if question.rows is not None:
@@ -261,24 +266,6 @@ def _regions(question: Question, document: Document) -> Iterable[Oddity]:
         )
 
 
-def _places(question: Question, document: Document) -> list[str]:
-    roles = question.columns
-    if not {roles.get("worker"), roles.get("item"), roles.get("label")} <= set(document.names):
-        return []
-    free = [n for n in document.names if n not in roles.values() and document.names.count(n) == 1]
-    whole = [name for name in free if normalise(name) in _WHOLE_PLACES]
-    numbers = [name for name in free if _is_number_of_place(document, name)]
-    return whole + (numbers if len(numbers) > 1 else [])
-
-
-def _is_number_of_place(document: Document, name: str) -> bool:
-    last = normalise(name.rpartition(".")[2])
-    if _PLACE.fullmatch(last) is None and _PLACE.fullmatch(normalise(name)) is None:
-        return False
-    cells = document.sampled(name)
-    return bool(cells) and all(map(is_number, cells))
-
-
 def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     """Find several answers of a worker to one item: something tells them apart."""
     n_pairs, n_conflicts = share_of_conflicts(question.worker, question.item, question.label)
@@ -287,15 +274,16 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     is_repeated = n_rows > 2 * n_pairs and n_pairs >= FEW and bool(beside)
     if (n_conflicts < 3 or n_conflicts < CONFLICTS * n_pairs) and not is_repeated:
         return
-    roles = question.columns
-    used = [roles.get("worker", ""), roles.get("item", "")]
+    roles, names = question.columns, document.names
     apart: list[str] = []
-    names = document.names
-    if set(used) <= set(names):
-        rest = [n for n in names if n not in roles.values() and names.count(n) == 1]
-        few = [n for n in rest if 2 <= len(set(document.sampled(n))) <= 30]
-        few = [n for n in few if not all(map(is_number, document.sampled(n)))]
-        apart = [name for name in few if tells_apart(document, used, name)]
+    remedies: Sequence[Mapping[str, Any]] = OTHERS
+    if set(roles.values()) <= set(names):
+        profile, used = Profile(document), [roles["worker"], roles["item"]]
+        few = [n for n in profile.names if n not in roles.values()]
+        few = [n for n in few if 2 <= len(profile.values(n)) <= 30]
+        few = [n for n in few if not all(map(is_number, profile.values(n)))]
+        apart = [name for name in few if profile.tells_apart(used, name)]
+        remedies = _items_instead(document, roles) or OTHERS
     if apart:
         by = f" Column {apart[0]!r} tells them apart: --group-by {quote(apart[0])} reads questions."
     else:
@@ -305,7 +293,18 @@ def _repeats(question: Question, document: Document) -> Iterable[Oddity]:
     told = f"{n_conflicts:,} of {n_pairs:,} times a worker gives one item different labels"
     if not n_conflicts:
         told = f"a worker gives one item {n_rows / n_pairs:.1f} answers on average"
-    yield f"{told}: are there several questions?{by}", OTHERS
+    yield f"{told}: are there several questions?{by}", remedies
+
+
+def _items_instead(document: Document, roles: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """Return the columns that would name items which a worker answers once."""
+    profile = Profile(document, whole=True)
+    if not document.table.header:
+        return []
+    names = [name for name in profile.item_parts if name != roles["label"]]
+    given = {"worker_col": roles["worker"], "label_col": roles["label"]}
+    sets = islice(profile.item_keys(roles["worker"], names), 2)
+    return [{**given, "item_col": written(document, item)} for item in sets]
 
 
 def share_of_conflicts(worker: Any, item: Any, *beside: Any) -> tuple[int, int]:
@@ -420,19 +419,15 @@ MOST_SHOWN = 3
 
 def spelled_alike(classes: Iterable[str]) -> list[list[str]]:
     """Return classes that differ only in case or spaces, group by group."""
-    groups: dict[str, list[str]] = {}
-    for name in classes:
-        groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return _alike(("".join(name.split()).casefold(), name) for name in classes)
+
+
+def _alike(pairs: Iterable[tuple[Any, str]]) -> list[list[str]]:
+    """Return names that have the same key, where there are several."""
+    groups: dict[Any, list[str]] = {}
+    for key, name in pairs:
+        groups.setdefault(key, []).append(name)
     return [names for names in groups.values() if len(names) > 1]
-
-
-def _same_numbers(classes: Iterable[str]) -> list[list[str]]:
-    """Return classes that are one number: 1, 1.0 and 01."""
-    groups: dict[float, list[str]] = {}
-    for name in classes:
-        if is_number(name):
-            groups.setdefault(float(name), []).append(name)
-    return [sorted(names, key=len) for names in groups.values() if len(names) > 1]
 
 
 def spelling_doubts(column: Any) -> list[str]:
@@ -447,16 +442,17 @@ def spelling_doubts(column: Any) -> list[str]:
             f"{_each(spelled)} are different classes and differ only in case or spaces; "
             "--fold-case makes them one"
         )
-    numbers = _same_numbers(classes)
+    numbers = _alike((float(name), name) for name in classes if is_number(name))  # 1, 1.0 and 01
     if numbers:
-        first, *others = numbers[0]
+        first, *others = sorted(numbers[0], key=len)
         flags = " ".join(f"--rename {other}={first}" for other in others)
         told.append(f"{_each(numbers)} are different classes and one number; {flags} makes it one")
     perhaps = [name for name in classes if name.casefold() in _PERHAPS or name == _PYTHON]
     if perhaps and len(perhaps) < len(classes):
+        count = "counts as a class" if len(perhaps) == 1 else "count as classes"
         told.append(
-            f"{_and(perhaps)} {'counts as a class' if len(perhaps) == 1 else 'count as classes'}; "
-            f"if nobody answered there, say --no-answer '{','.join(perhaps)}'"
+            f"{_each([perhaps])} {count}; if nobody answered there, say --no-answer "
+            f"'{','.join(perhaps)}'"
         )
     return told
 
@@ -469,12 +465,8 @@ def nothing(label: Any) -> Any | None:
 
 
 def _each(groups: Sequence[Sequence[str]]) -> str:
-    told = ", ".join(map(_and, groups[:MOST_SHOWN]))
+    told = ", ".join(" and ".join(repr(n[:40]) for n in own) for own in groups[:MOST_SHOWN])
     return told + (f", … ({len(groups)} such)" if len(groups) > MOST_SHOWN else "")
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(repr(name[:40]) for name in names)
 
 
 def _some(values: Iterable[str], most: int = 3) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,25 +19,30 @@ from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_sc
 from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
 YES, NO = "yes", "no"
-MANY_QUESTIONS = 20  # more are a survey, of which no one can be proposed
+MANY_NUMBERS = 8  # questions: more that want a number each are a survey, or a program's log
 NOTHING = "(none)"  # the class of an answer that chose no option at all
+# Questions that check the worker.
+_CHECK = re.compile(
+    r"(?i)(^|[\W_])(qc|qual|check|ctrl|control|gold|attention|trap|catch|test)[\W_]"
+)
 
 
 def pick(
     where: str, document: Document, reading: Reading, options: ReadOptions, *, each: bool = False
 ) -> list[Question]:
     """The questions to read, with one label per answer; one unless `each`. A refusal lists them."""
-    if not reading.questions:
-        raise InputError(f"{where}: no answers in it{_left_out(reading)}; check the export")
     questions = reading.questions
+    if not questions:
+        counts = ", ".join(f"{len(rows):,} {reason}" for reason, rows in reading.aside.items())
+        aside = f" ({counts} left out)" if counts else ""
+        raise InputError(f"{where}: no answers in it{aside}; check the export")
     if options.group_by is not None:
         questions = grouped(where, document, questions, options)
     asked = options.question
     chosen = _by_name(where, questions, asked, options) if asked is not None else questions
     candidates = [question for question in chosen if question.kind in WITH_CLASSES]
     if not candidates and not options.allow_odd:
-        kinds = {question.kind for question in chosen}
-        raise InputError(f"{where}: {checks.no_classes(chosen[0], kinds.pop())}")
+        raise InputError(f"{where}: {checks.no_classes(chosen[0], chosen[0].kind)}")
     if asked is None and options.label_col is None and len(candidates) > 1:
         candidates = _votable(where, candidates)
     if len(candidates) > 1 and not each:
@@ -54,10 +60,13 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
     items = {frozenset(question.item.unique().to_pylist()) for question in questions}
     is_unlike = questions[0].columns.get("item") == EACH_COLUMN and len(items) > 1
-    if is_unlike or len(questions) > MANY_QUESTIONS:
+    plain = [one for one in questions if one.kind == CHOICE]
+    if is_unlike or (len(questions) > MANY_NUMBERS and not plain):
         return Refusal(f"{told}: a survey; name the question that all were asked with --question")
+    plain = plain or [one for one in questions if one.kind == NUMBER]
+    plain.sort(key=lambda one: (bool(_CHECK.search(one.name)), not _agrees(one), -len(one)))
+    remedies: list[Mapping[str, Any]] = [{"question": one.name} for one in plain[:8]]
     several = [r for q in questions if q.kind == CHOICES for r in checks.choices_apart(q)]
-    remedies: list[Mapping[str, Any]] = [{"question": one.name} for one in _best_first(questions)]
     is_first = questions[0].kind == CHOICES  # what the page asks first is what it is about
     return Refusal(
         f"{told}; pick one with --question NAME, or read all of them with --each-question",
@@ -65,16 +74,9 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
     )
 
 
-def _best_first(questions: Sequence[Question]) -> list[Question]:
-    """Return questions whose answers agree, those with text labels and most answers first."""
-
-    def agrees(question: Question) -> bool:
-        agree, chance, n_pairs = agreement(question.item, question.label)
-        return n_pairs < checks.FEW or agree > chance
-
-    plain = [one for one in questions if one.kind == CHOICE]
-    plain = plain or [one for one in questions if one.kind == NUMBER]
-    return sorted(filter(agrees, plain), key=len, reverse=True)[:8]
+def _agrees(question: Question) -> bool:
+    agree, chance, n_pairs = agreement(question.item, question.label)
+    return n_pairs < checks.FEW or agree > chance
 
 
 def _votable(where: str, questions: Sequence[Question]) -> list[Question]:
@@ -123,66 +125,54 @@ def _by_name(
         found = [question for question in questions if key(question.name) == key(asked)]
         if found:
             return found
-    if options.multi == "split":
-        found = [q for q in questions if asked.startswith(f"{q.name}.")]
-        if found:
-            return found
+    found = [q for q in questions if asked.startswith(f"{q.name}.") and options.multi == "split"]
+    if found:
+        return found
     raise InputError(f"{where}: no question {asked!r}; there are {listing(questions)}")
 
 
 def single(where: str, question: Question, options: ReadOptions) -> list[Question]:
-    """One label per answer, whatever --multi makes of several."""
+    """Return questions with one label per answer, whatever --multi makes of several."""
     if question.kind != CHOICES:
         return [question]
-    if options.multi == "set":
-        labels = ["" if one is None else _as_set(one) for one in question.label.to_pylist()]
-        return [_with_labels(question, pa.array(labels, pa.string()))]
     if options.multi == "split":
         return [_option(question, option) for option in options_of(question)]
+    if options.multi == "set":
+        return [_relabelled(question, lambda chosen: "|".join(sorted(chosen)) or NOTHING)]
     if options.allow_odd:
-        return [_with_labels(question, pa.array(map(str, question.label.to_pylist())))]
+        return [_relabelled(question, str)]
     raise Refusal(f"{where}: {checks.several_choices(question)}", checks.choices_apart(question))
 
 
-def _as_set(chosen: Sequence[str]) -> str:
-    return "|".join(sorted(chosen)) if chosen else NOTHING
+def _relabelled(question: Question, label: Callable[[list[str]], str]) -> Question:
+    """Return a question, and its gold, with one label for each list of options."""
 
+    def column(lists: Any) -> Any:
+        texts = ["" if one is None else label(one) for one in lists.to_pylist()]
+        return pa.array(texts, pa.string()).dictionary_encode()
 
-def options_of(question: Question) -> list[str]:
-    """All options that somebody chose, sorted."""
-    return sorted(set(question.label.flatten().to_pylist()))
+    gold = question.gold
+    if gold is not None and pa.types.is_list(gold[1].type):
+        gold = gold[0], column(gold[1])
+    return replace(question, kind=CHOICE, label=column(question.label), gold=gold)
 
 
 def _option(question: Question, option: str) -> Question:
-    """Tell for each answer whether it chose this option."""
-    lists = question.label.to_pylist()
-    said = ["" if one is None else YES if option in one else NO for one in lists]
-    return replace(
-        _with_labels(question, pa.array(said, pa.string())),
-        name=f"{question.name}.{option}",
-        gold=_option_gold(question, option),
-    )
+    """Return for each answer whether it chose this option."""
+    said = _relabelled(question, lambda chosen: YES if option in chosen else NO)
+    is_told = question.gold is not None and pa.types.is_list(question.gold[1].type)
+    return replace(said, name=f"{question.name}.{option}", gold=said.gold if is_told else None)
 
 
-def _option_gold(question: Question, option: str) -> tuple[Any, Any] | None:
-    if question.gold is None or not pa.types.is_list(question.gold[1].type):
-        return None
-    said = [YES if option in (one or []) else NO for one in question.gold[1].to_pylist()]
-    return question.gold[0], pa.array(said, pa.string()).dictionary_encode()
-
-
-def _with_labels(question: Question, labels: Any) -> Question:
-    gold = question.gold
-    if gold is not None and pa.types.is_list(gold[1].type):
-        sets = [_as_set(one or []) for one in gold[1].to_pylist()]
-        gold = gold[0], pa.array(sets, pa.string()).dictionary_encode()
-    return replace(question, kind=CHOICE, label=labels.dictionary_encode(), gold=gold)
+def options_of(question: Question) -> list[str]:
+    """Return all options that somebody chose, sorted."""
+    return sorted(set(question.label.flatten().to_pylist()))
 
 
 def grouped(
     where: str, document: Document, questions: Sequence[Question], options: ReadOptions
 ) -> list[Question]:
-    """A question for each value of a column."""
+    """Return a question for each value of a column."""
     at = named(where, document.names, "group", options.group_by or "")
     (values,) = document.table.fetch([at])
     if len(questions) == 1:
@@ -192,10 +182,6 @@ def grouped(
 
 
 def listing(questions: Sequence[Question], most: int = 8) -> str:
+    """Return the names and kinds of the first questions."""
     shown = ", ".join(f"{question.name!r} ({question.kind})" for question in questions[:most])
     return shown + (f", … ({len(questions)} in all)" if len(questions) > most else "")
-
-
-def _left_out(reading: Reading) -> str:
-    counts = [f"{len(rows):,} {reason}" for reason, rows in reading.aside.items()]
-    return f" ({', '.join(counts)} left out)" if counts else ""

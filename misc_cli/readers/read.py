@@ -76,7 +76,7 @@ def read_questions(
     with_times: bool = False,
 ) -> list[AnswerTable]:
     """Return the answers to every question if `each`, else to the one there is; by name."""
-    from misc_cli.readers.proposals import with_command
+    from misc_cli.readers.candidates import with_command
 
     options = options or ReadOptions()
     parts: dict[str, list[AnswerTable]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from misc_cli.errors import MiscError
-from misc_cli.readers.inspection import inspect_files
+from misc_cli.job.inspection import inspected
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_questions
 from tests.readers.test_filters import CLEAN
@@ -101,7 +101,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
         path.write_bytes(damaged(name, content, random.Random(f"{name} {turn}")))
         started = time.monotonic()
         asked = OPTIONS[turn % len(OPTIONS)]
-        for call, options in ((_read, asked), (inspect_files, ReadOptions())):
+        for call, options in ((_read, asked), (inspected, ReadOptions())):
             try:
                 call([str(path)], options)
                 outcomes["read"] += 1

@@ -25,9 +25,7 @@ TWO_COLUMNS = "annotator,doc_id,mood,spam,created_at\n" + "".join(
 
 @pytest.mark.parametrize("text", [TWO, TWO_COLUMNS, TWO.replace("item,", "text,")])
 def test_two_questions_are_asked_about_and_read_by_name(tmp_path: Path, text: str) -> None:
-    with pytest.raises(
-        InputError, match=r"(?s)2 questions, 'mood' \(choice\), 'spam'.*--each-question"
-    ):
+    with pytest.raises(InputError, match=r"(?s)2 questions, 'mood' \(choice\), 'spam'.*--question"):
         read(tmp_path, text)
     assert triplets(read(tmp_path, text, question="mood")) == ANSWERS
     with pytest.raises(InputError, match="no question 'x'; there are 'mood'"):

@@ -116,6 +116,15 @@ def _exploded(document: Document, options: ReadOptions) -> Exploded | None:
     is_open = not any(options.columns.values())
     is_list = options.label_col is not None and options.worker_col in (None, NOBODY)
     is_plain = inner.table.header is not False and not (exploded and exploded.anonymous)
-    if is_plain and (is_open or (is_list and options.multi is None)):
-        exploded = explode_cells(inner, options.label_col) or exploded
+    is_within = bool(options.worker_col) and options.worker_col not in (*inner.names, NOBODY)
+    if is_plain and options.multi is None and is_list and not is_open:
+        return explode_cells(inner, options.label_col) or exploded
+    if is_plain and (is_open or is_within):
+        return explode_cells(inner) or exploded
     return exploded
+
+
+def exploded_cells(document: Document) -> Document | None:
+    """Return the table of answers that lists in cells, of workers and labels, make."""
+    found = _exploded(document, ReadOptions())
+    return found.document if found is not None and not found.anonymous else None

@@ -54,7 +54,7 @@ def find_matrix(document: Document) -> Several | None:
 
 def find_counts(document: Document) -> Several | None:
     """Find columns that sum to a column of totals, or are called counts: votes_cat, votes_dog."""
-    numbers = [name for name in document.names if _counts(document, name)]
+    numbers = [name for name in document.names if whole_numbers(document, name)]
     if len(document.table.sample) < 2 or not numbers or has_raters(document):
         return None
     for name in numbers:
@@ -73,14 +73,16 @@ def find_counts(document: Document) -> Several | None:
 
 def has_raters(document: Document) -> bool:
     """Return whether answers that were counted stand beside the counts: label_1, label_2, …"""
-    words = [n for n in document.names if re.search(r"\d$", n) and _counts(document, n) is None]
+    words = [
+        n for n in document.names if re.search(r"\d$", n) and whole_numbers(document, n) is None
+    ]
     return any(
         len(own) > 1 and are_answers(document, own)
         for own in matched(words, re.compile(r"(.*?)(\d+)"), lambda m: (m[1], m[2])).values()
     )
 
 
-def _counts(document: Document, name: str) -> list[int] | None:
+def whole_numbers(document: Document, name: str) -> list[int] | None:
     """Return the whole numbers of a column, in the sample; None if it holds something else."""
     if document.names.count(name) > 1 or words_of(name) & _NO_COUNTS:
         return None
@@ -108,8 +110,10 @@ def runs_with_sum(
 
     With `total`, to the number in that column.
     """
-    counted = {name: cells for name in names if (cells := _counts(document, name)) is not None}
-    aims = None if total is None else np.array(_counts(document, total))
+    counted = {
+        name: cells for name in names if (cells := whole_numbers(document, name)) is not None
+    }
+    aims = None if total is None else np.array(whole_numbers(document, total))
     own = [name for name in counted if name != total][:MOST_COLUMNS]
     if len(own) < least or len(document.table.sample) < LEAST_ROWS:
         return ()
@@ -128,7 +132,7 @@ def runs_with_sum(
 
 def sums_of(document: Document, names: Sequence[str]) -> list[int] | None:
     """Return the rows' sums over columns of whole numbers, in the sample; None otherwise."""
-    columns = [cells for name in names if (cells := _counts(document, name)) is not None]
+    columns = [cells for name in names if (cells := whole_numbers(document, name)) is not None]
     return (
         [sum(cells) for cells in zip(*columns, strict=True)] if len(columns) == len(names) else None
     )

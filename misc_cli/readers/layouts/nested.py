@@ -90,11 +90,12 @@ def _spread(
     """Return one record for each answer; lines are counted in the records that they came from."""
     flat_records, rows = [], []
     names = [key for key in _keys(records[:LOOKED_AT]) if key not in found.fields]
-    is_named = bool(find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"])
+    items = [names[at] for at in find_roles(names, {"item": [*SYNONYMS["item"], {"id"}]})["item"]]
+    is_named = any(len({text(r.get(n)) for r in records}) == len(records) for n in items)
     for row, record in enumerate(records):
         outer = {key: value for key, value in record.items() if key not in found.fields}
         if found.anonymous and not is_named:
-            outer["item_id"] = str(row + 1)  # whatever it is, the votes are about it
+            outer = {"item_id": str(row + 1)}  # whatever it is, the votes are about it
         for answer in found.answers(record):
             flat_records.append(_merged(outer, answer))
             rows.append(row if origin is None else origin[row])

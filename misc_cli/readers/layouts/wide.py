@@ -410,10 +410,10 @@ def find_pairs(document: Document) -> Several | None:
 
 def declared_pairs(document: Document, options: ReadOptions) -> Several | None:
     """Return as many columns of workers as of labels, if the user named several of both."""
-    if options.worker_col is None or options.label_col is None or options.layout is not None:
+    given = (options.worker_col or "", options.label_col or "")
+    if options.layout is not None or not all(set(one) & set("*?[,-") for one in given):
         return None
-    who = select(document, "worker", options.worker_col)
-    said = select(document, "label", options.label_col)
+    who, said = select(document, "worker", given[0]), select(document, "label", given[1])
     if len(who) != len(said) or len(who) < 2:
         return None
     return Several("pairs", {LABEL: {name: name for name in said}}, "the columns named", who)

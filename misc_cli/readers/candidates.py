@@ -1,0 +1,460 @@
+"""Candidate readings of a file that was refused, the most likely first: the commands to propose.
+
+Each is made of the columns' profiles and scored by how far answers to an item agree above chance:
+what is no answer seldom does. The best are tried on the file before one is proposed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from shlex import quote
+from typing import Any
+
+import numpy as np
+
+from misc_cli.errors import InputError, MiscError
+from misc_cli.readers.addresses import STDIN
+from misc_cli.readers.answer_table import AnswerTable
+from misc_cli.readers.columns import Layout, Refusal, naming_column
+from misc_cli.readers.document import Document
+from misc_cli.readers.layouts import exploded_cells
+from misc_cli.readers.layouts.counts import has_raters, runs_with_sum, whole_numbers
+from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
+from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
+from misc_cli.readers.platforms import recognise
+from misc_cli.readers.profile import KNOWN, PARTS, Profile
+from misc_cli.readers.reading import agreement
+from misc_cli.readers.row_status import is_standing
+from misc_cli.readers.source import Source, open_source
+from misc_cli.readers.values import is_number
+from misc_cli.readers.vocabulary import ABOUT, NAMING, WORKER_NAME, names_in, normalise, words_of
+
+MOST_TRIED, MOST_SECONDS = 4, 1.5
+FEW_PAIRS = 30  # of answers to one item; fewer prove nothing
+FEW_ROWS = 5
+MOST_BYTES = 1 << 26  # larger files are not read again and again for a proposal
+FEW_CLASSES = 20
+LEAST_KAPPA, MOST_AGREE = 0.1, 0.8  # agreement above chance; between columns of workers
+LEAST_ITEMS = 10  # columns of a form that no name tells
+EACH = "each_question"
+_PEOPLE = names_in("annotator worker rater raters coder judge user ann labeler expert pid")
+_ANSWERS = names_in("label labels annotation annotations vote votes winner verdict judgment")
+# Names of properties that are judged, not of people who judge.
+_PROPERTY = re.compile(
+    r".*(ity|ness|ing|[ts]ion|ment|ance|ence|ancy|ency|ful|able|ible|ive|ism|al|ic|ous|cy|ude)",
+    re.IGNORECASE,
+)
+_ASKED = names_in("answer q question rating ratings item")
+_SPANS = names_in("span start end offset quote")
+_GOLD = re.compile(r"(?i).*(gold|truth|majority|consensus|expert|final|true|correct|aggregat).*")
+_INPUT = re.compile(r"(?i)input[.:]")
+
+Given = dict[str, Any]  # fields of ReadOptions, and EACH
+Scored = tuple[float, Given]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A reading that was tried: what declares it, and what it gives."""
+
+    given: Mapping[str, Any]
+    table: AnswerTable
+
+    @property
+    def flags(self) -> str:
+        return flags_of(dict(self.given))
+
+
+def with_command(
+    error: InputError, path: str, source: Source | None, options: ReadOptions
+) -> InputError:
+    """Return the error with one command to paste that reads the file, if there is one."""
+    if source is None or options.is_declared:
+        return error
+    found = None
+    encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
+    if encoding is not None and path != STDIN:
+        options = replace(options, encoding=encoding[1])
+        found = _tried(open_source(path, encoding[1], options.access), options, {}, is_guess=False)
+    elif isinstance(error, Refusal):
+        found = next(candidates(source, options, error), None)
+    if found is None:
+        return error
+    names = ("worker_col", "item_col", "label_col", "header", "delimiter", "encoding", "format")
+    others = ("question", "multi", "no_answer", "sheet", "group_by", "worker_from")
+    said = {name: getattr(options, name) for name in (*names, *others)}
+    given = {**{name: value for name, value in said.items() if value is not None}, **found.given}
+    more = " -o labels.csv" if EACH in given else ""
+    # the command says the flags, so the message need not
+    first, *rest = re.split(r"(?<=[^;]); ", str(error))
+    told = "; ".join([first, *(part for part in rest if not re.search(r"--[a-z]", part))])
+    return InputError(f"{told}\n  try: misc aggregate {quote(path)} {flags_of(given)}{more}")
+
+
+def candidates(
+    source: Source, options: ReadOptions, error: InputError | None = None
+) -> Iterator[Candidate]:
+    """Yield other readings that were tried and are plausible, the most likely first."""
+    if memoryview(source.content).nbytes > MOST_BYTES:
+        return
+    started = time.process_time()
+    for given in getattr(error, "remedies", ()):
+        found = _tried(source, options, given, is_guess=False)
+        if found is not None:
+            yield found
+        if time.process_time() - started > MOST_SECONDS:
+            return
+    if any(options.columns.values()) or not getattr(error, "is_open", True):
+        return
+    guesses = sorted(_guesses(source, options), key=lambda pair: -pair[0])
+    for _, given in guesses[:MOST_TRIED]:
+        found = _tried(source, options, given, is_guess=True)
+        if found is not None:
+            yield found
+        if time.process_time() - started > MOST_SECONDS:
+            return
+
+
+def _tried(
+    source: Source,
+    options: ReadOptions,
+    given: Mapping[str, Any],
+    *,
+    is_guess: bool,
+    depth: int = 2,
+) -> Candidate | None:
+    """Read a file in another way; a refusal that itself names a remedy is followed once more."""
+    from misc_cli.readers.read import read_source
+
+    fields = {name: value for name, value in given.items() if name != EACH}
+    declared = replace(options, **fields)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tables = read_source(source, declared, each=EACH in given)
+    except Refusal as error:
+        for remedy in error.remedies if depth > 1 else ():
+            found = _tried(source, declared, remedy, is_guess=is_guess, depth=depth - 1)
+            if found is not None:
+                return replace(found, given={**given, **found.given})
+        return None
+    except (MiscError, ValueError, KeyError, IndexError):
+        return None
+    table = max(tables, key=lambda one: len(one.answers))
+    answers = table.answers
+    agree, chance, n_pairs = agreement(answers.item, answers.label)
+    n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
+    names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
+    if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
+        return None
+    if n_items < 3 and "question" not in given:
+        return None
+    if not is_guess:  # of the file's own questions
+        is_said = n_classes <= max(2, len(answers) / 4)
+        is_said = is_said and (n_classes <= FEW_CLASSES or agree > chance)
+        return Candidate(given, table) if is_said else None
+    # where all always agree nobody was asked twice: such a column is about the item
+    is_weak = agree - chance <= LEAST_KAPPA * (1 - chance) or agree == 1
+    is_told = "no_answer" in given or given.get("layout") == "matrix" or n_pairs <= FEW_PAIRS
+    return None if is_weak and not is_told else Candidate(given, table)
+
+
+def _guesses(source: Source, options: ReadOptions) -> Iterator[Scored]:
+    from misc_cli.readers.read import opened_document
+
+    try:
+        document = opened_document(source, options)
+        first = [cell.strip() for cell in document.table.first_row]
+        is_counted = len(first) > 2 and first == [str(at) for at in range(len(first))]
+        if (document.table.doubtful or is_counted) and options.header is None:
+            document = opened_document(source, replace(options, header=True))
+        platform = recognise(document)
+        document = unwrapped_document(document)
+        document = exploded_cells(document) or document
+        if len(document.table.sample) < 2 or not document.names:
+            return
+        profile = Profile(document, whole=True)
+        if platform is not None:
+            yield from _forms(profile) if platform[0].name == "mturk" else ()
+        elif document.table.header is False or is_counted:
+            yield from _matrices(profile, is_counted=is_counted)
+            yield from _headerless(profile)
+        elif {OUTER, INNER} <= set(document.names):  # {item: {worker: label}} as most write it
+            yield 1.0, {"worker_col": INNER, "item_col": OUTER}
+        else:
+            yield from _wide(profile)
+            yield from _forms(profile)
+            if profile.n_rows >= FEW_ROWS:
+                yield from _counted(document)
+                yield from _long(profile)
+                yield from _lists(document)
+    except (MiscError, RecursionError):
+        return
+
+
+def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
+    """Propose a nameless matrix: all columns choose from the same few values."""
+    document = profile.document
+    names, n_rows = document.names, len(document.table.sample)
+    if len(names) < 3 or n_rows < FEW_ROWS:
+        return
+    if document.format == "npy":
+        numbers = [whole_numbers(document, name) for name in names]
+        sums = [sum(own) for own in zip(*numbers, strict=True)] if all(numbers) else []
+        if len(sums) > 9 and max(sums) < 1.5 * min(sums) + 1:
+            yield 1.0, {"layout": "counts"}
+    cells = {name: document.sampled(name) for name in names}
+    first, rest = names[0], [name for name in names[1:] if cells[name]]
+    every = Counter(cell for name in rest for cell in cells[name])
+    blank = [v for v, n in every.items() if not v.isalnum() and not is_number(v) and 2 * n > 9]
+    negative = sorted(v for v in every if v.startswith("-") and is_number(v))
+    nothing = blank if len(blank) == 1 else negative[:1]
+    said = {name: set(cells[name]) - {*nothing, *negative} for name in rest}
+    said = {name: own for name, own in said.items() if own}
+    if len(every) > 30 or len(said) < 2 or len(_overlapping(said)) < len(said):
+        return
+    given: Given = {"layout": "matrix"}
+    if is_counted:
+        given = {"layout": "wide", "header": True, "worker_col": "*", "item_col": ROW}
+    elif len(set(cells[first]) - set(every)) > max(3, len(every)) and profile.is_unique(first):
+        given["item_col"] = "1"
+    if set(every) == {"-1", "0", "1"}:  # which of 0 and -1 is no answer? Votes agree, gaps do not
+        shares = {gap: _agreement_without(document, gap) for gap in ("0", "-1")}
+        nothing = [max(shares, key=lambda gap: shares[gap])]
+        if abs(shares["0"] - shares["-1"]) < 0.2:
+            return
+    if nothing:
+        given["no_answer"] = nothing[0]
+    yield 0.9, given
+
+
+def _agreement_without(document: Document, gap: str) -> float:
+    """Return kappa of the cells within rows of the sample, where `gap` is no answer."""
+    rows = [[cell.strip() for cell in row if cell.strip() != gap] for row in document.table.sample]
+    n_each = Counter(cell for row in rows for cell in row)
+    n_pairs = sum(len(row) * (len(row) - 1) for row in rows)
+    agreeing = sum(n * (n - 1) for row in rows for n in Counter(row).values())
+    chance = sum(n * n for n in n_each.values()) / max(1, sum(n_each.values())) ** 2
+    return (agreeing / max(1, n_pairs) - chance) / max(0.01, 1 - chance)
+
+
+def _headerless(profile: Profile) -> Iterator[Scored]:
+    """Propose positions of worker, item and label, by their values; no measured numbers."""
+    cells = {name: profile.document.sampled(name) for name in profile.names}
+    if any(is_number(cell) and "." in cell for own in cells.values() for cell in own):
+        return
+    hits = {n: sum(1 for c in own if WORKER_NAME.fullmatch(c)) for n, own in cells.items()}
+    sure = [name for name, own in cells.items() if hits[name] > 0.8 * max(1, len(own))]
+    for score, given in _rows(profile, sure or profile.names, profile.names, most=1):
+        yield score, {**given, "header": False}
+
+
+def _counted(document: Document) -> Iterator[Scored]:
+    """Propose neighbouring columns of whole numbers whose rows sum to one number, or nearly."""
+    names = [n for n in document.names if n.strip() and not words_of(n) & {"id", "index", "year"}]
+    if has_raters(document):
+        return
+    own = runs_with_sum(document, names)
+    if not own:  # counts of few raters, some of them missing, in columns of short names
+        numbers = {n: cells for n in names if (cells := whole_numbers(document, n)) is not None}
+        own = tuple(n for n in numbers if len(n.strip()) < 3)
+        sums = [sum(row) for row in zip(*(numbers[n] for n in own), strict=True)]
+        is_small = bool(sums) and 1 <= min(sums) <= max(sums) <= 12
+        if len(own) < 3 or not is_small:
+            return
+    for given in _with_item(document, Layout("counts", label=own), own):
+        yield 0.9, given
+
+
+def _lists(document: Document) -> Iterator[Scored]:
+    """Propose a column of lists of votes: "2, 3, 3", "[1, 1, 0]"."""
+    for name in document.names:
+        cells = document.sampled(name)
+        lists = [[part.strip() for part in cell.strip("[]()").split(",")] for cell in cells]
+        every = Counter(part for own in lists for part in own)
+        is_list = bool(cells) and sum(len(own) > 2 for own in lists) > 0.9 * len(lists)
+        if is_list and len(every) <= FEW_CLASSES and any(len(set(o)) < len(o) for o in lists):
+            yield 0.5, {"worker_col": NOBODY, "label_col": name}
+
+
+def _with_item(document: Document, layout: Layout, taken: Sequence[str]) -> Iterator[Given]:
+    """Yield a layout's options, with the column that names the items once, else the row."""
+    rest = [n for n in document.names if n not in taken and document.names.count(n) == 1]
+    try:
+        yield replace(layout, item=naming_column(document, rest)).options(document)
+    except Refusal:  # what looks like the item comes again: all columns together may name it
+        profile = Profile(document)
+        if len(rest) > 1 and profile.n_distinct(*rest) == profile.n_rows:
+            yield layout.options(document)
+
+
+def _groups(profile: Profile) -> Iterator[tuple[str, list[str]]]:
+    """Yield columns of few values that are called alike (label_1, label_2) or by a word each."""
+    names = [n for n in profile.names if n.strip() and not (is_standing(n) or _INPUT.match(n))]
+    names = [n for n in names if not words_of(n) & ABOUT or re.search(r"\d$", n)]
+    names = [n for n in names if 1 <= len(profile.values(n)) <= 12 and profile.has_classes(n)]
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        stem = re.sub(r"(\d+|(?<=[\W_])[A-Za-z])$", "", name.strip())
+        groups.setdefault(stem if stem != name.strip() else "", []).append(name)
+    for stem, own in sorted(groups.items(), key=lambda pair: (not pair[0], -len(pair[1]))):
+        people = own if stem else [n for n in own if not _is_property(n)]
+        values = {n: {v.casefold() for v in profile.values(n)} for n in people}
+        alike = _overlapping(values)
+        if len(alike) >= 2 and (not stem or len(alike) == len(people)):
+            yield stem, alike
+
+
+def _wide(profile: Profile) -> Iterator[Scored]:
+    """Propose columns that choose from the same few values and agree, row by row."""
+    document, groups = profile.document, list(_groups(profile))
+    keys = Counter(tuple(n.strip()[len(stem) :] for n in names) for stem, names in groups if stem)
+    for stem, names in groups:
+        is_told = bool(words_of(stem) & (_PEOPLE | _ANSWERS))
+        # hate_1, hate_2, spam_1, spam_2: questions by raters
+        is_told = is_told or keys[tuple(n.strip()[len(stem) :] for n in names)] > 2
+        if words_of(stem) & ABOUT and not is_told:
+            continue
+        kappa, share = _agreement_of_columns(profile, names)
+        is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
+        if not is_alike or runs_with_sum(document, names, len(names)):
+            continue
+        for given in _with_item(document, Layout("wide", worker=tuple(names)), names):
+            # columns may as well be questions, and rows people, where nothing names the rows
+            is_sure = kappa > 0.2 and len(names) <= 5 and profile.n_rows > 10 * len(names)
+            if is_told or not stem or given["item_col"] != ROW or is_sure:
+                yield kappa + is_told + 0.5 * bool(stem), given
+
+
+def _agreement_of_columns(profile: Profile, names: Sequence[str]) -> tuple[float, float]:
+    """Return Cohen's kappa and how often two columns agree, on average over pairs of columns.
+
+    Questions that all answer alike have shares of their own, and agree no more than those.
+    """
+    kappas, shares = [], []
+    if profile.n_rows < 2 * FEW_ROWS:
+        return 1.0, 1.0
+    columns = {name: np.array(profile.cells(name)) for name in names[:12]}
+    for one, other in combinations(columns.values(), 2):
+        kept = (one != "") & (other != "")
+        if kept.any():
+            first, second = one[kept], other[kept]
+            own = {v: (first == v).mean() * (second == v).mean() for v in np.unique(first)}
+            chance, agree = float(sum(own.values())), float((first == second).mean())
+            kappas += [(agree - chance) / (1 - chance)] if chance < 1 else []
+            shares.append(agree)
+    return float(np.mean(kappas or [0.0])), float(np.mean(shares or [0.0]))
+
+
+def _forms(profile: Profile) -> Iterator[Scored]:
+    """Propose many columns called alike as items, a row being whoever answered."""
+    people = [n for n in profile.names if _is_worker_name(n)]
+    said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
+    groups = [("Answer.", said)] if said and people else list(_groups(profile))
+    if any(is_standing(n) and profile.n_distinct(n) > 1 for n in profile.names):
+        return  # some rows may not count
+    for stem, names in groups:
+        values = [set(profile.values(n)) for n in names]
+        is_asked = bool(words_of(stem) & _ASKED) or len(names) > 5 * profile.n_rows
+        if len(names) < LEAST_ITEMS or not is_asked or len(set().union(*values)) > 7:
+            continue
+        layout = Layout("form", worker=tuple(people[:1]), item=tuple(names))
+        yield 0.6, {"worker_col": ROW, **layout.options(profile.document)}
+
+
+def _is_property(name: str) -> bool:
+    words = words_of(name)
+    return not name.strip().isalpha() or bool(
+        any(_PROPERTY.fullmatch(word) for word in words)
+        or _GOLD.fullmatch(name)
+        or normalise(name) in KNOWN["item"] | KNOWN["label"]
+        or len(words) > 1
+    )
+
+
+def _overlapping(values: Mapping[str, set[str]]) -> list[str]:
+    """Return the columns that share at least half of their values with all others together."""
+    names = list(values)
+    for _ in range(2):
+        uses = Counter(value for name in names for value in values[name])
+        names = [n for n in names if 2 * sum(uses[v] > 1 for v in values[n]) >= len(values[n])]
+    return names
+
+
+def _is_worker_name(name: str) -> bool:
+    is_known = normalise(name) in KNOWN["worker"] or bool(words_of(name) & _PEOPLE)
+    is_known = is_known or normalise(name).startswith(("annotator", "worker", "rater"))
+    return is_known and not words_of(name) & {"model", "llm"}
+
+
+def _long(profile: Profile) -> Iterator[Scored]:
+    """Propose columns of worker, item and label where a name tells the worker, or there is none."""
+    workers = [n for n in profile.names if _is_worker_name(n)]
+    found = list(_rows(profile, workers, profile.item_parts, most=3))
+    if not found:
+        names = [n for n in profile.names if not words_of(n) & (ABOUT - NAMING | _SPANS)]
+        found = list(_rows(profile, workers, names, most=2))
+    yield from found if workers else _nobodys(profile)
+
+
+def _labels(profile: Profile) -> list[str]:
+    """Return the columns that may hold answers, by few values and by name."""
+    most = max(2, min(30, profile.n_rows / 3))
+    found = [n for n in profile.names if 2 <= len(profile.values(n)) <= most]
+    found = [n for n in found if not (words_of(n) & (ABOUT | PARTS) or is_standing(n))]
+    found = [n for n in found if not (_GOLD.match(n) or _INPUT.match(n) or _is_worker_name(n))]
+    marks = [n for n in found if set(profile.values(n)) <= {"0", "1", "0.0", "1.0"}]
+    stems = Counter(n.rpartition(".")[0] for n in marks)  # is_abuse.1, is_abuse.0: one answer
+    found = [n for n in found if n not in marks or stems[n.rpartition(".")[0]] == 1 or "." not in n]
+    return [name for name in found if profile.has_classes(name)]
+
+
+def _rows(
+    profile: Profile, workers: Sequence[str], names: Sequence[str], most: int
+) -> Iterator[Scored]:
+    """Yield worker, item and label: the fewest columns that make a worker's answers unique."""
+    labels = _labels(profile)
+    for worker in workers:
+        if not 2 <= profile.n_distinct(worker) <= profile.n_rows / 2:
+            continue
+        found: list[tuple[float, Layout]] = []
+        for item in profile.item_keys(worker, names, most):
+            if found and len(item) > len(found[0][1].item):
+                break
+            for label in (n for n in labels if n not in (worker, *item)):
+                score = _score(profile, item, label)
+                if score is not None:
+                    found.append((score, Layout("long", (worker,), item, (label,))))
+        for score, layout in found:
+            yield score, layout.options(profile.document)
+
+
+def _nobodys(profile: Profile) -> Iterator[Scored]:
+    """Yield item and label where no column names a worker: a task's input, or all but the label."""
+    known = [n for n in profile.names if normalise(n) in KNOWN["label"] and profile.has_classes(n)]
+    rest = tuple(n for n in profile.names if n not in known)
+    pairs = [(rest, label) for label in known if len(known) == 1 and 1 < len(rest) < 5]
+    inputs = [n for n in profile.names if _INPUT.match(n)]
+    said = [n for n in _labels(profile) if n.lower().startswith("answer.")]
+    for item, label in [*pairs, *(((name,), label) for name in inputs for label in said)]:
+        n_items = profile.n_distinct(*item)
+        score = _score(profile, item, label)
+        if score is not None and 3 <= n_items <= profile.n_rows / 1.5:
+            yield score - 1, Layout("long", (), item, (label,)).options(profile.document)
+
+
+def _score(profile: Profile, item: Sequence[str], label: str) -> float | None:
+    """Return by how much answers agree above chance, and more for a plain name; None if not."""
+    agree, chance, n_pairs = profile.agreement(item, label)
+    is_named = normalise(label) in KNOWN["label"]
+    if n_pairs and n_pairs <= FEW_PAIRS and is_named:
+        return 1 - 0.2 * len(item)
+    if not n_pairs or agree == 1 or agree - chance <= LEAST_KAPPA * (1 - chance):
+        return None
+    return (agree - chance) / (1 - chance) + is_named - 0.2 * len(item)

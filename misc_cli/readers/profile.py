@@ -1,0 +1,199 @@
+"""Figures of a table's columns, each computed once: what a guess and a proposal are judged by.
+
+Cells are kept as codes, so that columns are joined and compared without a loop over rows. A guess
+looks at the sample, a proposal at the first 20,000 rows: answers to an item may lie far apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from misc_cli.readers.document import Document, text_array
+from misc_cli.readers.reading import agreement
+from misc_cli.readers.row_status import is_standing
+from misc_cli.readers.values import CHOICE, NUMBER, Kind, is_scale, kind_of_values
+from misc_cli.readers.vocabulary import ABOUT, SYNONYMS, names_in, normalise, words_of
+
+MOST_ROWS = 20_000
+MOST_KEYS = 10  # columns that an item's name is looked for in
+KNOWN = {role: {word for tier in tiers for word in tier} for role, tiers in SYNONYMS.items()}
+# Parts of an item's name beside ids: what was compared, by which system, in which turn.
+PARTS = names_in("""
+model system turn question prompt word sentence source target doc document segment pair id ids
+dataset instance item index term topic hash text image sys
+""")
+LEAST = 4  # values that come again; fewer prove nothing
+
+
+class Profile:
+    """The columns of a document whose names come once, by figures of their cells."""
+
+    def __init__(self, document: Document, *, whole: bool = False) -> None:
+        self.document = document
+        self.names = [n for n in document.names if n.strip() and document.names.count(n) == 1]
+        self._whole = whole
+        self._columns: dict[str, Any] = {}
+        self._codes: dict[tuple[str, ...], Any] = {}
+
+    @cached_property
+    def n_rows(self) -> int:
+        return len(self._column(self.names[0])) if self.names else 0
+
+    def _column(self, name: str) -> Any:
+        """Return the trimmed cells of a column, dictionary-encoded."""
+        if name not in self._columns:
+            if self._whole and not self._columns:
+                self._read_all()
+            elif not self._whole:
+                at, rows = self.document.names.index(name), self.document.table.sample
+                cells = (row[at].strip() if at < len(row) else "" for row in rows)
+                self._columns[name] = text_array(cells)
+        return self._columns[name]
+
+    def _read_all(self) -> None:
+        for name, column in zip(self.names, self.document.columns(self.names), strict=True):
+            cells = pc.utf8_trim_whitespace(column[:MOST_ROWS].cast(pa.string()))
+            self._columns[name] = cells.dictionary_encode()
+
+    def codes(self, *names: str) -> Any:
+        """Return a code for each row: of its cell, or of its cells in several columns."""
+        if names not in self._codes:
+            if len(names) == 1:
+                found = np.asarray(self._column(names[0]).indices).astype(np.int64)
+            else:
+                first, last = self.codes(*names[:-1]), self.codes(names[-1])
+                found = np.unique(first * (last.max(initial=0) + 1) + last, return_inverse=True)[1]
+            self._codes[names] = found
+        return self._codes[names]
+
+    def filled(self, *names: str) -> Any:
+        """Return a mask of the rows that are empty in none of the columns."""
+        masks = [np.ones(self.n_rows, dtype=bool)]
+        for name in names:
+            column = self._column(name)
+            blank = pc.index(column.dictionary, pa.scalar("")).as_py()
+            masks.append(np.asarray(column.indices) != blank)
+        return np.all(masks, axis=0)
+
+    def cells(self, name: str) -> list[str]:
+        return list(self._column(name).to_pylist())
+
+    def values(self, name: str) -> list[str]:
+        """Return what a column holds, each once."""
+        return [value for value in self._column(name).dictionary.to_pylist() if value]
+
+    def n_distinct(self, *names: str) -> int:
+        return len(np.unique(self.codes(*names)[self.filled(*names)]))
+
+    def kind(self, name: str) -> Kind:
+        return kind_of_values(self.values(name), int(self.filled(name).sum()))
+
+    def is_unique(self, name: str) -> bool:
+        return 0 < len(self.values(name)) == int(self.filled(name).sum())
+
+    def has_classes(self, name: str) -> bool:
+        """Return whether a column holds choices, or marks of a scale of whole numbers."""
+        values = [value.removesuffix(".0") for value in self.values(name)]
+        kind = kind_of_values(values, int(self.filled(name).sum()))
+        is_whole = all(value.lstrip("+-").isdigit() for value in values)
+        return kind.name == CHOICE or (kind.name == NUMBER and is_scale(values) and is_whole)
+
+    def may_be_answers(self, name: str) -> bool:
+        """Return whether a column has few values that come again, and is not about the answer."""
+        values, kind = self.values(name), self.kind(name)
+        words = words_of(name)
+        if words & ABOUT or not words or len(values) < 2:
+            return False
+        if kind.name == NUMBER and not is_scale(values):
+            return False
+        return len(values) <= max(5, min(50, self.n_rows / 2)) or not kind.has_classes
+
+    def always_same(self, owner: str, name: str) -> bool:
+        """Return whether every owner that comes again, four or more, has one value of a column."""
+        rows = self.codes(owner)
+        n_rows = np.bincount(rows)
+        pairs = self.codes(owner, name)
+        _, first = np.unique(pairs, return_index=True)
+        n_values = np.bincount(rows[first], minlength=len(n_rows))
+        again = n_values[n_rows > 1]
+        return len(again) >= LEAST and bool((again == 1).all())
+
+    def tells_apart(self, key: Sequence[str], name: str, said: Sequence[str] = ()) -> bool:
+        """Return whether rows with the same key differ in a column: it is part of the key.
+
+        Rows that are blank in one of the columns `said` are no answers.
+        """
+        kept = self.filled(*said)
+        keys = self.codes(*key)[kept]
+        n_rows = np.bincount(keys)
+        _, first = np.unique(self.codes(*key, name)[kept], return_index=True)
+        n_values = np.bincount(keys[first], minlength=len(n_rows))
+        again = n_rows > 1
+        return bool(again.any() and (n_values == n_rows)[again].mean() >= 0.8)
+
+    def crosses(self, worker: str, item: str, *, is_named: bool = False) -> bool:
+        """Return whether these can be worker and item: a worker has an item once, items come again.
+
+        With a name that tells (site_id) some repeats are allowed.
+        """
+        kept = self.filled(worker, item)
+        pairs = np.unique(self.codes(worker, item)[kept], return_index=True)[1]
+        n_pairs, n_rows = len(pairs), int(kept.sum())
+        shared = np.bincount(self.codes(item)[kept][pairs])
+        n_items, n_again = int((shared > 0).sum()), int((shared > 1).sum())
+        if 2 * n_again < n_items or n_items < 2:
+            return False
+        if is_named:
+            return n_pairs >= 0.8 * n_rows
+        return n_pairs == n_rows == self.n_rows and n_again >= LEAST
+
+    def is_crowd(self, worker: str, item: Sequence[str]) -> bool:
+        """Return whether workers answer these items about once, and items have several answers."""
+        kept = self.filled(worker)
+        n_rows, n_items = int(kept.sum()), len(np.unique(self.codes(*item)[kept]))
+        n_pairs = len(np.unique(self.codes(worker, *item)[kept]))
+        return n_rows >= 10 and n_pairs >= 0.95 * n_rows and 3 <= n_items <= n_rows / 1.5
+
+    @property
+    def item_parts(self) -> list[str]:
+        """Return the columns that are called as parts of an item's name are, likeliest first."""
+        times = names_in("time date annotation assignment")
+        names = [n for n in self.names if not is_standing(n) and not words_of(n) & times]
+        known = [n for n in names if normalise(n) in KNOWN["item"]]
+        parts = [n for n in names if normalise(n).endswith("id") or words_of(n) & PARTS]
+        parts.sort(key=lambda name: -self.n_distinct(name))
+        return list(dict.fromkeys([*known, *parts]))
+
+    def item_keys(
+        self, worker: str, names: Sequence[str], most: int = 3
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield sets of columns under which workers answer each item about once, small ones first.
+
+        names  the columns that may be part of an item's name, the likeliest first
+        """
+        free = [n for n in names if n != worker and self.n_distinct(n) > 1][:MOST_KEYS]
+        for size in range(1, most + 1):
+            for own in combinations(free, size):
+                item = tuple(n for n in self.names if n in own)
+                if self.is_crowd(worker, item):
+                    yield item
+
+    def agreement(self, item: Sequence[str], label: str) -> tuple[float, float, int]:
+        """Return how often two answers to an item agree, how often by chance, and the pairs."""
+        kept = self.filled(label)
+        items, labels = self.codes(*item)[kept], self.codes(label)[kept]
+        return agreement(_Codes(items), _Codes(labels))
+
+
+class _Codes:
+    """Codes in the form of a dictionary column."""
+
+    def __init__(self, indices: Any) -> None:
+        self.indices = indices
