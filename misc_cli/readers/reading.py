@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli.errors import InputError
-from misc_cli.readers.columns import Layout, listing, select
+from misc_cli.readers.columns import Layout, Refusal, listing, select
 from misc_cli.readers.document import Document, compact, text_array
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.values import CHOICE, CHOICES, as_single, kind_of, split_choices
@@ -130,9 +129,10 @@ def from_columns(
         asked = options.question
         if asked is None or asked not in questions:
             first = ", ".join(list(questions)[:8])
-            raise InputError(
+            raise Refusal(
                 f"{document.name}: {len(questions):,} questions ({first}, …); pick one with "
-                "--question NAME"
+                "--question NAME",
+                is_open=True,
             )
         questions = {asked: questions[asked]}
     gold = {q: column for q, column in (gold or {}).items() if q in questions}
