@@ -157,15 +157,22 @@ def _trust(report: Report) -> Answer:
         for text in warned
         if not text.startswith(GUESSES_SAID)  # which is the headline
     ]
-    said += [*_doubtful_items(report), *_agreement(report)]
+    if comparable(report):
+        said += _doubtful_items(report.frames["items"])
+    agreement = report.frames.get("agreement", pd.DataFrame({"measure": [], "value": []}))
+    values = dict(zip(agreement["measure"], agreement["value"], strict=True))
+    alphas = [value for name, value in values.items() if str(name).startswith("alpha")]
+    if alphas and "pairwise agreement" in values:
+        text = (
+            f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
+            f"time (alpha {round(alphas[-1], 2) + 0:.2f}; 0 is chance, 1 is always)."
+        )
+        said.append(Sentence("fact", text, link="agreement"))
     note = next((str(one) for one in said if one.link == "decide"), "")
     return Answer("Can I trust these labels?", "trust", kind, figure, headline, said, note)
 
 
-def _doubtful_items(report: Report) -> Iterator[Sentence]:
-    items = report.frames.get("items")
-    if items is None or not comparable(report):
-        return
+def _doubtful_items(items: pd.DataFrame) -> Iterator[Sentence]:
     limit = _per_cent(UNSURE)
     unsure = items["confidence"] < UNSURE
     if not unsure.any():
@@ -179,19 +186,6 @@ def _doubtful_items(report: Report) -> Iterator[Sentence]:
             share = number / len(items)
             labels = f"{count(number, 'label')} ({_per_cent(share, 1 if share < 0.01 else 0)})"
             yield Sentence("look", f"{labels} {one if number == 1 else many} {said}.", link=link)
-
-
-def _agreement(report: Report) -> Iterator[Sentence]:
-    frame = report.frames.get("agreement")
-    values = {} if frame is None else frame.set_index("measure")["value"].to_dict()
-    alphas = [value for name, value in values.items() if str(name).startswith("alpha")]
-    if alphas and "pairwise agreement" in values:
-        yield Sentence(
-            "fact",
-            f"Two answers to the same item agree {_per_cent(values['pairwise agreement'])} of the "
-            f"time (alpha {round(alphas[-1], 2) + 0:.2f}; 0 is chance, 1 is always).",
-            link="agreement",
-        )
 
 
 def _kinds(workers: pd.DataFrame | None) -> pd.Series[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -46,11 +45,9 @@ TAKEN_FOR = 0.05  # share of its answers from which a class is said to be taken 
 NAMES_PER_LABEL = 25
 MAX_DOTS = 1_000
 MOST_CHANGES = 20
-LONGEST_TEXT = 200_000
 LONGEST_CELL = 2_000  # of a carried column
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 WORKER_COLUMNS = ("worker", "verdict", "answers", "accuracy", "reason")  # of the saved file
-FACTS_ELSEWHERE = ("command", "classes", "class_prior", "outputs")
 
 
 def render(report: Report) -> str:
@@ -99,7 +96,6 @@ def _content(report: Report) -> dict[str, Any]:
     changes = changed.groupby(["before", "label"]).size()
     changes = changes.sort_values(ascending=False, kind="stable").head(MOST_CHANGES)
     date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
-    settings = strict({name: facts[name] for name in facts if name not in FACTS_ELSEWHERE})
     return {
         "facts": facts,
         "date": "" if date is None else f"{date.day} {date:%B %Y}",
@@ -131,7 +127,9 @@ def _content(report: Report) -> dict[str, Any]:
         "votes": votes,
         "votes_known": report.labels is not None,
         "class_codes": {name: at for at, name in enumerate(classes)},
-        "choices": {row["item"]: _choices(row, classes, votes) for row in _rows(cards)},
+        "choices": {
+            row["item"]: _choices(row, classes, votes[row["item"]]) for row in _rows(cards)
+        },
         "n_items": len(items),
         "again": _command_with_gold(report),
         "agreement": _rows(frames.get("agreement")),
@@ -143,7 +141,6 @@ def _content(report: Report) -> dict[str, Any]:
         "tried": _rows(frames.get("tried")),
         "anonymous": bool(report.aliases),
         "run_facts": _run_facts(facts),
-        "settings_text": json.dumps(settings, indent=2, ensure_ascii=False)[:LONGEST_TEXT],
         "data": strict(
             {
                 "tables": {
@@ -235,12 +232,11 @@ def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
     return found
 
 
-def _choices(row: dict[str, Any], classes: list[str], votes: Mapping[str, Rows]) -> list[int]:
+def _choices(row: dict[str, Any], classes: list[str], votes: Rows) -> list[int]:
     """Return the codes of the classes that an item's card has buttons for."""
     if len(classes) <= BUTTONS:
         return list(range(len(classes)))
-    voted = [vote["label"] for vote in votes[row["item"]]]
-    likely = dict.fromkeys([row["label"], *voted, row.get("runner_up")])
+    likely = dict.fromkeys([row["label"], *(vote["label"] for vote in votes), row.get("runner_up")])
     return [classes.index(name) for name in likely if name in classes][:BUTTONS]
 
 
