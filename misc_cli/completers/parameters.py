@@ -137,7 +137,7 @@ class Tucker(Checked):
         """
         from misc_cli.completers.tucker import Unfolding, fit
 
-        return fit(self, Unfolding(engine, known), on_iteration).slice_table
+        return fit(self, Unfolding(engine, known), on_iteration).slice
 
     def resolve_ranks(self, shape: tuple[int, int, int]) -> Ranks:
         """Return the ranks for a tensor of this shape; raise if given ranks are impossible."""

@@ -23,7 +23,7 @@ and class factors, and give the sums from which all workers and classes are solv
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,29 +44,15 @@ POWER_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Factors:
-    """CP factors: workers (n_workers + 1, R), slice last; items (n_items, R); classes (K, R)."""
+    """CP terms: workers (n_workers + 1, n), slice last; items (n_items, n); classes (K, n).
+
+    `weights` are λ (n,), of the power method only: there the columns have length 1.
+    """
 
     workers: Floats
     items: Floats
     classes: Floats
-
-
-@dataclass(frozen=True)
-class Terms:
-    """CP terms: λ (n,), workers (n_workers + 1, n), items (n_items, n), classes (n_classes, n)."""
-
-    weights: Floats
-    workers: Floats
-    items: Floats
-    classes: Floats
-
-    def append(self, other: Terms, column: int) -> Terms:
-        return Terms(
-            np.append(self.weights, other.weights[column]),
-            np.column_stack([self.workers, other.workers[:, column]]),
-            np.column_stack([self.items, other.items[:, column]]),
-            np.column_stack([self.classes, other.classes[:, column]]),
-        )
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def power_start(
@@ -74,36 +60,40 @@ def power_start(
 ) -> Factors:
     """Return CP factors by the power method; the three share λ evenly."""
     n_items, n_classes, n_rows = observed.n_items, observed.n_classes, observed.n_workers + 1
-    found = Terms(
-        np.zeros(0), np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0))
-    )
+    found = Factors(np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0)))
     for _ in range(rank):
         # one start per class, as if everyone answered it: no renaming changes it; others are random
         random_rows = generator.standard_normal((n_rows, restarts))
         random_classes = generator.standard_normal((n_classes, restarts))
         workers = np.column_stack([np.ones((n_rows, n_classes)), random_rows])
         classes = np.column_stack([np.eye(n_classes), random_classes])
-        start = Terms(
-            np.zeros(classes.shape[1]),
-            _unit(workers)[0],
-            np.zeros((n_items, classes.shape[1])),
-            _unit(classes)[0],
-        )
+        n_starts = classes.shape[1]
         ended = iterate(
             lambda terms: _power_step(observed, found, terms),  # noqa: B023 (used at once)
-            start,
+            Factors(
+                _unit(workers)[0],
+                np.zeros((n_items, n_starts)),
+                _unit(classes)[0],
+                np.zeros(n_starts),
+            ),
             stage="power",
             tol=POWER_TOLERANCE,
             max_iter=POWER_STEPS,
             on_iteration=ignore_iteration,
             warn=False,
         ).state
-        found = found.append(ended, int(np.argmax(ended.weights)))
+        best = int(np.argmax(ended.weights))
+        found = Factors(
+            np.column_stack([found.workers, ended.workers[:, best]]),
+            np.column_stack([found.items, ended.items[:, best]]),
+            np.column_stack([found.classes, ended.classes[:, best]]),
+            np.append(found.weights, ended.weights[best]),
+        )
     share = np.cbrt(found.weights)
     return Factors(found.workers * share, found.items * share, found.classes * share)
 
 
-def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
+def _power_step(observed: Observed, found: Factors, terms: Factors) -> Step[Factors]:
     """Return v ← T(u, ·, z), u ← T(·, v, z), z ← T(u, v, ·), each of length 1; T less `found`."""
     n_classes, n_terms = terms.classes.shape
     workers, classes = terms.workers, terms.classes
@@ -124,10 +114,10 @@ def _power_step(observed: Observed, found: Terms, terms: Terms) -> Step[Terms]:
     updated, weights = _unit(updated)
     scale = max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)
     change = float(np.abs(weights - terms.weights).max(initial=0.0)) / scale
-    return Step(Terms(weights, workers, items, updated), change)
+    return Step(Factors(workers, items, updated, weights), change)
 
 
-def _left(found: Terms, first: Floats, second: Floats) -> Floats:
+def _left(found: Factors, first: Floats, second: Floats) -> Floats:
     """Return the share of each found term in the current starts, (n_found, n_starts)."""
     return found.weights[:, None] * first * second
 

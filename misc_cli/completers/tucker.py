@@ -287,36 +287,20 @@ class HooiState:
     residual: float
 
 
-@dataclass(frozen=True)
-class Shared:
-    """The completion L without its item factor, which is U(2) = T_(2) @ lift.
-
-    workers (n_workers + 1, R1), the slice's row last; lift (n_columns, R2); mixer (R2, R1, K) is
-    the core times the class factor.
-    """
-
-    workers: Floats
-    lift: Floats
-    mixer: Floats
-
-    @property
-    def slice_table(self) -> Floats:
-        """The table (n_columns, n_classes) for which T_(2) @ table is the completed slice."""
-        table: Floats = self.lift @ np.einsum("r,qrc->qc", self.workers[-1], self.mixer)
-        return table
-
-
 def complete(method: Tucker, tensor: LabelTensor, on_iteration: OnIteration) -> FactorCompletion:
     """Return the completion of a tensor in memory, with its item factor."""
     engine = LocalEngine(tensor.votes, {SLICE: tensor.slice})
-    unfolding = Unfolding(engine, tensor.cache, in_memory=tensor)
-    shared = fit(method, unfolding, on_iteration)
-    engine.sweep(TimesTable(shared.lift, ITEMS))
-    return FactorCompletion(shared.workers, engine.whole(ITEMS), shared.mixer)
+    lifted = fit(method, Unfolding(engine, tensor.cache, in_memory=tensor), on_iteration)
+    engine.sweep(TimesTable(lifted.items, ITEMS))
+    return FactorCompletion(lifted.workers, engine.whole(ITEMS), lifted.mixer)
 
 
-def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
-    """Fit by HOSVD and at most `method.sweeps` sweeps of HOOI, on any engine."""
+def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> FactorCompletion:
+    """Fit by HOSVD and at most `method.sweeps` sweeps of HOOI, on any engine.
+
+    In the place of the item factor stands the lift, (n_columns, R2): U(2) = T_(2) @ lift. So
+    T_(2) @ `slice`, (n_columns, n_classes), is the completed slice.
+    """
     ranks = method.resolve_ranks(tensor.shape)
     initial_rank = method.initial_rank or max(ranks)
     check_initial_rank(initial_rank, ranks, tensor.shape)
@@ -354,7 +338,7 @@ def fit(method: Tucker, tensor: Unfolding, on_iteration: OnIteration) -> Shared:
     ).state
     # core and class factor in one table: mixer[q, r, c] = Σ_s G[r, q, s] U(3)[c, s]
     mixer = np.einsum("rqs,cs->qrc", end.core, end.classes)
-    return Shared(end.workers, end.table @ end.scaled, mixer)
+    return FactorCompletion(end.workers, end.table @ end.scaled, mixer)
 
 
 def _sweep(tensor: Unfolding, state: HooiState, ranks: Ranks, squared_norm: float) -> HooiState:

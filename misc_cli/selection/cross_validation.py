@@ -101,23 +101,11 @@ class Fold:
     """Answers that are hidden, and the engine without them.
 
     training  an engine of the kept answers in memory, or a view of the engine
-    hidden    their `items` are rows of what `revealed` returns
+    hidden    their `items` are rows of the posteriors that `judged` returns
     """
 
     training: MemoryEngine | TrainingView
     hidden: Triplets
-
-    def revealed(self) -> tuple[Floats, Floats | None]:
-        """Return what a fit on `training` says of items, and its expected counts.
-
-        In memory these are the posteriors of all items, and the counts follow from them; else the
-        posteriors of the hidden answers' items, (n_hidden, n_classes).
-        """
-        if isinstance(self.training, MemoryEngine):
-            return self.training.whole(POSTERIORS), None
-        view = self.training
-        found = _revealed(view.engine, view.draw)[1]
-        return found, view.sweep(ExpectedCounts()).by_worker
 
     def counts(self, posteriors: Floats) -> Floats:
         """Return the expected counts of the kept answers, in memory, (n_workers, K, K)."""
@@ -131,20 +119,30 @@ class Fold:
         rows = confusions_of(self.training.labels, harden(posteriors), HARD_SHRINKAGE)
         return log_score(rows[self.hidden.workers, top[self.hidden.items]], self.hidden)
 
-    def views(self, fitted: Fitted, posteriors: Floats, counts: Floats | None) -> dict[str, Floats]:
-        """Return the log scores of the hidden answers in each view; see candidates.py."""
-        hidden = self.hidden
+    def judged(self, fitted: Fitted) -> tuple[Floats, Floats | None, dict[str, Floats]]:
+        """Return what a fit on `training` says of items, its expected counts, and its scores.
+
+        In memory these are the posteriors of all items, and the counts follow from them; else the
+        posteriors of the hidden answers' items, (n_hidden, n_classes). The scores are the log
+        scores of the hidden answers in each view; see candidates.py.
+        """
+        hidden, training, known = self.hidden, self.training, None
+        if isinstance(training, MemoryEngine):
+            posteriors = training.whole(POSTERIORS)
+            counts = self.counts(posteriors)
+        else:
+            posteriors = _revealed(training.engine, training.draw)[1]
+            counts = known = training.sweep(ExpectedCounts()).by_worker
         of_items = posteriors[hidden.items]
         if fitted.predictor is None:
             own = np.einsum("pc,pck->pk", of_items, fitted.confusions[hidden.workers])
         else:
             own = fitted.predictor(hidden.workers, hidden.items)
-        found = {"own": log_score(own, hidden)}
-        if counts is None:
-            found["hard"] = self.hard_score(posteriors)
-            counts = self.counts(posteriors)
         soft = tempered_forecasts(of_items, counts, SHRINKAGE, hidden)
-        return {**found, "soft": np.log(np.maximum(soft, FLOOR))}
+        views = {"own": log_score(own, hidden), "soft": np.log(np.maximum(soft, FLOOR))}
+        if known is None:
+            views["hard"] = self.hard_score(posteriors)
+        return posteriors, known, views
 
 
 def folds_of(engine: Engine, n_folds: int, share: float, seed: int) -> Iterator[Fold]:
@@ -274,10 +272,11 @@ class CrossValidation:
                 warnings.simplefilter("ignore")  # one that does not converge is scored as it is
             for candidate, fitted in fits(tried, engine, observe, initial, whole):
                 candidate = replace(candidate, method=method)
-                rows, views, counts = {}, {}, None
+                rows: dict[str, Floats] = {}
+                views: dict[str, Floats] = {}
+                counts = None
                 if fold is not None:
-                    rows[POSTERIORS], counts = fold.revealed()
-                    views = fold.views(fitted, rows[POSTERIORS], counts)
+                    rows[POSTERIORS], counts, views = fold.judged(fitted)
                 elif isinstance(engine, MemoryEngine):
                     names = (POSTERIORS, *fitted.detail_rows)
                     rows = {name: engine.whole(name) for name in names}

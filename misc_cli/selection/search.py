@@ -170,17 +170,32 @@ def search(
     if not members.fitted:
         return out_of_time_result(work, pure)
     warn_of_time(work.left_out)
-    names = [trial.candidate.name for trial in members.fitted]
-    reasons["chosen"] = names
-    reasons["weights"] = dict(zip(names, members.shares, strict=True))
+    reasons["chosen"] = [trial.candidate.name for trial in members.fitted]
     reasons["cut_short"] = bool(work.left_out)
     reasons["why"] = why(reasons, work.left_out)
-    reasons["methods"] = parameters(tried)
+    return _concluded(work, members, reasons, tried, by_votes)
+
+
+def _concluded(
+    work: CrossValidation,
+    members: Members,
+    reasons: Mapping[str, Any],
+    tried: Sequence[Method],
+    by_votes: bool = False,
+) -> FitResult:
+    """Return the mean of the members, with the reasons for run.json."""
+    names = [trial.candidate.name for trial in members.fitted]
+    selection = {
+        **reasons,
+        "chosen": names,
+        "weights": dict(zip(names, members.shares, strict=True)),
+        "methods": parameters(tried),
+    }
     return mean_of(
         work.engine,
         members.fitted,
         members.shares,
-        reasons,
+        selection,
         by_votes=by_votes,
         calibration=members.calibration,
     )
@@ -201,14 +216,7 @@ def unjudged(work: CrossValidation, methods: Sequence[Method], calibrate: bool) 
     fitted = work.fit([Candidate(method) for method in methods])
     if len(fitted) < len(methods):
         return None
-    names = [method.name for method in methods]
-    selection = {
-        "chosen": names,
-        "weights": dict(zip(names, shares, strict=True)),
-        "why": reason,
-        "methods": parameters(methods),
-    }
-    return mean_of(work.engine, fitted, shares, selection, calibration=calibration)
+    return _concluded(work, Members(fitted, shares, calibration), {"why": reason}, methods)
 
 
 def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResult:
@@ -218,14 +226,9 @@ def out_of_time_result(work: CrossValidation, pure: Sequence[Method]) -> FitResu
     fitted = work.fit(candidates) or work.fit(candidates[:1], deadline=NO_DEADLINE)
     taken = fitted[-1].candidate
     warn_of_time(["choosing and calibrating"])
-    selection = {
-        "chosen": [taken.name],
-        "weights": {taken.name: 1.0},
-        "why": f"there was no time to judge methods: {taken.name} as it is",
-        "methods": parameters([taken.method]),
-        "cut_short": True,
-    }
-    return mean_of(work.engine, fitted[-1:], [1.0], selection)
+    reason = f"there was no time to judge methods: {taken.name} as it is"
+    members = Members(fitted[-1:], [1.0])
+    return _concluded(work, members, {"why": reason, "cut_short": True}, [taken.method])
 
 
 def weighed(
