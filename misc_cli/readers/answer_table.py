@@ -112,8 +112,9 @@ def read_as(columns: dict[str, str], set_aside: dict[str, int]) -> str:
 
 def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
     """Return the files' answers to one question as one."""
+    first = tables[0]
     if len(tables) == 1:
-        return replace(tables[0], question=name or tables[0].question)
+        return replace(first, question=name or first.question)
     parts = [table.answers for table in tables]
     files = [file for table in tables for file in table.files]
     names = ", ".join(file.name for file in files)
@@ -129,15 +130,16 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
     for table in tables:
         for column, texts in table.kept.items():
             kept.setdefault(column, {}).update(texts)
-    return AnswerTable(
-        Answers(worker, item, label, names),
-        files,
-        name or tables[0].question,
-        known,
-        any(table.anonymous for table in tables),
-        [one for table in tables for one in table.rejects],
-        None if tables[0].times is None else np.concatenate([table.times for table in tables]),
-        kept,
+    return replace(
+        first,
+        answers=Answers(worker, item, label, names),
+        files=files,
+        question=name or first.question,
+        gold=known,
+        anonymous=any(table.anonymous for table in tables),
+        rejects=[one for table in tables for one in table.rejects],
+        times=None if first.times is None else np.concatenate([table.times for table in tables]),
+        kept=kept,
     )
 
 

@@ -44,11 +44,7 @@ from misc_cli.readers.reading import (
     rows_of,
     without_workers,
 )
-from misc_cli.readers.row_filters import (
-    answer_times,
-    counting_rows,
-    newest_last,
-)
+from misc_cli.readers.row_filters import answer_times, counting_rows, newest_last
 from misc_cli.readers.source import Source, open_source
 
 BAD_ROW = "broken row"
@@ -171,16 +167,12 @@ class OpenedFile:
     ) -> AnswerTable:
         """Return this file's answers to a question, with how they were read."""
         document, name = self.document, self.document.name
-        lines = self.view.table.lines_of
+        lines, columns = self.view.table.lines_of, dict(question.columns)
         rejects = [Rejects(name, reason, rows, lines) for reason, rows in aside.items()]
-        n_aside = {reason: len(rows) for reason, rows in aside.items() if len(rows)}
-        bad = document.table.bad_lines if document.records is None else []
-        if bad:
-            rejects.append(Rejects(name, BAD_ROW, np.array(bad), list))
-            n_aside[BAD_ROW] = len(bad)
-        is_table = document.records is None
-        columns = dict(question.columns)
-        declared = self.reading.layout
+        layout, is_table = self.reading.layout, document.records is None
+        if is_table and document.table.bad_lines:
+            rejects.append(Rejects(name, BAD_ROW, np.array(document.table.bad_lines), list))
+        n_aside = {one.reason: len(one.rows) for one in rejects if len(one.rows)}
         info = FileInfo(
             name=name,
             sha256=self.sha256,
@@ -193,11 +185,9 @@ class OpenedFile:
             question=question.name,
             set_aside=n_aside,
             read_as=read_as(columns, n_aside),
-            flags=None if declared is None else flags_of(declared.options(self.view)),
+            flags=None if layout is None else flags_of(layout.options(self.view)),
         )
-        gold = None
-        if question.gold is not None:
-            gold = KnownLabels(*question.gold, f"{name}, the gold it carries")
+        gold = question.gold and KnownLabels(*question.gold, f"{name}, the gold it carries")
         return AnswerTable(
             Answers(question.worker, question.item, question.label, name),
             [info],
@@ -241,11 +231,9 @@ def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
 def opened_document(source: Source, options: ReadOptions) -> Document:
     """Return a file of answers as the options say that it is laid out."""
     header = options.header
-    if header is None and any(
-        name is not None and is_name(name) for name in options.columns.values()
-    ):
+    if header is None and any(name and is_name(name) for name in options.columns.values()):
         header = True  # a column was named, so there are names
-    if header is None and options.layout == "matrix":
+    elif header is None and options.layout == "matrix":
         header = False
     return open_document(
         source,

@@ -121,20 +121,20 @@ def from_columns(
     given = {
         r: select(document, r, name) for r, name in options.columns.items() if name is not None
     }
-    workers, items = given.get("worker", _several(worker)), given.get("item", _several(item))
+    workers = given.get("worker", (worker,) if isinstance(worker, str) else tuple(worker))
+    items = given.get("item", (item,) if isinstance(item, str) else tuple(item))
     if "label" in given:
         known_as = {column: name for name, column in questions.items()}
         questions = {known_as.get(column, column): column for column in given["label"]}
     elif len(questions) > MOST_QUESTIONS:  # parse the one that is asked for
-        asked = options.question
-        if asked is None or asked not in questions:
+        if options.question not in questions:
             first = ", ".join(list(questions)[:8])
             raise Refusal(
                 f"{document.name}: {len(questions):,} questions ({first}, …); pick one with "
                 "--question NAME",
                 is_open=True,
             )
-        questions = {asked: questions[asked]}
+        questions = {name: own for name, own in questions.items() if name == options.question}
     gold = {q: column for q, column in (gold or {}).items() if q in questions}
     needed = list(dict.fromkeys([*workers, *items, *questions.values(), *gold.values()]))
     columns = dict(zip(needed, document.columns(needed), strict=True))  # parsed once, together
@@ -149,21 +149,17 @@ def from_columns(
         values = [who, what, columns[column]]
         if kept is not None:
             values = [compact(value.take(kept)) for value in values]
-        kind, as_lists = by_kind(values[2])
+        kind, labels = by_kind(values[2])
+        if known is not None and labels is not values[2]:  # written as the answers are
+            lists = split_choices(known[1], kind_of(columns[column]).separator or "")
+            single = as_single(lists) if kind == CHOICE else None
+            known = known[0], lists if single is None else single
         if kind == CHOICES and options.allow_odd and options.multi is None:
-            kind = CHOICE  # the cell as it is
-        else:
-            values[2] = as_lists
-        if known is not None:
-            known = known[0], _as_answered(known[1], column=columns[column])
-        columns_of = {**roles, "label": column}
-        found.append(Question(name, kind, values[0], values[1], values[2], kept, known, columns_of))
+            kind, labels = CHOICE, values[2]  # the cell as it is
+        own = {**roles, "label": column}
+        found.append(Question(name, kind, values[0], values[1], labels, kept, known, own))
     reading = Reading(found, reasons)
     return reading if workers else without_workers(document, options, reading)
-
-
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def roles_of(**columns: str | Sequence[str]) -> dict[str, str]:
@@ -187,17 +183,6 @@ def joined(columns: Sequence[Any], n_rows: int, first: int = 1) -> Any:
         return text_array(str(row + first) for row in range(n_rows))
     texts = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in columns]
     return pc.binary_join_element_wise(*texts, JOINED).dictionary_encode()
-
-
-def _as_answered(known: Any, column: Any) -> Any:
-    """Return right answers, written as the answers are: lists where those hold lists."""
-    separator = kind_of(column).separator
-    if separator is None:
-        return known
-    lists = split_choices(known, separator)
-    is_single = as_single(split_choices(column, separator)) is not None
-    single = as_single(lists) if is_single else None
-    return lists if single is None else single
 
 
 def by_kind(labels: Any) -> tuple[str, Any]:
@@ -280,14 +265,13 @@ def without_workers(document: Document, options: ReadOptions, reading: Reading) 
         path = Path(document.name)
         is_folder = options.worker_from == "folder"
         name = path.absolute().parent.name if is_folder else path.name.split(".")[0]
-        named = [replace(q, worker=_constant(name, len(q))) for q in reading.questions]
+        named = [
+            replace(q, worker=pa.repeat(name, len(q)).dictionary_encode())
+            for q in reading.questions
+        ]
         return replace(reading, questions=named, has_workers=True)
     questions = [replace(q, worker=nth_of_item(q.item)) for q in reading.questions]
     return replace(reading, questions=questions, has_workers=False)
-
-
-def _constant(value: str, length: int) -> Any:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([value]))
 
 
 def nth_of_item(items: Any) -> Any:
