@@ -99,7 +99,7 @@ bench-peerannot: ## optional: its torch is large
 	benchmarks/.venv-peerannot/bin/python $(PIP) -r benchmarks/requirements-peerannot.txt
 
 TORTURE ?= minutes
-torture: $(DEV)/ready ## signals, kills, damaged input, full disks; TORTURE=quick|minutes|full
+torture: $(DEV)/ready ## signals, kills, damaged input, full disks; TORTURE=quick|minutes|full|every
 	$(DEV)/bin/python benchmarks/run_torture.py --size $(TORTURE)
 
 clean:

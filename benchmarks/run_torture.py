@@ -2,8 +2,8 @@
 
 quick   seconds: the part that runs in `make test`
 minutes about fifteen minutes of two quiet cores (the default)
-full    every step and every call; ten thousand mutants, a thousand kills at the renames, three
-        hundred budgets: hours
+full    ten thousand mutants, a thousand kills at the renames, three hundred budgets: an hour
+every   every step of the writing and every system call: hours
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from misc_cli.data.resources import thread_limit
 from misc_cli.selection.worker_pool import Deadline, run_all
 
 Section = Callable[[], Tally]
-SIZES = ("quick", "minutes", "full")
+SIZES = ("quick", "minutes", "full", "every")
 
 
 def sections(size: str) -> dict[str, Section]:
-    """Return the sections with their number of tries: quick, minutes, full."""
+    """Return the sections with their number of tries: quick, minutes, full, every."""
     at = SIZES.index(size)
 
     def of(*counts: int) -> int:
@@ -35,27 +35,27 @@ def sections(size: str) -> dict[str, Section]:
 
     sets = ("set", "state", "folder") if size == "quick" else None
     return {
-        "mutants": lambda: mutants.mutants(of(200, 10_000, 20_000)),
-        "runs": lambda: mutants.mutant_runs(of(10, 300, 2_000)),
-        "options": lambda: option_tries.option_tries((0.02, 0.15, 1.0)[at]),
-        "steps": lambda: every.steps(of(6, 60, 100_000), sets),
-        "calls": lambda: every.calls(of(4, 40, 100_000), sets),
-        "renames": lambda: moments.renames(of(12, 300, 1_000)),
-        "random": lambda: moments.at_random(of(4, 100, 400)),
-        "budgets": lambda: moments.budgets(of(2, 40, 300)),
-        "races": lambda: moments.races(of(1, 10, 50)),
-        "changing": lambda: moments.changing(of(3, 45, 300)),
-        "streams": lambda: places.streams(of(1, 8, 40)),
-        "determinism": lambda: places.determinism(of(2, 24, 120)),
+        "mutants": lambda: mutants.mutants(of(200, 10_000, 10_000, 20_000)),
+        "runs": lambda: mutants.mutant_runs(of(10, 300, 300, 2_000)),
+        "options": lambda: option_tries.option_tries((0.02, 0.15, 0.15, 1.0)[at]),
+        "steps": lambda: every.steps(of(6, 60, 60, 100_000), sets),
+        "calls": lambda: every.calls(of(4, 40, 40, 100_000), sets),
+        "renames": lambda: moments.renames(of(12, 300, 1_000, 1_000)),
+        "random": lambda: moments.at_random(of(4, 100, 400, 400)),
+        "budgets": lambda: moments.budgets(of(2, 40, 300, 300)),
+        "races": lambda: moments.races(of(1, 10, 50, 50)),
+        "changing": lambda: moments.changing(of(3, 45, 300, 300)),
+        "streams": lambda: places.streams(of(1, 8, 40, 40)),
+        "determinism": lambda: places.determinism(of(2, 24, 120, 120)),
         "identity": strangers.identity,
-        "settings": lambda: strangers.settings((0.1, 1.0, 1.0)[at]),
-        "replay": lambda: strangers.replay(of(20, 600, 3_000)),
+        "settings": lambda: strangers.settings((0.1, 1.0, 1.0, 1.0)[at]),
+        "replay": lambda: strangers.replay(of(20, 600, 600, 3_000)),
         "databases": strangers.databases,
-        "secrets": lambda: strangers.secrets((0.03, 0.5, 1.0)[at]),
-        "limits": lambda: strangers.limits((0.2, 1.0, 1.0)[at]),
-        "signals": lambda: nights.signals(of(3, 60, 300)),
-        "gates": lambda: nights.gates(of(4, 60, 300)),
-        "contract": lambda: nights.contract(of(4, 60, 300)),
+        "secrets": lambda: strangers.secrets((0.03, 0.5, 1.0, 1.0)[at]),
+        "limits": lambda: strangers.limits((0.2, 1.0, 1.0, 1.0)[at]),
+        "signals": lambda: nights.signals(of(3, 60, 60, 300)),
+        "gates": lambda: nights.gates(of(4, 60, 300, 300)),
+        "contract": lambda: nights.contract(of(4, 60, 300, 300)),
     }
 
 
