@@ -174,14 +174,14 @@ def remove(path: Path) -> None:
 def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """Make a temporary folder below `parent` (the system's if None) and remove it afterwards.
 
-    The folder is locked, so that the next run can tell and remove what a killed one left. One that
-    was made just now may not be locked yet.
+    The folder is locked, so that the next run can tell and remove what a killed one left. An
+    empty one that was made just now may not be locked yet.
     """
     place = Path(parent or tempfile.gettempdir())
     prefix = f"{prefix}{os.uname().nodename}-"  # locks may not reach from one machine to another
     for left in [path for path in place.iterdir() if path.name.startswith(prefix)]:
         with suppress(OSError):  # its run is at work, or there are no locks here
-            if time.time() - left.stat().st_mtime > YOUNG_SECONDS:
+            if os.listdir(left) or time.time() - left.stat().st_mtime > YOUNG_SECONDS:
                 held = _lock(left)
                 remove(left)
                 os.close(held)
