@@ -58,7 +58,8 @@ def find(given: str | None = None) -> File:
             if not isinstance(content, dict):
                 raise ConfigError(f"{name}: {table} is no table")
         if given is not None or content or name != SHARED_FILE:
-            trusted = given is not None or (own.is_file() and own.samefile(name))
+            known = place.is_absolute() and own.is_file()
+            trusted = given is not None or (known and own.samefile(name))
             return File(name, content, is_trusted=trusted)
     return File()
 

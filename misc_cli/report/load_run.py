@@ -43,6 +43,7 @@ from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
 from misc_cli.selection.ensemble import FitResult
+from misc_cli.writers.output_set import CHANGED, verify
 from misc_cli.writers.read_back import read_labels
 
 ESTIMATED = (
@@ -61,6 +62,9 @@ def read_runs(path: str, question: str | None = None) -> dict[str | None, Report
     Where it is of several questions there is one for each, by its name, or that of `question`.
     """
     record = read_record(path)
+    for member in verify(Path(path)):
+        if member.state == CHANGED:
+            raise InputError(f"{member.file}: changed since the run; report on the answers instead")
     if "questions" not in record:
         return {None: _report(path, record)}
     entries = {str(one["question"]): one for one in record["questions"]}

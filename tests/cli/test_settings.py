@@ -183,6 +183,25 @@ def test_the_users_own_file_may_name_places(folder: Path, monkeypatch: pytest.Mo
     assert run(["aggregate", str(ANSWERS)]) == 0
 
 
+def test_a_relative_configuration_folder_is_not_the_users_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be whatever folder one stands in, a stranger's too."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    (folder / "misc").mkdir()
+    (folder / "misc.toml").write_text('[aggregate]\noutput = "labels.csv"\n')
+    (folder / "misc" / "misc.toml").symlink_to(folder / "misc.toml")
+    assert run(["aggregate", str(ANSWERS), "--aggregator", "mv"]) == 2
+    (folder / "misc.toml").rename(folder / "misc" / "misc.toml")
+    assert run(["aggregate", str(ANSWERS), "--aggregator", "mv"]) == 0
+    assert not (folder / "labels.csv").exists()
+
+
+def test_settings_without_an_end_are_refused(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["aggregate", str(ANSWERS), "--config", "/dev/zero"]) == 2
+    assert "/dev/zero: no file of settings" in capfd.readouterr().err
+
+
 def test_every_flag_that_names_a_place_is_known() -> None:
     """A flag of a new kind is refused in a stranger's file until somebody says otherwise."""
     refused = {

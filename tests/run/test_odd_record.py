@@ -72,3 +72,16 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     (finished.parent / "labels.csv").unlink()
     os.mkfifo("labels.csv")
     assert run(["verify", str(finished)]) == 4
+
+
+def test_a_table_that_was_changed_since_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answers = str(REPO / "sample_data" / "answers.csv")
+    assert run(["aggregate", answers, "--aggregator", "mv", "-q", "-o", "labels.csv"]) == 0
+    with Path("labels.csv").open("a") as labels:
+        labels.write("another,cat,1\n")
+    for words in (["report", "-o", "r.html"], ["items"], ["workers"]):
+        assert run([words[0], "labels.run.json", *words[1:]]) == 2
+        assert "labels.csv: changed since the run" in capfd.readouterr().err
