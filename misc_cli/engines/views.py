@@ -71,25 +71,23 @@ def gathered_votes(
     engine: Engine,
     chosen: Callable[[Names], Array] | None = None,
     rows: tuple[str, ...] = (),
-) -> tuple[Names, Array, Array, dict[str, Array]]:
-    """Return items in byte order, pointers and columns of their votes' CSR matrix, and their rows.
+) -> tuple[Names, sp.csr_array, dict[str, Array]]:
+    """Return items in byte order, their votes (n_items, n_workers * n_classes), and their rows.
 
     `chosen` says by their names which items are wanted; None: all.
     """
     found = engine.sweep(SumOver(partial(_gather, chosen=chosen, names=rows)))
-    names, sizes = pa.concat_arrays(found.names), np.concatenate(found.sizes)
-    columns = np.concatenate(found.columns)
+    names, columns = pa.concat_arrays(found.names), np.concatenate(found.columns)
+    pointers = np.concatenate([[0], np.cumsum(np.concatenate(found.sizes))]).astype(np.int32)
+    shape = (len(names), engine.n_workers * engine.n_classes)
+    votes = sp.csr_array((np.ones(len(columns)), columns.astype(np.int32), pointers), shape=shape)
     order = pc.sort_indices(names).to_numpy().astype(np.int64)
-    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1][order]
-    pointers = np.concatenate([[0], np.cumsum(sizes[order])])
-    within = np.arange(len(columns)) - np.repeat(pointers[:-1], np.diff(pointers))
-    in_order = columns[np.repeat(starts, np.diff(pointers)) + within]
     kept = {
         name: np.concatenate([piece[name] for piece in found.rows])[order]
         for name in rows
         if all(name in piece for piece in found.rows)
     }
-    return names.take(pa.array(order)), pointers, in_order, kept
+    return names.take(pa.array(order)), votes[order], kept
 
 
 def behind(engine: Engine) -> AnswerEngine:
@@ -105,10 +103,7 @@ def gathered_engine(engine: AnswerEngine, rows: tuple[str, ...] = ()) -> MemoryE
     if isinstance(engine, MemoryEngine):
         return engine
     require_for(engine.n_items, engine.n_workers, engine.n_classes)
-    items, pointers, columns, found = gathered_votes(engine, rows=(GOLD, TRUTH, *rows))
-    shape = (len(items), engine.n_workers * engine.n_classes)
-    codes = columns.astype(np.int32), pointers.astype(np.int32)
-    matrix = sp.csr_array((np.ones(len(columns)), *codes), shape=shape)
+    items, matrix, found = gathered_votes(engine, rows=(GOLD, TRUTH, *rows))
     vocabulary = engine.vocabulary
     labels = Labels(
         SparseVotes(matrix, engine.n_workers, engine.n_classes),

@@ -406,9 +406,9 @@ class CrossValidation:
     def err_together(self, score: Score) -> float:
         """Return how surely workers err together, from 0 to 1, by what a method expects of them."""
         chosen = partial(looked_at, n_votes=self.n_votes, seed=self.seed)
-        _, pointers, columns, _ = gathered_votes(self.engine, chosen)
+        _, votes, _ = gathered_votes(self.engine, chosen)
         expected = self._counts(0, [score], [1.0])
-        excess = standard_errors(pointers, columns, expected, self.seed)
+        excess = standard_errors(votes.indptr, votes.indices, expected, self.seed)
         return float(np.clip((excess - PASSED) / (FAILED - PASSED), 0.0, 1.0))
 
     def by_gold(
