@@ -24,7 +24,7 @@ import pandas as pd
 
 import misc_cli
 from misc_cli import registry
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.data.posteriors import tied_classes
 from misc_cli.data.types import Codes, Floats, Labels, ignore_iteration
 from misc_cli.engines.local import MemoryEngine
@@ -101,7 +101,7 @@ def judge(place: Path, *, named: bool, gold: bool) -> Row:
     started = time.perf_counter()
     auto = misc_cli.aggregate(answers)
     seconds = time.perf_counter() - started
-    truth = encode_truth(auto.outcome.labels, known)
+    truth = encode_known(auto.outcome.labels, known)
     posteriors = auto.outcome.posteriors
     selection = auto.outcome.fit.selection
     assert selection is not None

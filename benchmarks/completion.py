@@ -20,7 +20,7 @@ from accuracy import NINE, TWELVE
 from measure import table
 
 import misc_cli
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.data.types import KnownLabels
 from misc_cli.quality.evaluation import expected_error
 from misc_cli.readers.known_labels import read_known
@@ -81,7 +81,7 @@ def main() -> None:
     rows, differences = [], []
     for name, answers, known in sets(chosen.root, chosen.only):
         alone = misc_cli.aggregate(answers, aggregator=chosen.aggregator)
-        truth = encode_truth(alone.outcome.labels, known)
+        truth = encode_known(alone.outcome.labels, known)
         began = processor_seconds()
         found = misc_cli.aggregate(
             answers, completer=chosen.completer, aggregator=chosen.aggregator

@@ -35,7 +35,7 @@ from misc_cli.arguments import (
 )
 from misc_cli.arguments import ReadOptions as ReadOptions
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.data.parameters import check, parameters_of
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import OnIteration, ignore_iteration
@@ -246,7 +246,7 @@ def compare(
             known, _ = known_of(truths.get(name))
             if known is not None:
                 last = datasets[-1]
-                datasets[-1] = replace(last, truth=encode_truth(last.engine.labels, known))
+                datasets[-1] = replace(last, truth=encode_known(last.engine.labels, known))
 
         def methods(dataset: Dataset) -> list[Candidate]:
             chosen = aggregators or applicable(dataset.engine)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from misc_cli.arguments import F, Kind, Known, frame_labels, is_frame, known_of, name_of
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.data.types import Floats, LabelTable
 from misc_cli.errors import ConfigError, needs_extra
 from misc_cli.quality.evaluation import wilson
@@ -222,7 +222,7 @@ class Plots:
         """
         outcome = self.result.outcome
         known, _ = known_of(truth)
-        codes = outcome.truth if known is None else encode_truth(outcome.labels, known)
+        codes = outcome.truth if known is None else encode_known(outcome.labels, known)
         if codes is None:
             raise ConfigError("calibration needs the truth of some items; give truth=")
         decision = outcome.decision

@@ -14,8 +14,8 @@ import pyarrow.csv as arrow_csv
 import pytest
 from hypothesis import settings
 
-from misc_cli.data.encode import encode, encode_gold
-from misc_cli.data.types import Answers, Codes, Labels
+from misc_cli.data.encode import encode, encode_known
+from misc_cli.data.types import Answers, Codes, KnownLabels, Labels
 
 # How long an example takes says nothing on a busy machine. The examples are the same every time, so
 # that what fails fails for everybody; make torture looks further.
@@ -57,7 +57,7 @@ def load_dataset(name: str) -> tuple[Labels, Codes]:
     truth = arrow_csv.read_csv(folder / "truth.csv", convert_options=text)
     columns = Answers(answers["worker"], answers["item"], answers["label"])
     labels = encode(columns).labels
-    return labels, encode_gold(labels, truth["item"], truth["label"])
+    return labels, encode_known(labels, KnownLabels(truth["item"], truth["label"]), "gold")
 
 
 @pytest.fixture

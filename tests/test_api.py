@@ -275,7 +275,7 @@ def test_an_own_function_is_a_method(answers: pd.DataFrame) -> None:
     assert set(found["method"]) == {"mv", "squared", "ds-em (max_iter=2)", "null"}
     with pytest.raises(ConfigError, match=r"shape \(3,\); posteriors are items × classes"):
         aggregate(answers, aggregator=lambda _: [1, 2, 3])
-    with pytest.raises(ConfigError, match="negative or not finite"):
+    with pytest.raises(ConfigError, match="finite and not negative"):
         aggregate(answers, aggregator=lambda labels: labels.counts - 2)
 
 

@@ -89,27 +89,26 @@ def encode(
     return Encoding(Labels(votes, workers, items, classes, ordered), counts)
 
 
-def encode_gold(
-    labels: Labels, items: Any, values: Any, *, unknown: str = "error", which: str = "the gold"
-) -> Codes:
+def encode_known(labels: Labels, known: KnownLabels, role: str = "truth") -> Codes:
     """Return the known class of each item, (n_items,), -1 where unknown or empty.
 
-    A label that no worker gave is an error; with `unknown="outside"` it is a warning and gets the
-    code n_classes, which no result can match. `which` names the known labels in messages.
+    A label that no worker gave is an error in gold; in truth it is a warning and gets the code
+    n_classes, which no result can match.
     """
+    which = known.called(role)
     gold = np.full(labels.n_items, -1, dtype=np.int32)
-    names, first = distinct(items, values, which)
+    names, first = distinct(known.items, known.labels, which)
     rows = pc.index_in(names, labels.items)
-    known = pc.is_valid(rows)
-    names, texts = names.filter(known), trimmed(values).take(pa.array(first)).filter(known)
+    here = pc.is_valid(rows)
+    names, texts = names.filter(here), trimmed(known.labels).take(pa.array(first)).filter(here)
     codes = pc.index_in(texts, labels.classes)
     if codes.null_count:
         at = pc.index(pc.is_null(codes), True).as_py()
         case = outside(which, names[at].as_py(), texts[at].as_py(), codes.null_count)
-        if unknown == "error":
+        if role == "gold":
             raise InputError(f"{case}; correct it, or name all classes with --class-order")
         warnings.warn(f"{case}; it counts as wrong", MiscWarning, stacklevel=3)
-    gold[rows.filter(known).to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
+    gold[rows.filter(here).to_numpy()] = pc.fill_null(codes, labels.n_classes).to_numpy()
     return gold
 
 
@@ -117,12 +116,6 @@ def outside(which: str, item: str, text: str, count: int) -> str:
     """Say that `count` known labels are no class of the answers; `item` is the first of them."""
     many = "" if count == 1 else f" ({count:,} such items)"
     return f"{which}: item {item!r} is {text!r}, which no worker answered{many}"
-
-
-def encode_truth(labels: Labels, truth: KnownLabels) -> Codes:
-    """Return the known classes for evaluation; a label that no worker gave is only a warning."""
-    which = truth.called("truth")
-    return encode_gold(labels, truth.items, truth.labels, unknown="outside", which=which)
 
 
 def distinct(items: Any, labels: Any, which: str) -> tuple[Names, npt.NDArray[np.int64]]:

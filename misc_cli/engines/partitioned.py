@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
 
-from misc_cli.data.encode import Counts, Encoding, encode, encode_gold, order_classes
+from misc_cli.data.encode import Counts, Encoding, encode, encode_known, order_classes
 from misc_cli.data.holdout import name_hashes
 from misc_cli.data.types import Answers, Codes, KnownLabels, Labels, Names
 from misc_cli.data.votes import SparseVotes
@@ -160,7 +160,7 @@ def part_of(labels: Labels, vocabulary: Vocabulary, gold: KnownLabels | None) ->
     votes, known = SparseVotes(matrix, n_workers, n_classes), {}
     if gold is not None:
         labels = replace(labels, votes=votes, classes=vocabulary.classes)
-        codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
+        codes = encode_known(labels, gold, "gold")
         known = {GOLD: codes}
     return LocalEngine(votes, known, items=labels.items)
 

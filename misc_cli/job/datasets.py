@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
@@ -42,7 +42,7 @@ class DatasetFiles:
         if self.truth is None:
             return Dataset(self.name, engine)
         truth = read_known(self.truth, reading).labels
-        return Dataset(self.name, engine, encode_truth(engine.labels, truth))
+        return Dataset(self.name, engine, encode_known(engine.labels, truth))
 
 
 def find_datasets(

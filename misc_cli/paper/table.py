@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from misc_cli.completers.parameters import Loop
-from misc_cli.data.encode import encode_truth
+from misc_cli.data.encode import encode_known
 from misc_cli.data.types import OnIteration, ignore_iteration
 from misc_cli.errors import ConfigError
 from misc_cli.paper import datasets
@@ -127,4 +127,4 @@ def read_dataset(folder: Path, name: str = "") -> Dataset:
     read = read_answer_columns([str(folder / "answers.csv")])
     engine = memory_engine(read.answers, Settings(duplicates="last"))
     truth = read_known(str(folder / "truth.csv")).labels
-    return Dataset(name or folder.name, engine, encode_truth(engine.labels, truth))
+    return Dataset(name or folder.name, engine, encode_known(engine.labels, truth))

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
-from misc_cli.data.encode import Encoding, encode, encode_truth
+from misc_cli.data.encode import Encoding, encode, encode_known
 from misc_cli.data.parameters import conforms
 from misc_cli.data.posteriors import Decision, tied_classes
 from misc_cli.data.types import Codes, Floats, Labels, LabelTable
@@ -184,7 +184,7 @@ def _from_answers(
     truth = facts.get("known", {}).get("truth")
     place = None if truth is None else _found(truth["name"], folder)
     if place is not None and (judge := read_known(str(place))).file.sha256 == truth["sha256"]:
-        known[TRUTH] = encode_truth(labels, judge.labels)
+        known[TRUTH] = encode_known(labels, judge.labels)
     engine = MemoryEngine(labels, known, encoding.counts)
     # the labels as they were written: only six decimals of the posteriors were
     rest = posteriors.copy()

@@ -18,7 +18,7 @@ import numpy as np
 from misc_cli import registry
 from misc_cli.completers.parameters import LOOP_OPTIONS, RANK_OPTIONS, Loop
 from misc_cli.data import holdout
-from misc_cli.data.encode import distinct, encode, encode_gold
+from misc_cli.data.encode import distinct, encode, encode_known
 from misc_cli.data.parameters import AUTO, flag
 from misc_cli.data.resources import require_for, thread_limit
 from misc_cli.data.types import (
@@ -160,7 +160,7 @@ def memory_engine(
     labels = encoding.labels
     require_for(labels.n_items, labels.n_workers, labels.n_classes)
     if gold is not None:
-        codes = encode_gold(labels, gold.items, gold.labels, which=gold.called("gold"))
+        codes = encode_known(labels, gold, "gold")
         labels = replace(labels, gold=codes)
     engine = MemoryEngine(labels, counts=encoding.counts)
     _warn_of_answers(engine, settings, gold)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from misc_cli.data.encode import Encoding, encode, encode_gold
-from misc_cli.data.types import Answers
+from misc_cli.data.encode import Encoding, encode, encode_known
+from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, InputError
 
 Rows = list[tuple[str, str, str]]
@@ -106,12 +106,14 @@ def test_an_answer_needs_a_worker_and_an_item() -> None:
 
 def test_gold() -> None:
     labels = encode_rows([("w", "i1", "a"), ("w", "i2", "b"), ("w", "i3", "a")]).labels
-    gold = encode_gold(labels, pa.array([" i3", "elsewhere"]), pa.array(["b ", "q"]))
+    gold = encode_known(
+        labels, KnownLabels(pa.array([" i3", "elsewhere"]), pa.array(["b ", "q"])), "gold"
+    )
     assert gold.tolist() == [-1, -1, 1]
     with pytest.raises(InputError, match="'q'"):
-        encode_gold(labels, pa.array(["i1"]), pa.array(["q"]))
+        encode_known(labels, KnownLabels(pa.array(["i1"]), pa.array(["q"])), "gold")
     # an empty label says nothing, a repeated one nothing new, a second one contradicts
     items, values = pa.array(["i1", "i1", "i1", None]), pa.array(["a", "", " a", "b"])
-    assert encode_gold(labels, items, values).tolist() == [0, -1, -1]
+    assert encode_known(labels, KnownLabels(items, values), "gold").tolist() == [0, -1, -1]
     with pytest.raises(InputError, match="the truth: item 'i1' has more than one label"):
-        encode_gold(labels, pa.array(["i1", "i1"]), pa.array(["a", "b"]), which="the truth")
+        encode_known(labels, KnownLabels(pa.array(["i1", "i1"]), pa.array(["a", "b"])))

@@ -14,7 +14,7 @@ import pytest
 
 from misc_cli import registry
 from misc_cli.data import votes
-from misc_cli.data.encode import encode, encode_gold
+from misc_cli.data.encode import encode, encode_known
 from misc_cli.data.types import Answers, Floats, Iteration, KnownLabels, Labels, ignore_iteration
 from misc_cli.engines import disk
 from misc_cli.engines.local import LocalEngine
@@ -71,7 +71,7 @@ def test_parts_of_any_number_give_the_posteriors_of_memory(
     method = registry.create("aggregator", name, preset, **few)
     labels = encode(answers(), duplicates="last", class_order=ORDER).labels
     gold = gold_of(labels)
-    labels = replace(labels, gold=encode_gold(labels, gold.items, gold.labels))
+    labels = replace(labels, gold=encode_known(labels, gold, "gold"))
     seen: list[Iteration] = []
     here = method(labels, seen.append)
     fitted, lines, items, posteriors = on_disk(method, tmp_path, n_parts, gold)

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from misc_cli import registry
-from misc_cli.data.encode import encode, encode_gold
-from misc_cli.data.types import Answers, Codes, Floats, Labels
+from misc_cli.data.encode import encode, encode_known
+from misc_cli.data.types import Answers, Codes, Floats, KnownLabels, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Fitted
 from misc_cli.selection.calibration import Calibration
@@ -26,7 +26,7 @@ def simulated(**settings: float) -> tuple[Labels, Codes]:
     names = [str(code) for code in range(int(settings.get("classes", 3)))]
     labels = encode(Answers(**answer_columns(crowd, names))).labels
     truth = truth_columns(crowd, names)
-    return labels, encode_gold(labels, truth["item"], truth["label"])
+    return labels, encode_known(labels, KnownLabels(truth["item"], truth["label"]), "gold")
 
 
 def calibrated(calibration: Calibration, posteriors: Floats, labels: Labels) -> Floats:
