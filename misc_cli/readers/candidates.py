@@ -158,6 +158,7 @@ def _tried(
     if not is_guess:  # of the file's own questions
         is_said = n_classes <= max(2, len(answers) / 4)
         is_said = is_said and (n_classes <= FEW_CLASSES or agree > chance)
+        is_said = is_said and not ("item_col" in given and agree == 1)  # it is about the item
         return Candidate(given, table) if is_said else None
     # where all always agree nobody was asked twice: such a column is about the item
     is_weak = agree - chance <= LEAST_KAPPA * (1 - chance) or agree == 1
@@ -357,7 +358,9 @@ def _forms(profile: Profile) -> Iterator[Scored]:
     people = [n for n in profile.names if _is_worker_name(n)]
     said = [n for n in profile.names if n.startswith("Answer.") and profile.has_classes(n)]
     groups = [("Answer.", said)] if said and people else list(_groups(profile))
-    if any(is_standing(n) and profile.n_distinct(n) > 1 for n in profile.names):
+    standing = [n for n in profile.names if is_standing(n) and profile.n_distinct(n) > 1]
+    rejected = [n for n in profile.names if normalise(n).startswith("reject") and profile.values(n)]
+    if standing or rejected:
         return  # some rows may not count
     for stem, names in groups:
         values = [set(profile.values(n)) for n in names]
@@ -441,6 +444,9 @@ def _nobodys(profile: Profile) -> Iterator[Scored]:
     rest = tuple(n for n in profile.names if n not in known)
     pairs = [(rest, label) for label in known if len(known) == 1 and 1 < len(rest) < 5]
     inputs = [n for n in profile.names if _INPUT.match(n)]
+    inputs = [n for n in inputs if profile.n_distinct(n) <= profile.n_rows / 1.5]
+    most = max(map(profile.n_distinct, inputs), default=0)
+    inputs = [n for n in inputs if profile.n_distinct(n) >= 0.9 * most][:1]  # the finest
     said = [n for n in _labels(profile) if n.lower().startswith("answer.")]
     for item, label in [*pairs, *(((name,), label) for name in inputs for label in said)]:
         n_items = profile.n_distinct(*item)

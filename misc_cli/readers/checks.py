@@ -112,7 +112,7 @@ def refuse(where: str, found: Sequence[Oddity], options: ReadOptions, read_as: s
     """Raise the worst of what speaks against a reading, unless the user wants it all the same."""
     if found and not options.allow_odd:
         told, remedies = found[0]
-        is_open = remedies is OTHERS
+        is_open = remedies is OTHERS or any("item_col" in one for one in remedies)
         raise Refusal(f"{where}: read as {read_as}: {told}", remedies, is_open=is_open)
 
 
