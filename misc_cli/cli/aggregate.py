@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 UNSURE = 0.6
 LOOK_AT = 3
-ENGINES = ("local", "disk", "dask")
 
 EXAMPLES = """
 misc aggregate answers.csv -o labels.csv
@@ -77,19 +76,18 @@ misc aggregate day1.csv day2.csv --worker-col who --item-col url --label-col 3
         "--publish-anyway": "Publish the set and the state although a --fail-if holds; the exit "
         "code is still 3.",
     },
-    fail_if={"multiple": True},
 )
 @options.table(
     "Past one machine (docs/scale.md)",
     {
-        "--engine": "Where the answers live: in memory, in files (disk) or on a Dask cluster; the "
-        "latter two take -o FOLDER/ for labels in parts.",
+        "--engine local|disk|dask": "Where the answers live: in memory, in files (disk) or on a "
+        "Dask cluster; the latter two take -o FOLDER/ for labels in parts.",
         "--spill DIR": "disk: where its files go while it runs [default: the system's temporary "
         "folder].",
         "--scheduler tcp://…": "dask: the cluster's address [default: a cluster of this machine's "
         "cores].",
     },
-    engine={"type": click.Choice(ENGINES), "default": "local", "show_default": True},
+    engine={"default": "local", "show_default": True},
 )
 @options.talking
 def command(answers: tuple[str, ...], **parameters: Any) -> None:

@@ -7,6 +7,7 @@ Every option has a variable and a key in the file of settings (settings.py). An 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,7 +16,16 @@ from typing import Any, TypeVar
 import click
 
 from misc_cli.cli import logs, settings, startup
-from misc_cli.cli.parameters import FLAGS, RARE, click_type, joined, method_options
+from misc_cli.cli.parameters import (
+    COUNT,
+    FLAGS,
+    RARE,
+    click_type,
+    joined,
+    method_options,
+    names,
+    size,
+)
 from misc_cli.data.parameters import Parameter
 from misc_cli.errors import ConfigError, MiscError, did_you_mean, printable
 
@@ -30,6 +40,11 @@ COMMON = {
     *("output", "probabilities", "item-details", "workers", "report", "json", "state"),
     *("top", "sort", "below", "verdict", "all-columns", "quiet", "verbose", "config", "help"),
     *("price", "reach", "keep"),
+}
+# Settings of click by the metavar of an option; any other is text.
+TYPES: dict[str, dict[str, Any]] = {
+    **{"A,B": {"type": names}, "A,B,…": {"type": names}},
+    **{"N": {"type": COUNT}, "SIZE": {"type": size}, "COND": {"multiple": True}},
 }
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
 HELP_FLAGS = ("-h", "--help")
@@ -284,9 +299,9 @@ def table(
 ) -> Callable[[F], F]:
     """Return the options of a section as one decorator.
 
-    `rows` are "-s --flag METAVAR" and the help; an option that has no metavar and no type is a
-    switch, whose default is `switch`. One of "-p name=METAVAR" is rare, a switch if that is "yes".
-    `more` are settings of click, by the parameter's name.
+    `rows` are "-s --flag METAVAR" and the help. The metavar says the type: `TYPES`, words to choose
+    from (a|b), else text; without one it is a switch, whose default is `switch`. One of "-p
+    name=METAVAR" is rare, a switch if that is "yes". `more` are settings of click, by name.
     """
     options = []
     for words, text in rows.items():
@@ -297,10 +312,13 @@ def table(
             name, _, metavar = metavar.partition("=")
             flags, given = [f"--{name}"], {"rare": True}
             metavar = metavar.removesuffix("yes")
-        given |= {"metavar": metavar} if metavar else {}
+        if re.fullmatch(r"[a-z]+(\|[a-z]+)+", metavar):
+            given |= {"type": click.Choice(metavar.split("|"))}
+        elif metavar:
+            given |= {"metavar": metavar, **TYPES.get(metavar, {})}
+        else:
+            given |= {"is_flag": True, "default": switch}
         given |= more.get(flags[-1].partition("/")[0].strip("-").replace("-", "_"), {})
-        if not given.keys() & {"metavar", "type"}:
-            given = {"is_flag": True, "default": switch, **given}
         options.append(click.option(*flags, cls=Option, section=section, help=text, **given))
     return apply(*options)
 

@@ -12,7 +12,7 @@ import click
 
 from misc_cli import registry
 from misc_cli.cli import options, outputs
-from misc_cli.cli.parameters import COUNT, duration, names
+from misc_cli.cli.parameters import duration
 from misc_cli.cli.tables import Table
 from misc_cli.run.settings import NO_COMPLETER, Settings
 
@@ -40,18 +40,17 @@ FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".md", ".tex", ".json
         "--completers A,B": f"Of {', '.join([NO_COMPLETER, *registry.COMPLETERS])}; or all.",
         "--aggregators A,B": f"Of {', '.join(registry.AGGREGATORS)}; mmce-o only if the classes "
         "have an order.",
-        "--preset": "Of every method's parameters.",
+        f"--preset {options.PRESETS}": "Of every method's parameters.",
         "--seed N": "Of folds.",
         **options.THREADS,
         "--time-budget TIME": "60s, 5m, 1h: methods that are not done by then are left out; for "
         "each dataset.",
         "--truth FILE": "True labels, to report each method's error.",
     },
-    completers={"type": names, "default": "none,tucker", "show_default": True},
-    aggregators={"type": names, "default": "all", "show_default": True},
+    completers={"default": "none,tucker", "show_default": True},
+    aggregators={"default": "all", "show_default": True},
     preset=options.PRESET,
     seed=options.FIRST_SEED,
-    threads={"type": COUNT},
     time_budget={"type": duration},
 )
 @options.reading
@@ -194,14 +193,10 @@ misc reproduce --from datasets/ --completers tucker -o table.tex
         "--from DIR": "A folder that has the datasets [default: MISC_DATA_DIR, or what was "
         "fetched].",
     },
-    datasets={"type": names},
-    completers={"type": names},
-    aggregators={"type": names},
 )
 @options.table(
     "Output",
     {"-o --output FILE": "As CSV, TSV, Parquet, Markdown or LaTeX.", **options.THREADS},
-    threads={"type": COUNT},
 )
 @options.talking
 def reproduce(**parameters: Any) -> None:

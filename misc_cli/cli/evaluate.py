@@ -125,7 +125,6 @@ misc diff yesterday.csv labels.csv --changes changes.csv --fail-if 'flips>2%'
         "--fail-if COND": "Exit with 3 if METRIC OP VALUE holds; OP is < <= > >= = !=, METRIC one "
         f"of {', '.join(CHANGES)}. Repeatable."
     },
-    fail_if={"multiple": True},
 )
 def diff(
     old: str,

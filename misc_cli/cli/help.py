@@ -27,8 +27,8 @@ misc compare shows the scores of all methods; --time-budget 60s bounds the searc
 More: docs/choosing.md
 """
 SETTINGS = """
-Every flag can be set in a file, by its name without dashes: at the top for all commands, or in the
-table of one. Later ones win:
+Every flag, and every parameter of -p, can be set in a file, by its name without dashes: at the top
+for all commands, or in the table of one. Later ones win:
 
   the default  <  ~/.config/misc/misc.toml or ./misc.toml  <  its table [aggregate]
   <  the variable MISC_SEED  <  MISC_AGGREGATE_SEED  <  the flag --seed

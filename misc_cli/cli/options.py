@@ -15,7 +15,7 @@ from misc_cli.cli.command import Command as Command
 from misc_cli.cli.command import Option as Option
 from misc_cli.cli.command import apply as apply
 from misc_cli.cli.command import table as table
-from misc_cli.cli.parameters import COUNT, SEED, duration, method_options, names, numbers, size
+from misc_cli.cli.parameters import SEED, duration, method_options, names, numbers
 from misc_cli.data.parameters import AUTO, DUPLICATES
 from misc_cli.errors import ConfigError
 from misc_cli.run.settings import AUTO_COMPLETER, BASELINE, NO_COMPLETER, Settings
@@ -29,7 +29,8 @@ JSON = {"--json": "One JSON object."}
 # Sections of the flags that only a new run takes.
 RUN_SECTIONS = ("Method", "Reading", "Known labels")
 _SHOWN = {"show_default": True}
-PRESET = {"type": click.Choice(registry.PRESETS), "default": Settings.preset, **_SHOWN}
+PRESETS = "|".join(registry.PRESETS)
+PRESET = {"default": Settings.preset, **_SHOWN}
 FIRST_SEED = {"type": SEED, "default": 0, **_SHOWN}
 
 answers_argument = click.argument("answers", nargs=-1, required=True, metavar="ANSWERS...")
@@ -53,8 +54,8 @@ methods = apply(
     table(
         "Method",
         {
-            "--preset": "Parameters for real data, or those of the paper's figures; flags override "
-            "both.",
+            f"--preset {PRESETS}": "Parameters for real data, or those of the paper's figures; "
+            "flags override both.",
             "--seed N": "Of every random start.",
             "--calibrate/--no-calibrate": "Temper confidences by hidden answers, or leave them raw "
             "[default: temper].",
@@ -66,7 +67,6 @@ methods = apply(
         seed=FIRST_SEED,
         calibrate={"default": Settings.calibrate},
         time_budget={"type": duration},
-        threads={"type": COUNT},
     ),
     *(click.option(f"--{flag}", cls=Option, **of_method(flag)) for flag in method_options()),
 )
@@ -79,18 +79,17 @@ reading = table(
         "with --layout wide; none if unknown.",
         "--item-col COL": "Item column; a,b joins columns, row is the row itself.",
         "--label-col COL": "Label column; of counts, a column per class.",
-        "--layout": "A row per answer, a column per worker, a column per item, the same without "
-        "names, or votes counted per class [default: where that is certain].",
+        "--layout long|wide|form|matrix|counts": "A row per answer, a column per worker, a column "
+        "per item, the same without names, or votes counted per class [default: where certain].",
         "--delimiter C": "Character, or comma, tab, semicolon, pipe, space [default: sniffed].",
         "--header/--no-header": "Whether the first row names the columns [default: sniffed].",
         "--encoding NAME": "[default: utf-8]",
-        "--format NAME": "csv, tsv, json, jsonl or parquet, or a platform's name [default: by "
-        "content].",
+        "--format NAME": "csv, tsv, json, jsonl, parquet or a platform [default: by content].",
         "--question NAME": "Which of several questions in the file to read.",
         "--group-by COL": "A question for each value of this column; with --question, that one.",
-        "--multi": "Several choices per answer: a yes/no question for each option, or each set "
-        "one class [default: refused].",
-        "--worker-from": "One file per worker, called by its file's name or by its folder's.",
+        "--multi split|set": "Several choices per answer: a yes/no question for each option, or "
+        "each set one class [default: refused].",
+        "--worker-from filename|folder": "Each file is one worker's, called by its name or folder.",
         "--where COND": "Only rows where COLUMN OP VALUE holds; OP is = != < <= > >= ~ in. "
         "Repeatable.",
         "--since TIME": "Only answers from then on.",
@@ -98,43 +97,31 @@ reading = table(
         "--time-col COL": "The column of times for these.",
         "--no-answer A,B": "Labels that mean: no answer, such as 'n/a,skip,?' or -1.",
         "--fold-case": "Labels that differ only in case and spaces are one, spelled as most often.",
-        "--labels A,B,C": "All labels there are: another is an error, or set aside "
-        "(--max-bad-rows).",
-        "--extract REGEX": "The label is what this finds in the cell (its first group), as "
-        "'Verdict: (.)'.",
-        "--max-bad-rows N|P%": "Set so many broken rows or unknown labels aside, into --rejects "
-        "[default: 0].",
+        "--labels A,B,C": "All labels there are: another is an error (see --max-bad-rows).",
+        "--extract REGEX": "The label is what this finds in the cell, as 'Verdict: (.)'.",
+        "--max-bad-rows N|P%": "Set so many broken rows or unknown labels aside [default: 0].",
         "--keep COL": "Carry columns along into labels, items, queue and report, 'Input.*' for "
         "instance.",
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
         "--allow-odd": "Read also what is likely read wrong.",
         "--query SQL": "What to select from a SQLite file, sqlite:///… or postgresql://….",
         "--sheet NAME": "Which sheet of an .xlsx workbook.",
-        "--duplicates": "Which answer counts when a worker contradicts itself on an item "
-        f"[default: {Settings().duplicates_rule}, with a warning].",
+        f"--duplicates {'|'.join(DUPLICATES)}": "Which answer counts when a worker contradicts "
+        f"itself on an item [default: {Settings().duplicates_rule}, with a warning].",
         "--class-order A,B,C": "Order of the classes [default: numeric if all are numbers, else "
         "alphabetical].",
         "-p --param NAME=VALUE": "A parameter without a flag of its own: of reading (misc help "
         "reading) or of a method (misc help ds-em). Repeatable.",
         "-p skip-empty-files=yes": "Pass over files without answers.",
-        "-p max-download=SIZE": "500M, 2G: the most one address, query or workbook may bring "
-        "[default: 1G].",
-        "-p max-input=SIZE": "The most that a pipe or a packed file may bring, unpacked [default: "
-        "2G].",
-        "-p quotes-span-lines=yes": "Quoted cells may hold any number of lines, even such as look "
-        "like rows.",
+        "-p max-download=SIZE": "The most an address, query or workbook may bring [default: 1G].",
+        "-p max-input=SIZE": "The most a pipe or a packed file may bring [default: 2G].",
+        "-p quotes-span-lines=yes": "Quoted cells may hold lines that look like rows.",
         "-p net-timeout=TIME": "How long a connection may stall [default: 30s].",
     },
-    layout={"type": click.Choice(["long", "wide", "form", "matrix", "counts"])},
-    multi={"type": click.Choice(["split", "set"])},
-    worker_from={"type": click.Choice(["filename", "folder"])},
-    where={"multiple": True},
+    no_answer={"type": str},
     rename={"multiple": True},
-    max_download={"type": size},
-    max_input={"type": size},
     net_timeout={"type": duration},
     param={"multiple": True, "expose_value": False, "is_eager": True, "callback": check_names},
-    duplicates={"type": click.Choice(DUPLICATES)},
     class_order={"type": names},
     switch=None,
 )
@@ -154,14 +141,12 @@ state = table(
         "--rechoose TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
         "It is also made anew when the data has clearly moved.",
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
-        "-p settled=C,N": "Settled means a confidence from C and at least N answers [default: "
-        "0.95,3].",
+        "-p settled=C,N": "Settled: a confidence from C, at least N answers [default: 0.95,3].",
         "--workers-prior FILE": "What is known of workers, as --workers wrote it, also in another "
         "project; for ds-em, ds-mf, ebcc and one-coin.",
-        "-p prior-weight=N": "Answers per class that it counts for, at most those it rests on "
-        "[default: 10].",
+        "-p prior-weight=N": "Answers per class that it counts for at most [default: 10].",
     },
-    accept={"type": names, "default": ()},
+    accept={"default": ()},
     rechoose={"type": _duration_or_never},
     settled={"type": numbers(whole=False, count=2)},
     prior_weight={"type": numbers(whole=False, least=1e-6)},

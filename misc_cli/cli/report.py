@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from misc_cli.cli import logs, options, outputs, startup
-from misc_cli.cli.parameters import COUNT, names, numbers, share
+from misc_cli.cli.parameters import numbers, share
 from misc_cli.errors import ConfigError, InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def list_options(first: str, below: str) -> Callable[[F], F]:
         "--below X": f"Only rows whose {below} is below X: 0.8 or 80%.",
         "--all-columns": "Every column, also of a table; with the workers' confusion matrices.",
     }
-    own = options.table("Rows", rows, top={"type": COUNT}, below={"type": share})
+    own = options.table("Rows", rows, below={"type": share})
     return options.apply(sources_argument, own)
 
 
@@ -194,7 +194,6 @@ def list_options(first: str, below: str) -> Callable[[F], F]:
         "--verdict A,B": f"Only workers with one of these: {', '.join(VERDICTS)}.",
         "--anonymize-workers": options.ANONYMIZE,
     },
-    verdict={"type": names},
 )
 @run_options
 def workers(sources: tuple[str, ...], **parameters: Any) -> None:

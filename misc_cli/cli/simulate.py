@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from misc_cli.cli import options
-from misc_cli.cli.parameters import COUNT, SEED, names
+from misc_cli.cli.parameters import SEED
 from misc_cli.errors import ConfigError
 
 EXAMPLES = """
@@ -47,11 +47,6 @@ def _mix(text: str) -> dict[str, float]:
         "the structure that completion exists for [default: each worker has its own].",
         "--seed N": "[default: 0]",
     },
-    workers={"type": COUNT},
-    items={"type": COUNT},
-    classes={"type": COUNT},
-    groups={"type": COUNT},
-    class_names={"type": names},
     answers_per_item={"default": 5.0, "show_default": True},
     accuracy={"default": 0.7, "show_default": True},
     mix={"type": _mix},

@@ -144,7 +144,8 @@ def test_a_full_disk_is_said_in_one_line(answers: Path, words: list[str]) -> Non
             check=False,
         )
     assert done.returncode == 2
-    assert f"{words[1] if words else 'output'}: No space left".encode() in done.stderr
+    assert (f"{words[1]}: cannot be written (" if words else "output: ").encode() in done.stderr
+    assert b"No space left" in done.stderr
     assert done.stderr.count(b"\n") == 1
 
 
