@@ -54,20 +54,8 @@ def find_datasets(
     folders is several; any other file or folder is a dataset without truth. With `as_one` all
     sources are one dataset. `truth` is that of the one dataset that there is.
     """
-    found = [DatasetFiles("", tuple(sources))] if as_one else _found(sources)
-    if truth is None:
-        return found
-    if len(found) > 1:
-        raise ConfigError(
-            f"--truth is for one dataset, and there are {len(found)}; give each a folder with "
-            "answers.csv and truth.csv, or say --as-one"
-        )
-    return [replace(found[0], truth=truth)]
-
-
-def _found(sources: Sequence[str]) -> list[DatasetFiles]:
-    found: list[DatasetFiles] = []
-    for source in sources:
+    found: list[DatasetFiles] = [DatasetFiles("", tuple(sources))] if as_one else []
+    for source in () if as_one else sources:
         path = Path(source)
         folders = [path, *sorted(path.iterdir())] if path.is_dir() else []
         inside = [folder for folder in folders if _file(folder, ANSWERS) is not None]
@@ -77,22 +65,23 @@ def _found(sources: Sequence[str]) -> list[DatasetFiles]:
         if not inside:
             name = path.name if path.is_dir() else path.name.partition(".")[0]
             found.append(DatasetFiles(name or source, (source,)))
-    twice = {name for name, count in Counter(one.name for one in found).items() if count > 1}
-    return [
-        replace(one, name=_parent(one) + one.name) if one.name in twice else one for one in found
-    ]
+    names = Counter(one.name for one in found)
+    for at, one in enumerate(found):
+        if names[one.name] > 1:
+            place = Path(one.answers[0]).resolve().parent
+            above = place.parent.name if place.name == one.name else place.name
+            found[at] = replace(one, name=f"{above}/{one.name}")
+    if truth is not None and len(found) > 1:
+        raise ConfigError(
+            f"--truth is for one dataset, and there are {len(found)}; give each a folder with "
+            "answers.csv and truth.csv, or say --as-one"
+        )
+    return found if truth is None else [replace(found[0], truth=truth)]
 
 
 def _file(folder: Path, stem: str) -> str | None:
     """Return the folder's file of this name, whatever its format; several are an error."""
-    if not folder.is_dir():
-        return None
     files = [str(file) for file in sorted(folder.glob(f"{stem}.*")) if file.is_file()]
     if len(files) > 1:
         raise InputError(f"{folder}: both {files[0]} and {files[1]}; keep one of them")
     return files[0] if files else None
-
-
-def _parent(dataset: DatasetFiles) -> str:
-    place = Path(dataset.answers[0]).resolve().parent
-    return f"{place.parent.name if place.name == dataset.name else place.name}/"

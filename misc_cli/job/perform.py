@@ -229,7 +229,9 @@ def fitted(
 ) -> QuestionRun:
     """Aggregate the answers to one question, on whichever engine they are."""
     labels = {name: found.labels for name, found in inputs.known.items()}
-    own = request.of_question(inputs.question) if request.each_question else request
+    if request.each_question:
+        reading = replace(request.reading, question=inputs.question)
+        request = replace(request, each_question=False, reading=reading)
     settings = methods.settings
     source: Answers | AnswerEngine
     if inputs.read is None:
@@ -259,7 +261,7 @@ def fitted(
         refuse_changed(inputs.read_stamps)  # what a cluster's worker lost was read once more
     observer.clear_line()
     outcome.figures["warnings"] = len(observer.warnings)
-    return QuestionRun(own, inputs, outcome)
+    return QuestionRun(request, inputs, outcome)
 
 
 def inputs_of(

@@ -130,11 +130,6 @@ class AggregateRequest:
         prior = [] if self.workers_prior is None else [self.workers_prior]
         return [*self.sources, *self.known_files.values(), *prior]
 
-    def of_question(self, question: str) -> AggregateRequest:
-        """Return the request of one question among those that this one asks for."""
-        reading = replace(self.reading, question=question)
-        return replace(self, each_question=False, reading=reading)
-
     def stateless(self) -> AggregateRequest:
         """Return the request of a run that starts from no state."""
         return replace(self, state=None, accept=(), rechoose=None, keep_settled=False, settled=None)

@@ -332,7 +332,7 @@ class StateSession:
     def published(self) -> None:
         """Keep a state of other data, and remove what only older states need."""
         if self.before is not None and self.saved is None:
-            store.keep_aside(self.folder, self.before)
+            store.copy(self.folder, self.before, store.new_aside(self.folder))
         store.prune(self.folder)
 
 

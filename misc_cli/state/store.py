@@ -60,7 +60,7 @@ def open_state(folder: Path) -> SavedState | None:
     try:
         found = load(folder)
     except ValueError as why:
-        aside = _new_aside(folder)
+        aside = new_aside(folder)
         tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
         for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
             path.replace(aside / path.name)
@@ -160,12 +160,8 @@ def copy(folder: Path, wanted: str, target: Path) -> bool:
     return False
 
 
-def keep_aside(folder: Path, wanted: str) -> None:
-    """Copy the state of this fingerprint, which the new one does not go on from, aside."""
-    copy(folder, wanted, _new_aside(folder))
-
-
-def _new_aside(folder: Path) -> Path:
+def new_aside(folder: Path) -> Path:
+    """Return the folder for a state that is set aside, empty."""
     aside = folder / ASIDE
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
