@@ -313,11 +313,6 @@ class EnhancedBcc(Checked, OnEngines):
             restarts=1 if subtypes == 1 else self.restarts,
         )
 
-    @property
-    def of_independent_workers(self) -> EnhancedBcc:
-        """The variant for workers who err independently: one subtype per class."""
-        return self.with_subtypes(1)
-
     def refit_subset(self, engine: Engine, whole: Fitted, start: Start | None = None) -> Fitted:
         """Fit a part of the answers, starting from the workers and subtypes of the whole fit.
 

@@ -5,6 +5,10 @@ The matrix is exact if it fits; else workers are merged into prototypes.
 The completed labels of a worker depend only on the direction of its factor row. Workers of equal
 direction therefore share one column, weighted by their number, exactly. If there are still too
 many, workers of nearby directions share a column, approximately.
+
+What tenals and lrtc observe of the label tensor (`Observed`): with `fibres` all entries of a
+labelled fibre, one 1 and n_classes − 1 zeros; with `ones` only the 1 (the paper's Section 2). The
+slice is observed everywhere in both.
 """
 
 from __future__ import annotations
@@ -15,11 +19,12 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from misc_cli.data import resources
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.types import Codes, Completion, Floats
-from misc_cli.data.votes import DenseVotes, LabelCodes, Rows
+from misc_cli.data.votes import DenseVotes, LabelCodes, LabelTensor, Rows
 from misc_cli.errors import ConfigError
 
 # The values of one class of a block should fit the second-level cache.
@@ -179,3 +184,60 @@ def _round_to_grid(units: Floats, step: float) -> npt.NDArray[np.intp]:
     """Return codes of the distinct rows after rounding to multiples of `step`, (n,)."""
     _, group = np.unique(np.rint(units / step), axis=0, return_inverse=True)
     return group.reshape(-1)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Observed entries of a tensor (n_workers + 1) × n_items × n_classes, of any real values.
+
+    values   CSR (n_items, n_workers * n_classes): the observed entries that are not zero
+    pattern  CSR (n_items, n_workers * n_slots) of ones, the marks: a mark covers a whole fibre
+             (n_slots = 1) or one entry (n_slots = n_classes)
+    slice    (n_items, n_classes): the last worker, observed everywhere
+    """
+
+    values: sp.csr_array
+    pattern: sp.csr_array
+    slice: Floats
+
+    @property
+    def n_items(self) -> int:
+        return int(self.slice.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.slice.shape[1])
+
+    @property
+    def n_workers(self) -> int:
+        return int(self.values.shape[1]) // self.n_classes
+
+    @property
+    def n_slots(self) -> int:
+        return int(self.pattern.shape[1]) // self.n_workers
+
+    @property
+    def squared_norm(self) -> float:
+        return float(np.square(self.values.data).sum() + np.square(self.slice).sum())
+
+
+def observe(tensor: LabelTensor, which: str) -> Observed:
+    """Return the observed entries of a label tensor; `which` is "fibres" or "ones"."""
+    votes = tensor.votes
+    pattern = (
+        tensor.once("labelled fibres", lambda: labelled_fibres(votes.matrix, votes.n_classes))
+        if which == "fibres"
+        else votes.matrix
+    )
+    return Observed(votes.matrix, pattern, tensor.slice)
+
+
+def labelled_fibres(values: sp.csr_array, n_classes: int) -> sp.csr_array:
+    """Return CSR (n_items, n_workers) with a one for each fibre that has an entry in `values`."""
+    shape = (values.shape[0], values.shape[1] // n_classes)
+    fibres = sp.csr_array(
+        (np.ones(values.nnz), values.indices // n_classes, values.indptr.copy()), shape=shape
+    )
+    fibres.sum_duplicates()  # in place, hence the copy of the row pointers
+    fibres.data = np.ones(fibres.nnz)
+    return fibres

@@ -5,7 +5,7 @@ Its iterates are low rank plus sparse; the multipliers of their ADMM would be de
 
 Notation:
     T             the label tensor [A; S], (n_workers + 1) × n_items × n_classes
-    Ω             its observed entries (completers/observed.py)
+    Ω             its observed entries (label_matrix.py)
     X             T on Ω, free elsewhere (eq. 11)
     M_1, M_2, M_3 one tensor per unfolding (workers, items, classes), nearly X, of low rank
     α_n           lrtc_weights, made to sum to 1;  β_n = α_n · rho, so every mode is thresholded
@@ -34,8 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.completers.label_matrix import top_classes
-from misc_cli.completers.observed import Observed, labelled_fibres, observe
+from misc_cli.completers.label_matrix import Observed, labelled_fibres, observe, top_classes
 from misc_cli.completers.parameters import LRTC
 from misc_cli.data import resources
 from misc_cli.data.solver import Step, iterate

@@ -4,7 +4,7 @@ Jain & Oh, "Provable Tensor Factorization with Missing Data", NIPS 2014 (arXiv:1
 
 Notation:
     T            the label tensor [A; S], (n_workers + 1) × n_items × n_classes
-    Ω            its observed entries (completers/observed.py)
+    Ω            its observed entries (label_matrix.py)
     u_w, v_i, z_c → workers[w], items[i], classes[c]     rows of the CP factors, (·, R)
     L            Σ_r workers[w, r] · items[i, r] · classes[c, r]
     m            crowd_row(workers), towards which a worker with few answers is pulled
@@ -28,8 +28,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from misc_cli.completers.label_matrix import FactorCompletion
-from misc_cli.completers.observed import Observed, observe
+from misc_cli.completers.label_matrix import FactorCompletion, Observed, observe
 from misc_cli.completers.parameters import BLOCK_CELLS, TenALS
 from misc_cli.data.resources import map_in_order
 from misc_cli.data.solver import Step, iterate

@@ -60,22 +60,20 @@ from misc_cli.engines.views import (
 from misc_cli.errors import MiscWarning
 from misc_cli.quality.evidence import said_by_workers
 from misc_cli.selection.calibration import (
+    FAILED,
+    PASSED,
+    SHRINKAGE,
     Calibration,
     best_calibration,
     calibration_of_known,
+    looked_at,
     pool,
+    standard_errors,
     surface,
     tempered_forecasts,
     voted,
 )
 from misc_cli.selection.candidates import Candidate, Method, fits
-from misc_cli.selection.dependence_check import (
-    FAILED,
-    PASSED,
-    SHRINKAGE,
-    looked_at,
-    standard_errors,
-)
 from misc_cli.selection.ensemble import member_row
 from misc_cli.selection.scoring import (
     SIGNIFICANT,

@@ -23,9 +23,16 @@ from misc_cli.engines.protocol import (
     RowArrays,
 )
 from misc_cli.engines.views import behind
-from misc_cli.selection.calibration import Calibration, mixed, pool, shares_of, voted
+from misc_cli.selection.calibration import (
+    SHRINKAGE,
+    Calibration,
+    evidence_of_votes,
+    mixed,
+    pool,
+    shares_of,
+    voted,
+)
 from misc_cli.selection.candidates import Candidate
-from misc_cli.selection.dependence_check import SHRINKAGE, evidence_of_votes
 from misc_cli.selection.scoring import Trial
 
 if TYPE_CHECKING:

@@ -37,9 +37,9 @@ def pure(work: CrossValidation, methods: Sequence[Method]) -> list[Score]:
     if scores and slow and independent(work, scores):
         # all that slow methods add is how workers err together
         slow = [
-            replace(method, aggregator=cast(Any, method.aggregator).of_independent_workers)
+            replace(method, aggregator=cast(Any, method.aggregator).with_subtypes(1))
             for method in slow
-            if hasattr(method.aggregator, "of_independent_workers")
+            if hasattr(method.aggregator, "with_subtypes")
         ]
     scores += race(work, slow, scores) if scores else []
     by_name = {score.name: score for score in scores}

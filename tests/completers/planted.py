@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.completers.observed import Observed, labelled_fibres
+from misc_cli.completers.label_matrix import Observed, labelled_fibres
 from misc_cli.data.types import Floats
 from misc_cli.data.votes import LabelTensor, SparseVotes
 

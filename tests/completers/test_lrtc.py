@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
+from misc_cli.completers.label_matrix import Observed, observe
 from misc_cli.completers.lrtc import (
     LowRank,
     LowRankCompletion,
@@ -19,7 +20,6 @@ from misc_cli.completers.lrtc import (
     leading_spectrum,
     on_fibres,
 )
-from misc_cli.completers.observed import Observed, observe
 from misc_cli.completers.parameters import LRTC
 from misc_cli.data import resources
 from misc_cli.data.types import Floats, Iteration

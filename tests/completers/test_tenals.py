@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from misc_cli.completers.observed import labelled_fibres, observe
+from misc_cli.completers.label_matrix import labelled_fibres, observe
 from misc_cli.completers.parameters import TenALS
 from misc_cli.completers.tenals import Factors, fit_factors, power_start, sweep
 from misc_cli.data.types import Floats, Iteration

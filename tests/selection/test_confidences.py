@@ -17,10 +17,15 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evaluation import calibration_error
 from misc_cli.selection import candidates
-from misc_cli.selection.calibration import Calibration, pool
+from misc_cli.selection.calibration import (
+    MOST_ANSWERS,
+    Calibration,
+    looked_at,
+    pool,
+    standard_errors,
+)
 from misc_cli.selection.candidates import Method, fits
 from misc_cli.selection.cross_validation import calibration_of
-from misc_cli.selection.dependence_check import MOST_ANSWERS, looked_at, standard_errors
 from misc_cli.selection.search import search
 from tests.crowds import labels_from
 from tests.selection.crowds import calibrated, method, simulated
