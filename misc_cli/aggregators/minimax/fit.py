@@ -59,11 +59,11 @@ class MinimaxForecast:
 
     def __call__(self, workers: Codes, items: Codes) -> Floats:
         n_classes = self.structure.n_classes
-        of_workers = logit_table(self.structure, self.workers)
-        of_items = logit_table(self.structure, self.items)
+        table = logit_table(self.structure, self.workers[:, workers])
+        table += logit_table(self.structure, self.items[:, items])
         forecast = np.zeros((len(items), n_classes))
         for c in range(n_classes):
-            logits = of_workers[:, c::n_classes][:, workers] + of_items[:, c::n_classes][:, items]
+            logits = table[:, c::n_classes]
             forecast += self.posteriors[items, c, None] * _softmax(logits).T
         return forecast
 
