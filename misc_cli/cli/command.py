@@ -15,17 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from misc_cli.cli import logs, settings, startup
-from misc_cli.cli.parameters import (
-    COUNT,
-    FLAGS,
-    RARE,
-    click_type,
-    joined,
-    method_options,
-    names,
-    size,
-)
+from misc_cli.cli import logs, parameters, settings, startup
 from misc_cli.data.parameters import Parameter
 from misc_cli.errors import ConfigError, MiscError, did_you_mean, printable
 
@@ -43,8 +33,11 @@ COMMON = {
 }
 # Settings of click by the metavar of an option; any other is text.
 TYPES: dict[str, dict[str, Any]] = {
-    **{"A,B": {"type": names}, "A,B,…": {"type": names}},
-    **{"N": {"type": COUNT}, "SIZE": {"type": size}, "COND": {"multiple": True}},
+    "A,B": {"type": parameters.names},
+    "A,B,…": {"type": parameters.names},
+    "N": {"type": parameters.COUNT},
+    "SIZE": {"type": parameters.size},
+    "COND": {"multiple": True},
 }
 # Of every command, whatever context it is asked in: click keeps the first answer for ever.
 HELP_FLAGS = ("-h", "--help")
@@ -64,7 +57,7 @@ class Option(click.Option):
         super().__init__(*args, **kwargs)
         self.section, self.declared, self.rare = section, declared, rare
         if rare:
-            RARE.add(settings.key_of(self))
+            parameters.RARE.add(settings.key_of(self))
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         if not self.rare:
@@ -209,7 +202,7 @@ class Command(click.Command):
         known = {settings.key_of(one) for one in self.params}
         named = {_key(word.removeprefix("-p").partition("=")[0]) for word in args if "=" in word}
         if "param" in known and "aggregator" in known and not named <= known:
-            theirs = method_options(plugins=True).keys() - known
+            theirs = parameters.method_options(plugins=True).keys() - known
             self.params += [Option([f"--{f}"], **of_method(f, plugins=True)) for f in theirs]
         if not ctx.resilient_parsing:
             open_log(ctx, args, ctx.info_name)
@@ -325,18 +318,18 @@ def table(
 
 def of_method(flag: str, *, plugins: bool = False) -> dict[str, Any]:
     """Return the settings of the option that a method's parameter is."""
-    row = method_options(plugins=plugins)[flag]
+    row = parameters.method_options(plugins=plugins)[flag]
     parameter = row.parameter
     several = " Several: hidden answers choose." if parameter.several else ""
     given = {
         "section": row.section,
         "declared": parameter,
-        "rare": flag not in FLAGS,
-        "type": click_type(parameter),
+        "rare": flag not in parameters.FLAGS,
+        "type": parameters.click_type(parameter),
         "metavar": row.metavar,
         "help": f"{parameter.help}{several} [default: {row.default}]".strip(),
         "multiple": parameter.several,
     }
     if several:
-        given["callback"] = lambda ctx, option, words: joined(parameter, words)
+        given["callback"] = lambda ctx, option, words: parameters.joined(parameter, words)
     return given
