@@ -49,18 +49,15 @@ class Profile:
     def _column(self, name: str) -> Any:
         """Return the trimmed cells of a column, dictionary-encoded."""
         if name not in self._columns:
-            if self._whole and not self._columns:
-                self._read_all()
-            elif not self._whole:
+            if self._whole:
+                for own, column in zip(self.names, self.document.columns(self.names), strict=True):
+                    cells = pc.utf8_trim_whitespace(column[:MOST_ROWS].cast(pa.string()))
+                    self._columns[own] = cells.dictionary_encode()
+            else:
                 at, rows = self.document.names.index(name), self.document.table.sample
-                cells = (row[at].strip() if at < len(row) else "" for row in rows)
-                self._columns[name] = text_array(cells)
+                texts = (row[at].strip() if at < len(row) else "" for row in rows)
+                self._columns[name] = text_array(texts)
         return self._columns[name]
-
-    def _read_all(self) -> None:
-        for name, column in zip(self.names, self.document.columns(self.names), strict=True):
-            cells = pc.utf8_trim_whitespace(column[:MOST_ROWS].cast(pa.string()))
-            self._columns[name] = cells.dictionary_encode()
 
     def codes(self, *names: str) -> Any:
         """Return a code for each row: of its cell, or of its cells in several columns."""

@@ -117,3 +117,41 @@ def test_many_regions_of_a_task_take_no_more_than_their_text(tmp_path: Path) -> 
         for who in (1, 2)
     ]
     assert "spans of text" in refused(tmp_path, json.dumps(tasks), "a.json")
+
+
+WHO, TRUE = ("ann", "ben", "eve"), ("yes", "no", "no", "yes")
+
+
+def said(n: int, worker: int) -> str:
+    """Return what most say of item n; each worker errs with some items."""
+    return TRUE[n % 4] if (n + worker) % 5 else TRUE[(n + 1) % 4]
+
+
+TWO_COLUMNS = table(
+    "worker_id,doc,system,summary,is_good",
+    [
+        f"{w},{n % 10},{'ab'[n // 10]},text {n},{said(n, at)}"
+        for n in range(20)
+        for at, w in enumerate(WHO)
+    ],
+)
+BY_RATERS = table(
+    "text,hate_1,hate_2,hate_3,spam_1,spam_2,spam_3,rude_1,rude_2,rude_3",
+    [f"t{n % 30}," + ",".join(said(n, w) for _ in range(3) for w in range(3)) for n in range(40)],
+)
+ASKED = table(
+    "SubmitTime," + ",".join(f"Answer {n}" for n in range(12)),
+    [f"2024-01-{w + 1:02}," + ",".join(said(n, w) for n in range(12)) for w in range(9)],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (TWO_COLUMNS, "--worker-col worker_id --item-col doc,system --label-col is_good"),
+        (BY_RATERS, "--worker-col 'hate_*' --item-col row --layout wide"),
+        (ASKED, "--worker-col row --item-col 'Answer *' --layout form"),
+    ],
+)
+def test_the_likeliest_reading_is_proposed(tmp_path: Path, text: str, command: str) -> None:
+    assert f"try: misc aggregate {tmp_path}/a.csv {command}" in refused(tmp_path, text)

@@ -37,9 +37,11 @@ def find_matrix(document: Document) -> Several | None:
     """Find a NumPy matrix of counts, whose rows have one sum, or of labels: gaps, few classes."""
     names = document.names
     cells = {cell for row in document.table.sample for cell in row}
-    sums = sums_of(document, names) if len(names) > 1 else None
-    is_even = sums is not None and len(sums) >= LEAST_ROWS and len(set(sums)) == 1
-    if is_even and sums and "0" in cells and not cells <= {"0", "1"}:
+    numbers = [own for name in names if (own := whole_numbers(document, name)) is not None]
+    is_whole = 1 < len(names) == len(numbers)
+    sums = [sum(row) for row in zip(*numbers, strict=True)] if is_whole else []
+    is_even = len(sums) >= LEAST_ROWS and len(set(sums)) == 1
+    if is_even and "0" in cells and not cells <= {"0", "1"}:
         called = {LABEL: {name: name for name in names}}
         return Several("counts", called, f"each row sums to {sums[0]}")
     if any("." in cell for cell in cells) or cells - {""} == {"-1", "0", "1"}:
@@ -128,14 +130,6 @@ def runs_with_sum(
             first = int(np.argmax(fits))
             return tuple(own[first : first + width])
     return ()
-
-
-def sums_of(document: Document, names: Sequence[str]) -> list[int] | None:
-    """Return the rows' sums over columns of whole numbers, in the sample; None otherwise."""
-    columns = [cells for name in names if (cells := whole_numbers(document, name)) is not None]
-    return (
-        [sum(cells) for cells in zip(*columns, strict=True)] if len(columns) == len(names) else None
-    )
 
 
 def read_counts(document: Document, options: ReadOptions, found: Several | None) -> Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
 from typing import Any
@@ -139,7 +139,11 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
         found["label"] = classes or own
     if "item" not in declared:
         found["item"] = _items(profile, found)
-    if "worker" not in declared and _are_authors(profile, found):
+    items = [name for name in found["item"] if name in profile.names]
+    is_weak = [normalise(name) in WEAK_WORKERS for name in found["worker"]] == [True]
+    is_once = len(found["item"]) == len(items) == 1 and profile.is_unique(items[0])
+    if "worker" not in declared and is_weak and is_once and profile.n_rows >= 20:
+        # who looks like a worker wrote the items: each has one, and one answer
         notes.append(f"{document.name}: {found['worker'][0]!r} may be the author, so no worker")
         found["worker"] = []
     open_roles = [r for r in ("worker", "item") if not found[r] and r not in declared]
@@ -159,7 +163,10 @@ def find_long(document: Document, options: ReadOptions, notes: list[str]) -> Lay
     missing = [role for role, own in found.items() if not own]
     if is_row and "item" in missing:
         missing.remove("item")
-    if "worker" in missing and (is_nobody or _surely_nobody(profile, found)):
+    is_pair = len(names) == 2 and all(len(found[role]) == 1 for role in ("item", "label"))
+    if is_pair and profile.is_unique(found["item"][0]):
+        is_pair = False  # only what comes again are answers of nobody
+    if "worker" in missing and (is_nobody or is_pair):
         missing.remove("worker")
     _refuse_missing(profile, found, missing, is_sniffed=not declared and options.header is None)
     for role in ("worker", "item"):
@@ -233,14 +240,6 @@ def _items(profile: Profile, found: Found) -> list[str]:
     return plain or items
 
 
-def _are_authors(profile: Profile, found: Found) -> bool:
-    """Return whether what looks like a worker wrote the items: each has one, and one answer."""
-    if len(found["worker"]) != 1 or normalise(found["worker"][0]) not in WEAK_WORKERS:
-        return False
-    is_one = len(found["item"]) == 1 and found["item"][0] in profile.names
-    return is_one and profile.n_rows >= 20 and profile.is_unique(found["item"][0])
-
-
 def _deduced(profile: Profile, found: Found, role: str) -> str | None:
     """Return the only column that can be the worker's (or the item's), given the other two."""
     known = found["item" if role == "worker" else "worker"]
@@ -302,13 +301,6 @@ def _refuse_consensus(profile: Profile, found: Found) -> None:
                 f"or --label-col {quote(label)}",
                 [{"label_col": name}],
             )
-
-
-def _surely_nobody(profile: Profile, found: Mapping[str, list[str]]) -> bool:
-    """Return whether items come again and no other column could be the worker."""
-    if len(found["item"]) != 1 or len(found["label"]) != 1 or len(profile.document.names) > 2:
-        return False
-    return not profile.is_unique(found["item"][0])
 
 
 def _headerless(document: Document, options: ReadOptions, notes: list[str]) -> Layout:

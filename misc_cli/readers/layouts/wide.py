@@ -367,10 +367,14 @@ def _by_model(names: Sequence[str]) -> Columns:
     return matched(parts, _QUESTION, lambda m: (m["what"], m["who"]))
 
 
-def are_answers(document: Document, columns: Mapping[str, str]) -> bool:
-    """Return whether columns choose from the same classes, and these are no ids or texts."""
+def are_answers(document: Document, columns: Mapping[str, str], few: int | None = None) -> bool:
+    """Return whether columns choose from the same classes, and these are no ids or texts.
+
+    few  classes that are never too many; more must each come twice
+    """
     cells = [cell for column in columns.values() for cell in document.sampled(column)]
-    return share_values(document, columns) and have_classes(cells)
+    is_few = few is None or len(set(cells)) <= max(few, len(cells) / 2)
+    return is_few and share_values(document, columns) and have_classes(cells)
 
 
 def numbered_columns(names: Sequence[str]) -> Columns:
@@ -423,6 +427,7 @@ _WHO = {"id", "name", "email", "workerid", "mail", "login"}
 _BRACKETS = re.compile(r"(?P<question>.*?)\s*\[(?P<item>[^\[\]]+)\]\s*")
 _FILE = re.compile(r"\S+\.(jpe?g|png|gif|webp|bmp|tiff?|wav|mp3|mp4|txt|pdf)", re.IGNORECASE)
 _NUMBER = re.compile(r"(?P<before>\D*)(?P<number>\d+)(?P<after>.*)")
+MOST_WORDS = 7
 # Words before a number that name a thing to be judged, never a person or a property.
 _THINGS = names_in("""
 q question item image img picture photo text task tweet post sentence comment doc document review
@@ -460,13 +465,12 @@ def form_columns(document: Document) -> Columns:
     ):
         several = {q: own for q, own in found.items() if len(own) >= 2}
         if several:
-            return {q: own for q, own in several.items() if _are_few(document, own)}
+            return {
+                question: own
+                for question, own in several.items()
+                if are_answers(document, own, MOST_WORDS)
+            }
     return {}
-
-
-def _are_few(document: Document, columns: Mapping[str, str]) -> bool:
-    cells = [cell for column in columns.values() for cell in document.sampled(column)]
-    return len(set(cells)) <= max(7, len(cells) / 2) and are_answers(document, columns)
 
 
 def _things(names: Sequence[str]) -> Columns:
