@@ -41,6 +41,7 @@ DELIMITED = ("csv", "tsv")
 FORMATS = (*DELIMITED, "json", "jsonl", "parquet", "npy")
 _BY_SUFFIX = {f".{name}": name for name in ("tsv", "json", "jsonl", "parquet")}
 _BY_SUFFIX[".ndjson"] = "jsonl"
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda _: None)
 # Characters beyond the first 65,536 are written as two of these; one alone is no text.
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -228,7 +229,7 @@ def _with_header(whole: Any) -> Any:
 
 def _loads(source: Source, content: bytes, line: int | None) -> Any:
     try:
-        value = json.loads(content, parse_int=str, parse_float=str, parse_constant=lambda _: None)
+        value = _DECODER.decode(content.decode())
     except json.JSONDecodeError as error:
         raise InputError(
             f"{source.name}, line {line or error.lineno}: not JSON ({error.msg}); "
