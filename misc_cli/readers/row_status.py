@@ -66,7 +66,8 @@ def statuses(document: Document, taken: Sequence[str]) -> dict[str, Condition]:
         elif plain in _GOOD_FLAGS:  # if nobody said yes, nobody has looked yet
             found.setdefault(f"not {said}", []).append(_is(name, *_NO, beside=_YES))
         elif plain in _BAD_TIMES:
-            found.setdefault(said, []).append(_is_filled(name))
+            missing = ("", "null", "nan", "nat", "none")
+            found.setdefault(said, []).append(_is(name, *missing, inverted=True))
         elif is_standing(name):
             for status in _BAD_STATUSES:
                 found.setdefault(status, []).append(_is(name, status))
@@ -87,9 +88,16 @@ def _any_of(conditions: Sequence[Condition]) -> Condition:
 
 
 def _is(
-    name: str, *values: str, beside: Sequence[str] = (), unlike: Sequence[str] = ()
+    name: str,
+    *values: str,
+    beside: Sequence[str] = (),
+    unlike: Sequence[str] = (),
+    inverted: bool = False,
 ) -> Condition:
-    """Return the cells of these values, if others are one of `beside`, or none of `unlike`."""
+    """Return the cells of these values (all others if inverted).
+
+    Nothing is returned unless some cells are one of `beside`, or none of `unlike`.
+    """
 
     def condition(column: Any) -> Any:
         words = plain_words(column(name))
@@ -97,14 +105,10 @@ def _is(
             return None
         if unlike and pc.all(pc.is_in(words, pa.array(unlike))).as_py():
             return None
-        return is_one_of(column(name), *values)
+        hits = is_one_of(column(name), *values)
+        return pc.invert(hits) if inverted else hits
 
     return condition
-
-
-def _is_filled(name: str) -> Condition:
-    """Return the cells that hold something; a missing time is nothing, NULL or NaN."""
-    return lambda column: pc.invert(is_one_of(column(name), "", "null", "nan", "nat", "none"))
 
 
 def consensus_rows(document: Document, worker: str) -> dict[str, Condition]:

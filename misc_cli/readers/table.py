@@ -140,8 +140,9 @@ class _DelimitedText:
         del table
         with ThreadPoolExecutor(len(texts)) as pool:
             # Each column's text goes as soon as its codes are there: it is the larger part by far.
-            pending = {name: pool.submit(_encoded, texts.pop(name)) for name in list(texts)}
-            encoded = {name: future.result() for name, future in pending.items()}
+            encode = pa.ChunkedArray.dictionary_encode
+            pending = {name: pool.submit(encode, texts.pop(name)) for name in list(texts)}
+            encoded = {name: future.result().combine_chunks() for name, future in pending.items()}
         return [encoded[name] for name in wanted]
 
     def _mend(self) -> bool:
@@ -219,11 +220,6 @@ def _read_csv(body: Buffer, names: list[str], parse: Any, convert: Any) -> Any:
             if "straddling" not in str(error) or block >= min(body.size, LARGEST_BLOCK):
                 raise
             block = min(block * 16, LARGEST_BLOCK)
-
-
-def _encoded(column: Any) -> Any:
-    encoded = column.dictionary_encode()
-    return encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
 
 
 def _single_spaces(body: Buffer) -> Buffer:

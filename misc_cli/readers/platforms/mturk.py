@@ -107,12 +107,12 @@ def _answer_columns(
     reading = _columns(document, plain, options, item)
     first = _columns(document, {names[0]: names[0]}, options, item) if groups else reading
     found = [_chosen(document, first.questions[0], *group) for group in groups.items()]
-    filled = (one for one in reading.questions if one.kind == CHOICES or _has_text(one.label))
+    filled = (
+        one
+        for one in reading.questions
+        if one.kind == CHOICES or "".join(one.label.dictionary.to_pylist()).strip()
+    )
     return Reading([*found, *map(_with_kind, filled)], first.aside, reading.notes)
-
-
-def _has_text(labels: Any) -> bool:
-    return any(value.strip() for value in labels.dictionary.to_pylist() if value)
 
 
 def _with_kind(question: Question) -> Question:

@@ -75,7 +75,14 @@ def _read(
     taken = [name for group in found for name in group]
     worker = options.worker_col and worker_column(document, options, taken)
     free = [name for name in people if name not in taken]
-    worker = worker or next((name for name in free if _names_all(document, name)), None)
+    full = (
+        name
+        for name in free
+        if document.names.count(name) == 1
+        and is_unique(document, name)
+        and len(document.sampled(name)) == len(document.table.sample)
+    )
+    worker = worker or next(full, None)
     titles = [LABEL] if len(found) == 1 else [group[0] for group in found]
     columns = {t: {n: n for n in group} for t, group in zip(titles, found, strict=True)}
     several, named = Several("form", columns), () if worker is None else (worker,)
@@ -85,12 +92,6 @@ def _read(
         aside = {"preview, test or spam": np.flatnonzero(out)} if out.any() else {}
     reading = cells_as_answers(document, several, named, out)
     return replace(reading, aside=aside, view=document, layout=None)
-
-
-def _names_all(document: Document, name: str) -> bool:
-    if document.names.count(name) != 1 or not is_unique(document, name):
-        return False
-    return len(document.sampled(name)) == len(document.table.sample)
 
 
 def _below(document: Document, n_rows: int) -> Document:
