@@ -320,7 +320,8 @@ def _wide(profile: Profile) -> Iterator[Scored]:
         is_told = bool(words_of(stem) & (_PEOPLE | _ANSWERS))
         # hate_1, hate_2, spam_1, spam_2: questions by raters
         is_told = is_told or keys[tuple(n.strip()[len(stem) :] for n in names)] > 2
-        if words_of(stem) & ABOUT and not is_told:
+        is_form = len(names) > 5 * profile.n_rows  # more columns than rows: the columns are items
+        if is_form or (words_of(stem) & ABOUT and not is_told):
             continue
         kappa, share = _agreement_of_columns(profile, names)
         is_alike = kappa > LEAST_KAPPA or (is_told and share > MOST_AGREE)
