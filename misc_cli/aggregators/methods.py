@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 VOTE_SHRINKAGE = 0.5
 # With fewer, what was fitted with the hidden answers would still know them.
 WARM_ANSWERS = 500_000
+# So near to where it began a fold may stop earlier: the temperature is the same to four digits.
+WARM_TOL = 0.02
 # Of the variants that cross-validation fits.
 RESTARTS_IN_FOLDS = 2
 TOL_IN_FOLDS = 0.05
@@ -128,10 +130,13 @@ class ConfusionModel(OnEngines):
         """Fit a part of the answers; `start` gives a prior."""
         from misc_cli.data.types import Start
 
+        method = cast(Any, self)
         if engine.n_votes >= WARM_ANSWERS:
             begun = Start() if start is None else start
             start = replace(begun, confusions=whole.confusions, class_prior=whole.class_prior)
-        return self.solve(engine, ignore_iteration, start)
+            method = replace(method, tol=max(method.tol, WARM_TOL))
+        found: Fitted = method.solve(engine, ignore_iteration, start)
+        return found
 
 
 @dataclass(frozen=True)
