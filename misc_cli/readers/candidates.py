@@ -161,7 +161,7 @@ def _tried(
         is_said = is_said and not ("item_col" in given and agree == 1)  # it is about the item
         return Candidate(given, table) if is_said else None
     # where all always agree nobody was asked twice: such a column is about the item
-    is_weak = agree - chance <= LEAST_KAPPA * (1 - chance) or agree == 1
+    is_weak = agree - chance <= LEAST_KAPPA * min(0.5, 1 - chance) or agree == 1
     is_told = "no_answer" in given or given.get("layout") == "matrix" or n_pairs <= FEW_PAIRS
     return None if is_weak and not is_told else Candidate(given, table)
 
