@@ -19,7 +19,7 @@ from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_sc
 from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
 YES, NO = "yes", "no"
-MANY_NUMBERS = 8  # questions: more that want a number each are a survey, or a program's log
+MANY_NUMBERS = 10  # questions: more that want a number each are a survey, or a program's log
 NOTHING = "(none)"  # the class of an answer that chose no option at all
 # Questions that check the worker.
 _CHECK = re.compile(
