@@ -66,6 +66,7 @@ def aggregate(
     worker_col: str | None = None,
     item_col: str | None = None,
     label_col: str | None = None,
+    seconds_col: str | None = None,
     reading: ReadOptions | None = None,
     duplicates: Duplicates | None = None,
     class_order: Sequence[object] | None = None,
@@ -87,6 +88,8 @@ def aggregate(
         A data frame (pandas, polars, pyarrow) with a row for each answer, or files. Columns are
         found by their names (task or item, worker or annotator, label …), or by `worker_col`,
         `item_col` and `label_col`; `reading` says more of how to read files.
+    seconds_col
+        The column of seconds that answers took, if its name does not tell: workers have a median.
     aggregator
         A name, a method with its parameters (`misc_cli.DawidSkene(max_iter=50)`), or a function of
         your own from labels to posteriors (docs/plugins.md). "auto" lets hidden answers choose.
@@ -127,7 +130,7 @@ def aggregate(
     """
     watch = Stopwatch()
     with session(processes, progress, on_iteration) as running:
-        options = reading_of(reading, worker_col, item_col, label_col, duplicates)
+        options = reading_of(reading, worker_col, item_col, label_col, duplicates, seconds_col)
         read, files, kind = answers_of(answers, options)
         basis = Settings(
             preset=preset,
@@ -336,13 +339,15 @@ def queue(run: F | Source | Result[F], budget: int | None = None) -> F:
     return found
 
 
-def workers(run: F | Source | Result[F]) -> F:
+def workers(run: F | Source | Result[F], *, seconds_col: str | None = None) -> F:
     """Return answers, accuracy, agreement and verdict of each worker, the worst first.
 
     Parameters
     ----------
     run
         A Result, the run.json of a finished run, or answers (`aggregate` with its defaults).
+    seconds_col
+        Of answers, as in `aggregate`.
 
     Examples
     --------
@@ -351,7 +356,11 @@ def workers(run: F | Source | Result[F]) -> F:
     >>> workers(aggregate(answers, aggregator="ds-em")).columns[:4].tolist()
     ['worker', 'answers', 'accuracy', 'accuracy_low']
     """
-    return _table_of("workers", run)
+    if seconds_col is None:
+        return _table_of("workers", run)
+    if isinstance(run, Result) or is_record(run):
+        raise ConfigError("seconds_col says how to read answers; give it to aggregate")
+    return _table_of("workers", aggregate(run, seconds_col=seconds_col))
 
 
 def items(run: F | Source | Result[F]) -> F:

@@ -52,8 +52,11 @@ from misc_cli.errors import ConfigError, InputError, MiscWarning, in_python, pyt
 from misc_cli.readers import options as readers
 from misc_cli.readers.answer_table import FileInfo
 from misc_cli.readers.columns import choose, truth_synonyms
+from misc_cli.readers.document import Document, Table
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.read import read_answer_columns
+from misc_cli.readers.reading import Question
+from misc_cli.readers.row_filters import answer_seconds
 
 if TYPE_CHECKING:
     from misc_cli.run.settings import OwnMethod
@@ -335,10 +338,11 @@ def reading_of(
     item_col: str | None,
     label_col: str | None,
     duplicates: str | None,
+    seconds_col: str | None = None,
 ) -> readers.ReadOptions:
     """Return how to read, as the command line would record it."""
     given = {"worker_col": worker_col, "item_col": item_col, "label_col": label_col}
-    given["duplicates"] = duplicates
+    given |= {"duplicates": duplicates, "seconds_col": seconds_col}
     known = {} if reading is None else vars(reading)
     return readers.ReadOptions(**{**known, **{k: v for k, v in given.items() if v is not None}})
 
@@ -369,7 +373,7 @@ def answers_of(
         read = read_answer_columns(names_of(given), reading)
         return read.answers, tuple(read.files), Kind()
     said = {name for name, value in vars(reading).items() if value is not None}
-    of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates"})
+    of_files = sorted(said - {"worker_col", "item_col", "label_col", "duplicates", "seconds_col"})
     if of_files:
         raise ConfigError(f"{of_files[0]} says how to read a file; a data frame is read already")
     kind, names, columns = columns_of(given)
@@ -377,7 +381,13 @@ def answers_of(
     if not len(columns[0]):
         raise InputError("the DataFrame has no rows: give at least one answer")
     parts = {role: Column.read(columns[at], names[at]) for role, at in chosen.items()}
-    answers = Answers(*(parts[role][0] for role in ("worker", "item", "label")))
+    table = Table(names, [], lambda places: [Column.read(columns[at], "")[0] for at in places])
+    worker, item, label = (parts[role][0] for role in ("worker", "item", "label"))
+    own = Question("", "", worker, item, label, columns={r: names[at] for r, at in chosen.items()})
+    took = None
+    with contextlib.suppress(*() if reading.seconds_col else (InputError,)):  # only to be shown
+        took = answer_seconds(Document("the DataFrame", "", lambda: table), own, reading)
+    answers = Answers(worker, item, label, seconds=took)
     types: Any = getattr(given, "schema", {}) if kind == "polars" else {}
     schema = {role: types[names[at]] for role, at in chosen.items() if types}
     return answers, (), Kind(kind, {role: column for role, (_, column) in parts.items()}, schema)

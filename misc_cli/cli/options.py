@@ -95,6 +95,8 @@ reading = table(
         "--since TIME": "Only answers from then on.",
         "--until TIME": "Only answers up to then.",
         "--time-col COL": "The column of times for these.",
+        "--seconds-col COL": "The column of seconds that answers took: shown by worker as a "
+        "median, it decides nothing [default: by names such as WorkTimeInSeconds, lead_time].",
         "--no-answer A,B": "Labels that mean: no answer, such as 'n/a,skip,?' or -1.",
         "--fold-case": "Labels that differ only in case and spaces are one, spelled as most often.",
         "--labels A,B,C": "All labels there are: another is an error (see --max-bad-rows).",

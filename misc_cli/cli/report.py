@@ -392,8 +392,10 @@ def _workers_view(frame: pd.DataFrame) -> Table:
     if "accuracy_low" in frame:
         values = frame[["accuracy", "accuracy_low", "accuracy_high"]].itertuples(index=False)
         shown["accuracy"] = [f"{mean:.2f} ({low:.2f}–{high:.2f})" for mean, low, high in values]
-    first = ("worker", "verdict", "answers", "accuracy")
-    return _view(shown, first, "why", ("answers", "accuracy"))
+    if "seconds" in frame:
+        shown["seconds"] = frame["seconds"].map("{:.1f}".format, na_action="ignore")
+    first = ("worker", "verdict", "answers", "seconds", "accuracy")
+    return _view(shown, first, "why", ("seconds", "answers", "accuracy"))
 
 
 def _items_view(frame: pd.DataFrame) -> Table:

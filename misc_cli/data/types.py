@@ -69,13 +69,15 @@ Names = Any  # a pyarrow string array: names stay out of Python objects until th
 class Answers:
     """Answers as read: three dictionary-encoded arrow columns of equal length.
 
-    `name` is the name of the input in error messages.
+    `name` is the name of the input in error messages; `seconds`, (n_answers,), is how long each
+    answer took, NaN or None if unknown: to be shown, no more.
     """
 
     worker: Any
     item: Any
     label: Any
     name: str = ""
+    seconds: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.label)

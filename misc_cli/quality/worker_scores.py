@@ -23,8 +23,9 @@ from misc_cli.aggregators.confusion_kernels import (
     confusions_of,
     shrunk_rows,
 )
+from misc_cli.data.encode import trimmed
 from misc_cli.data.posteriors import decide, normalise_scores
-from misc_cli.data.types import Floats, Labels, WorkerTable
+from misc_cli.data.types import Answers, Floats, Labels, Names, WorkerTable
 from misc_cli.data.votes import Rows, totals_by_class
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
 from misc_cli.errors import InputError
@@ -248,6 +249,18 @@ def _information(prior: Floats, confusions: Floats) -> Floats:
         ratio = np.where(joint > 0, some, 1.0) / np.where(joint > 0, marginal, 1.0)
         bits[start : start + step] = (joint * np.log2(ratio)).sum(axis=(1, 2))
     return np.maximum(bits, 0.0)
+
+
+def median_seconds(answers: object, workers: Names) -> Floats | None:
+    """Return the median seconds of each worker's answers, NaN if unknown; None if all are."""
+    if not isinstance(answers, Answers) or answers.seconds is None:
+        return None
+    from scipy.ndimage import median  # seldom needed
+
+    who = pc.fill_null(pc.index_in(trimmed(answers.worker), workers), -1).to_numpy()
+    known = np.isfinite(answers.seconds)
+    found = median(answers.seconds[known], who[known], np.arange(len(workers)))
+    return np.where(np.isin(np.arange(len(workers)), who[known]), found, np.nan)
 
 
 def labels_that_change(engine: Engine) -> Indices:

@@ -121,6 +121,8 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
     worker, item, label = (
         joined([getattr(one, role) for one in parts]) for role in ("worker", "item", "label")
     )
+    timed = any(one.seconds is not None for one in parts)
+    took = [np.full(len(one), np.nan) if one.seconds is None else one.seconds for one in parts]
     gold = [table.gold for table in tables if table.gold is not None]
     known = None
     if gold:
@@ -132,7 +134,7 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
             kept.setdefault(column, {}).update(texts)
     return replace(
         first,
-        answers=Answers(worker, item, label, names),
+        answers=Answers(worker, item, label, names, np.concatenate(took) if timed else None),
         files=files,
         question=name or first.question,
         gold=known,

@@ -239,8 +239,6 @@ def pieces_of(sources: Sequence[str], options: ReadOptions) -> list[Piece]:
         raise ConfigError(
             "--encoding: this engine reads UTF-8; recode the files, or --engine local"
         )
-    if options.keep is not None or options.max_bad_rows is not None:
-        raise ConfigError("--keep and --max-bad-rows need --engine local")
     plain = replace(options, fold_case=None)
     cut = [_cut(path, plain) for source in sources for path in _files(source)]
     return [piece for pieces in cut for piece in (_folded(pieces) if options.fold_case else pieces)]

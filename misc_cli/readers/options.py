@@ -50,6 +50,7 @@ class ReadOptions:
     since: str | None = None
     until: str | None = None
     time_col: str | None = None
+    seconds_col: str | None = None
     keep: str | None = None
     max_bad_rows: str | None = None
     allow_odd: bool | None = None

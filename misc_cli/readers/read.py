@@ -21,13 +21,7 @@ from misc_cli.data.types import Answers, KnownLabels
 from misc_cli.errors import ConfigError, EmptyFile, InputError, MiscWarning
 from misc_cli.readers import checks
 from misc_cli.readers.addresses import check_stdin_once, expand
-from misc_cli.readers.answer_table import (
-    AnswerTable,
-    FileInfo,
-    Rejects,
-    joined_tables,
-    read_as,
-)
+from misc_cli.readers.answer_table import AnswerTable, FileInfo, Rejects, joined_tables, read_as
 from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document
 from misc_cli.readers.formats import open_document, readable
@@ -44,7 +38,7 @@ from misc_cli.readers.reading import (
     rows_of,
     without_workers,
 )
-from misc_cli.readers.row_filters import answer_times, counting_rows, newest_last
+from misc_cli.readers.row_filters import answer_seconds, answer_times, counting_rows, newest_last
 from misc_cli.readers.source import Source, open_source
 
 BAD_ROW = "broken row"
@@ -187,9 +181,10 @@ class OpenedFile:
             read_as=read_as(columns, n_aside),
             flags=None if layout is None else flags_of(layout.options(self.view)),
         )
+        seconds = answer_seconds(self.view, question, options)
         gold = question.gold and KnownLabels(*question.gold, f"{name}, the gold it carries")
         return AnswerTable(
-            Answers(question.worker, question.item, question.label, name),
+            Answers(question.worker, question.item, question.label, name, seconds),
             [info],
             question.name,
             gold,

@@ -52,6 +52,7 @@ class Question:
     rows     the source's row (from 0) of each answer; None if answer n is row n
     gold     items and labels that the file itself says are right, two columns of text
     columns  role → the column or path that it came from, for people
+    seconds  text of the seconds that each answer took, where the format has them beside answers
     """
 
     name: str
@@ -62,6 +63,7 @@ class Question:
     rows: RowNumbers | None = None
     gold: tuple[Any, Any] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    seconds: Any = None
 
     def __len__(self) -> int:
         return len(self.label)
@@ -218,7 +220,8 @@ def take(question: Question, rows: Any) -> Question:
     """Return some of a question's answers, by their position."""
     source = rows if question.rows is None else question.rows[rows]
     columns = {r: compact(getattr(question, r).take(rows)) for r in ("worker", "item", "label")}
-    return replace(question, **columns, rows=source)
+    seconds = None if question.seconds is None else question.seconds.take(rows)
+    return replace(question, **columns, rows=source, seconds=seconds)
 
 
 def rows_of(question: Question) -> Any:

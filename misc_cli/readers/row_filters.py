@@ -62,6 +62,12 @@ _LAST_TIMES = (
     *("answeredat", "annotatedat", "labeledat", "judgedat", "createdat", "created", "timestamp"),
     *("endtime", "enddate", "datetime", "time", "date", "ts", "createdatutc"),
 )
+# Seconds that an answer took, the surest name first; and a number of them.
+_SECONDS = (
+    *("worktimeinseconds", "leadtime", "durationseconds", "durationinseconds", "duration"),
+    *("seconds", "timespent", "elapsedseconds", "elapsedtime", "elapsed", "timetaken", "worktime"),
+)
+_AMOUNT = r"^(\d{1,15}\.?\d*|\.\d+)([eE][+-]?\d{1,2})?$"
 _OLDEST = 1e8  # seconds since 1970: less is how long it took
 NO_ANSWER = "no answer"
 
@@ -231,6 +237,34 @@ def answer_times(view: Document, question: Question, options: ReadOptions) -> Nu
     (column,) = view.table.fetch([at])
     times = _by_row(column, times_of(column.dictionary.to_pylist(), numbers=True))
     return np.asarray(times[rows_of(question)])
+
+
+def answer_seconds(view: Document, question: Question, options: ReadOptions) -> Numbers | None:
+    """Return the seconds that each answer took, NaN where the cell is empty; None if nothing tells.
+
+    A column that is only named so does not count if its rows hold several answers or no numbers.
+    """
+    asked, rows, column = options.seconds_col, rows_of(question), question.seconds
+    if asked is not None or column is None:
+        taken, names = question.columns.values(), view.names
+        free = {normalise(name): at for at, name in enumerate(names) if name not in taken}
+        known = [free[name] for name in _SECONDS if name in free]
+        if asked is None and (not known or len(np.unique(rows)) < len(rows)):
+            return None
+        at = known[0] if asked is None else named(view.name, names, "seconds", asked)
+        if names[at] in taken:
+            raise InputError(f"{view.name}: --seconds-col {asked} is read as worker, item or label")
+        column = view.table.fetch([at])[0].take(pa.array(rows))
+    cells = pc.utf8_trim_whitespace(column.dictionary.cast(pa.string()))
+    numbers = pc.if_else(pc.match_substring_regex(cells, _AMOUNT), cells, None).cast(pa.float64())
+    values = numbers.to_numpy(zero_copy_only=False)
+    strange = ~np.isfinite(values) & np.asarray(pc.not_equal(cells, ""))
+    seconds = _by_row(column, np.where(strange, -1.0, values))
+    wrong = np.flatnonzero(seconds < 0)
+    if len(wrong) and asked is not None:
+        told = f"line {view.table.line(rows[wrong[0]])}: {column[wrong[0]].as_py()!r}"
+        raise InputError(f"{view.name}, {told} is no number of seconds; name another --seconds-col")
+    return None if len(wrong) or np.isnan(seconds).all() else seconds
 
 
 def _by_row(column: Any, values: Numbers) -> Numbers:

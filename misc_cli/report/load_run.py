@@ -27,6 +27,7 @@ from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, TRUTH
 from misc_cli.errors import InputError, MiscError
 from misc_cli.quality.worker_dependence import compare_workers
+from misc_cli.quality.worker_scores import median_seconds
 from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
@@ -124,7 +125,8 @@ def _workers(place: Path | None) -> pd.DataFrame | None:
     text = dict.fromkeys(("worker", "verdict", "reason", "alike"), str)
     separator = "\t" if ".tsv" in place.name else ","
     try:
-        return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values={})
+        blank = {"seconds": [""]}  # elsewhere it is a text
+        return pd.read_csv(place, sep=separator, dtype=text, keep_default_na=False, na_values=blank)
     except ValueError:
         raise InputError(f"{place}: not a table of workers; name another run") from None
 
@@ -205,6 +207,7 @@ def _from_answers(
         facts["figures"],
         compare_workers(engine),
         decided=Decision(label, confidence, tied, runner_up.astype(np.int32)),
+        seconds=median_seconds(read.answers, labels.workers),
     )
     report = build(outcome, facts, read.answers, read.times, kept=read.kept)
     frames = report.frames

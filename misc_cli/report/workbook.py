@@ -41,6 +41,7 @@ COLUMNS = {
     "verdict": ("Verdict", "what to think of the worker; “Why” has the reason"),
     "reason": ("Why", ""),
     "answers": ("Answers", "number of answers"),
+    "seconds": ("Seconds", "that half of the answers took at most; no verdict looks at it"),
     "accuracy": ("Right", "chance of being right on an item drawn from the classes"),
     "accuracy_low": ("Right, at least", "its 95 % interval"),
     "accuracy_high": ("Right, at most", ""),
@@ -75,7 +76,7 @@ SCALES = ("accuracy", "confidence")  # coloured from low (bad) to high (good)
 FLAGS = ("overruled", "outvoted", "tie")
 # Of workers: how much an answer tells in bits is too high where answers are few.
 LEFT_OUT = ("information",)
-FIRST = ("worker", "verdict", "answers", "accuracy", "accuracy_low", "accuracy_high")
+FIRST = ("worker", "verdict", "answers", "seconds", "accuracy", "accuracy_low", "accuracy_high")
 
 
 def library() -> Any:

@@ -22,14 +22,7 @@ from misc_cli.data.types import (
     ignore_iteration,
 )
 from misc_cli.engines.local import MemoryEngine
-from misc_cli.engines.protocol import (
-    POSTERIORS,
-    TRUTH,
-    AnswerEngine,
-    Block,
-    Columns,
-    RowArrays,
-)
+from misc_cli.engines.protocol import POSTERIORS, TRUTH, AnswerEngine, Block, Columns, RowArrays
 from misc_cli.engines.views import gathered_engine
 from misc_cli.quality.figures import Figure
 from misc_cli.run.settings import BASELINE, Methods
@@ -85,6 +78,7 @@ class RunResult:
     figures  the numbers that --fail-if can judge
     pairs    the workers two by two
     timings  seconds by stage
+    seconds  the median of each worker's answers, NaN where unknown; None where no file tells
     decided  the labels of a run that is read back; None: they follow from the posteriors
     """
 
@@ -94,6 +88,7 @@ class RunResult:
     figures: dict[str, Figure]
     pairs: WorkerPairs
     timings: dict[str, float] = field(default_factory=dict)
+    seconds: Floats | None = None
     decided: Decision | None = None
 
     @property
@@ -291,6 +286,8 @@ def worker_columns(result: RunResult) -> dict[str, Any]:
         "likeness": verdicts.likeness,
     }
     columns["answers"] = columns["answers"].astype(np.int64)
+    if result.seconds is not None:
+        columns["seconds"] = pa.array(result.seconds, mask=np.isnan(result.seconds))
     if len(labels.classes) <= MOST_CONFUSED:
         names = labels.classes.to_pylist()
         for true, true_name in enumerate(names):

@@ -81,7 +81,7 @@ def in_python(place: str, **options: Any) -> None:
         ({"tol": -1.0}, "--tol -1.0: give a number from 0"),
         ({"max_iter": 0}, "--max-iter 0: give a whole number from 1"),
         ({"max_iter": 2.5}, "--max-iter 2.5: give a whole number from 1"),
-        ({"shrinkage": float("nan")}, "--shrinkage nan: give a number from 0"),
+        ({"tol": float("nan")}, "--tol nan: give a number from 0"),
         ({"class_prior": "flat"}, "--class-prior flat: choose estimated or uniform"),
         ({"completer": "tucker", "ranks": (2, 2)}, "--ranks (2, 2): give 3 numbers, each a whole"),
         (

@@ -43,6 +43,7 @@ class Answer(NamedTuple):
     label: Any
     kind: str = CHOICE
     right: bool = False
+    seconds: Any = None
 
 
 Found = Iterator[Answer | str]  # of a record; a text is the reason to set it aside
@@ -115,7 +116,7 @@ def gather(
                     gold.setdefault(one.question, {})[item] = one.label
                     continue
                 own = answers.setdefault(one.question, [])
-                own.append((row, text(one.worker), item, one.label, one.kind))
+                own.append((row, text(one.worker), item, one.label, one.kind, text(one.seconds)))
         except Damaged as error:
             is_table = document.records is None
             where = f"line {document.table.line(row)}" if is_table else f"record {row + 1}"
@@ -128,9 +129,10 @@ def gather(
     questions = []
     for name, own in answers.items():
         if own:
-            rows, workers, items, labels, kinds = zip(*own, strict=True)
+            rows, workers, items, labels, kinds, seconds = zip(*own, strict=True)
             kind = _kind(name, kinds, labels)
             known = gold.get(name)
+            told = (role.replace("{}", name) for role in roles)
             questions.append(
                 Question(
                     name,
@@ -140,19 +142,16 @@ def gather(
                     labels_of(labels, kind),
                     rows=np.array(rows, dtype=np.int64),
                     gold=(text_array(known), labels_of(known.values(), kind)) if known else None,
-                    columns=dict(
-                        zip(
-                            ("worker", "item", "label"),
-                            (role.replace("{}", name) for role in roles),
-                            strict=True,
-                        )
-                    ),
+                    columns=dict(zip(("worker", "item", "label"), told, strict=True)),
+                    seconds=text_array(seconds) if any(seconds) else None,
                 )
             )
     return Reading(questions, aside, has_workers=any(named) or not named)
 
 
-def fields_of(fields: Iterable[Field], worker: Any, item: Any, gold: str = "") -> Found:
+def fields_of(
+    fields: Iterable[Field], worker: Any, item: Any, gold: str = "", seconds: Any = None
+) -> Found:
     """Yield each field of a form as an answer; the record is set aside as empty if there is none.
 
     gold  the reason to set the record aside for, where its answers are the right ones
@@ -161,7 +160,7 @@ def fields_of(fields: Iterable[Field], worker: Any, item: Any, gold: str = "") -
     if gold or not found:
         yield gold if found else "empty"
     for question, kind, label in found:
-        yield Answer(question, worker, item, label, kind, bool(gold))
+        yield Answer(question, worker, item, label, kind, bool(gold), seconds)
 
 
 def objects_in(record: Mapping[str, Any], name: str) -> list[Record]:

@@ -69,7 +69,8 @@ def _task(record: Record, _: Document) -> Found:
             fields.append((question, kind, label))
         gold = "ground truth" if annotation.get("ground_truth") else ""
         who = _who(annotation.get("completed_by"))
-        yield from fields_of(fields, who, text(task.get("id")) or only, gold)
+        item, took = text(task.get("id")) or only, annotation.get("lead_time")
+        yield from fields_of(fields, who, item, gold, took)
 
 
 def _who(who: Any) -> str:
