@@ -52,7 +52,9 @@ def test_a_batch_shows_medians_everywhere_and_its_labels_stay_the_same_bytes(
     assert listed(capfd, "batch.labels.run.json") == expected
     written, untimed = (pd.read_csv(f"{name}.workers.csv") for name in ("batch", "untimed"))
     pd.testing.assert_frame_equal(written.drop(columns="seconds"), untimed)
-    assert 'data-head="Seconds"' in Path("batch.html").read_text()
+    page = Path("batch.html").read_text()
+    assert 'data-head="Seconds"' in page
+    assert "no verdict looks at it" in page
     assert 'data-head="Seconds"' not in Path("untimed.html").read_text()
 
 
