@@ -52,12 +52,12 @@ def option_tries(share: float) -> Tally:
     """Try a `share` of all combinations, evenly spread."""
     tally = Tally("absurd options")
     lines = [["aggregate", "in.csv", *words] for words in OTHERS]
-    for method, flags in METHODS.items():
+    for method, names in METHODS.items():
         chosen = ["aggregate", "in.csv", "--aggregator", method]
-        lines += [[*chosen, f"--{flag}", number] for flag in flags for number in NUMBERS]
-    for completer, flags in COMPLETERS.items():
+        lines += [[*chosen, "-p", f"{name}={number}"] for name in names for number in NUMBERS]
+    for completer, names in COMPLETERS.items():
         chosen = ["aggregate", "in.csv", "--aggregator", "ds-em", "--completer", completer]
-        lines += [[*chosen, f"--{flag}", number] for flag in flags for number in NUMBERS]
+        lines += [[*chosen, "-p", f"{name}={number}"] for name in names for number in NUMBERS]
     lines += [["simulate", f"--{flag}", number] for flag in SIMULATE for number in NUMBERS]
     step = max(1, round(1 / share))
     with folder():

@@ -140,7 +140,7 @@ state = table(
         "are kept, fits start warm, and nothing is done if nothing changed. Needs -o.",
         "--accept A,B": "What may be new since the earlier nights: new-labels, columns, format, "
         "else an error; duplicates: do not warn of these copying workers again.",
-        "--rechoose TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
+        "-p rechoose=TIME": "How old a choice of methods may get: 30d, 2w, never [default: 30d]. "
         "It is also made anew when the data has clearly moved.",
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
         "-p settled=C,N": "Settled: a confidence from C, at least N answers [default: 0.95,3].",

@@ -26,7 +26,7 @@ SECTIONS = {
 }
 # Parameters of methods that have a flag of their own; -p sets the others.
 FLAGS = (
-    *("class-prior", "tol", "max-iter", "ranks", "initial-rank", "cp-rank"),
+    *("class-prior", "shrinkage", "tol", "max-iter", "ranks", "initial-rank", "cp-rank"),
     *("passes", "sweeps", "slice", "final"),
 )
 RARE: set[str] = set()  # names of options that are no flags: -p sets them

@@ -106,7 +106,7 @@ class AggregateRequest:
             if getattr(self, name) and not getattr(self, other):
                 raise ConfigError(f"{flag(name)} needs {flag(other)}; give that, too")
         if isinstance(self.rechoose, str) and self.rechoose != "never":
-            raise ConfigError(f"--rechoose {self.rechoose}: give a time such as 30d, or never")
+            raise ConfigError(f"-p rechoose {self.rechoose}: give a time such as 30d, or never")
         if self.state is not None and self.chosen_by is not None:
             raise ConfigError("--state keeps its own choice of methods; leave one of them out")
         for kind in self.accept:

@@ -49,7 +49,7 @@ BAD_FILES: dict[str, tuple[bytes, list[str], list[str]]] = {
     "flag of another method": (
         GOOD,
         ["--aggregator", "ds-em", "-p", "subtypes=3"],
-        ["-p subtypes does not apply", "ds-em", "-p shrinkage"],
+        ["-p subtypes does not apply", "ds-em", "--shrinkage"],
     ),
     "flag of no automatic method": (GOOD, ["-p", "rho=2"], ["-p rho", "none of ds-em", "one-coin"]),
     "ranks without completer": (

@@ -133,7 +133,7 @@ HINTS = {
     "aggregate answers.csv -p subtypes=x": "'-p subtypes': 'x' is not a whole number",
     "aggregate answers.csv --aggregator ds-em -p subtypes=3": "-p subtypes does not apply here",
     "aggregate answers.csv --seed abc": "'--seed': 'abc' is not a whole number",
-    "aggregate answers.csv -p shrinkage=lots": "'-p shrinkage': 'lots' is not a number",
+    "aggregate answers.csv --shrinkage lots": "'--shrinkage': 'lots' is not a number",
     "queue answers.csv --price nan": "'--price': 'nan' is not a number",
     "aggregate answer.csv": "answer.csv: no such file; did you mean answers.csv?",
     "workers label.run.json": "did you mean labels.run.json?",

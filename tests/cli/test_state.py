@@ -144,8 +144,8 @@ def test_a_choice_is_kept_until_it_is_old_or_the_data_moved(
     assert "night 2: methods kept from" in night(1500)
     assert nights.record["selection"]["chosen"] == first["chosen"]  # type: ignore[index]
     assert "kept from" in str(nights.record["selection"]["why"])  # type: ignore[index]
-    assert "night 3: methods kept from" in night(1600, "--rechoose", "never")
-    assert "days old" in night(1700, "--rechoose", "0.0001s")
+    assert "night 3: methods kept from" in night(1600, "-p", "rechoose=never")
+    assert "days old" in night(1700, "-p", "rechoose=0.0001s")
     assert "settings are others" in night(1750, "--preset", "paper")
 
 
@@ -236,12 +236,12 @@ def test_other_files_in_the_folder_are_left_alone(
     ("words", "message"),
     [
         (["--state", "s"], "needs -o"),
-        (["--rechoose", "30d"], "--rechoose needs --state"),
+        (["-p", "rechoose=30d"], "-p rechoose needs --state"),
         (["--keep-settled"], "--keep-settled needs --state"),
         (["--state", "s", "-o", "l.csv", "-p", "settled=0.9,2"], "give that, too"),
         (["-p", "prior-weight=3"], "--workers-prior"),
         (["--state", "in/state", "-o", "l.csv", "in"], "which is read as answers"),
-        (["--rechoose", "often"], "often"),
+        (["-p", "rechoose=often"], "often"),
     ],
 )
 def test_flags_that_make_no_sense_alone(
