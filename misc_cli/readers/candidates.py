@@ -29,7 +29,7 @@ from misc_cli.readers.layouts.nested import INNER, OUTER, unwrapped_document
 from misc_cli.readers.options import NOBODY, ROW, ReadOptions, flags_of
 from misc_cli.readers.platforms import recognise
 from misc_cli.readers.profile import KNOWN, PARTS, Profile
-from misc_cli.readers.reading import agreement
+from misc_cli.readers.reading import agreement, are_classes
 from misc_cli.readers.row_status import is_standing
 from misc_cli.readers.source import Source, open_source
 from misc_cli.readers.values import is_number
@@ -154,6 +154,8 @@ def _tried(
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
         return None
     if n_items < 3 and "question" not in given:
+        return None
+    if not are_classes(answers.item, answers.label):
         return None
     if not is_guess:  # of the file's own questions
         is_said = n_classes <= max(2, len(answers) / 4)

@@ -14,7 +14,14 @@ from misc_cli.readers import checks
 from misc_cli.readers.columns import Refusal, named
 from misc_cli.readers.document import Document
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import EACH_COLUMN, Question, Reading, agreement, split_by
+from misc_cli.readers.reading import (
+    EACH_COLUMN,
+    Question,
+    Reading,
+    agreement,
+    are_classes,
+    split_by,
+)
 from misc_cli.readers.values import CHOICE, CHOICES, NUMBER, WITH_CLASSES, is_scale
 from misc_cli.readers.vocabulary import ABOUT, is_remark, words_of
 
@@ -58,6 +65,12 @@ def pick(
 def _several(where: str, questions: Sequence[Question]) -> Refusal:
     """Return a refusal that lists questions and, unless they are a survey's, proposes one."""
     told = f"{where}: {len(questions)} questions, {listing(questions)}"
+    voted = [one for one in questions if one.kind == CHOICES or are_classes(one.item, one.label)]
+    if not voted:
+        return Refusal(
+            f"{told}: each word is said of one item only: typed, not chosen; nothing to vote on"
+        )
+    questions = voted
     items = {frozenset(question.item.unique().to_pylist()) for question in questions}
     is_unlike = questions[0].columns.get("item") == EACH_COLUMN and len(items) > 1
     plain = [one for one in questions if one.kind == CHOICE]

@@ -5,6 +5,7 @@ How to add a platform: docs/platforms.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 from misc_cli.readers.columns import Layout, Refusal, listing, select
 from misc_cli.readers.document import Document, compact, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.values import CHOICE, CHOICES, as_single, kind_of, split_choices
+from misc_cli.readers.values import CHOICE, CHOICES, as_single, is_number, kind_of, split_choices
 
 RowNumbers = npt.NDArray[np.int64]
 Condition = Callable[[Any], Any]  # of a function from a name to its column: a mask, or None
@@ -33,6 +34,7 @@ EACH_COLUMN = "a column for each"
 MOST_NAMES = 4  # columns to list
 MOST_QUESTIONS = 100
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
+MANY_ITEMS = 5
 
 
 @dataclass(frozen=True)
@@ -306,3 +308,20 @@ def agreement(item: Any, label: Any) -> tuple[float, float, int]:
     shares = np.bincount(labels) / len(labels)
     agreeing = int((of_cell * (of_cell - 1)).sum())
     return agreeing / max(1, n_pairs), float((shares**2).sum()), n_pairs // 2
+
+
+def are_classes(item: Any, label: Any) -> bool:
+    """Return whether two labels or more are given to several items each, where items are many.
+
+    Words that are typed belong to their item; a price that is typed is now 6, now $6.00.
+    """
+    words = [word.strip() for word in label.dictionary.to_pylist() if word and word.strip()]
+    numbers = {float(word) for word in words if is_number(word)}
+    prices = [re.fullmatch(r"[$€£]\s*(\d+(?:\.\d+)?)", word) for word in words]
+    if any(price is not None and float(price[1]) in numbers for price in prices):
+        return False
+    n_items = len(item.dictionary)
+    items, labels = (np.asarray(c.indices[:MOST_ROWS]).astype(np.int64) for c in (item, label))
+    pairs = np.unique(labels * n_items + items)
+    n_each = np.bincount(pairs // max(1, n_items))
+    return n_items < MANY_ITEMS or int((n_each > 1).sum()) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,38 @@ ASKED = table(
 )
 def test_the_likeliest_reading_is_proposed(tmp_path: Path, text: str, command: str) -> None:
     assert f"try: misc aggregate {tmp_path}/a.csv {command}" in refused(tmp_path, text)
+
+
+TYPED = ("soup", "stew", "bread", "tea", "pie", "rice", "fish", "ham")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_chosen"),
+    [
+        # each word is of one item, beside "none" for all others
+        (
+            lambda n, w: TYPED[n] if n < 4 else "none",
+            lambda n, w: TYPED[-n] if n > 4 else "none",
+            False,
+        ),
+        # one price in two forms
+        (lambda n, w: "$6.00" if w == 0 else "67"[n % 2], lambda n, w: TYPED[n], False),
+        (lambda n, w: said(n, w), lambda n, w: TYPED[n] if n < 4 else "none", True),
+    ],
+)
+def test_what_is_typed_is_not_proposed(
+    tmp_path: Path,
+    first: Callable[[int, int], str],
+    second: Callable[[int, int], str],
+    is_chosen: bool,
+) -> None:
+    rows = [
+        f"h{n},{who},Approved,{first(n, w)},{second(n, w) if w else 'none'}"
+        for n in range(8)
+        for w, who in enumerate(WHO)
+    ]
+    header = "HITId,WorkerId,AssignmentStatus,Answer.one,Answer.two"
+    message = refused(tmp_path, table(header, rows))
+    assert ("--question one" in message) is is_chosen
+    assert "--question two" not in message
+    assert is_chosen or ("typed, not chosen" in message and "--" not in message)
