@@ -235,7 +235,8 @@ def singular(name: str) -> str:
 
 def names_of_tools(cells: Sequence[str]) -> int:
     """Return how many cells are names that only a header has: of tools, and columns of workers."""
-    own = sum(normalise(cell) in _TOOLS_OWN for cell in cells)
+    tasks = re.compile(r"(Answer|Input)\.[A-Za-z]\S*")  # as Mechanical Turk begins a name
+    own = sum(normalise(c) in _TOOLS_OWN or bool(tasks.fullmatch(c.strip())) for c in cells)
     people = [cell for cell in cells if NUMBERED_WORKER.fullmatch(cell.strip())]
     words = [cell for cell in people if re.match(r"\W*[^\W\d_]{3}", cell)]  # w1 may be data
     return own + (len(people) if len(people) > 2 or len(words) > 1 else 0)

@@ -161,6 +161,11 @@ def test_the_likeliest_reading_is_proposed(tmp_path: Path, text: str, command: s
 TYPED = ("soup", "stew", "bread", "tea", "pie", "rice", "fish", "ham")
 
 
+def test_answers_of_mechanical_turk_are_names(tmp_path: Path) -> None:
+    text = table("Answer.a1,Answer.b2,Answer.c3", ["yes,no,yes", "no,no,yes", "yes,yes,no"])
+    assert "among Answer.a1, Answer.b2, Answer.c3" in refused(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "is_chosen"),
     [
