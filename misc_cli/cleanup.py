@@ -31,7 +31,6 @@ ENDINGS: dict[int, tuple[int, str]] = {
     signal.SIGTERM: (143, "terminated"),
 }
 GRACE_SECONDS = 2.0
-YOUNG_SECONDS = 5.0
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}  # of a file system
 
 _received: int | None = None  # the signal that ends this run
@@ -164,8 +163,9 @@ def remove(path: Path) -> None:
     A second try is for what lasts a moment: no descriptor left, a thread that adds a file.
     """
     for _ in range(2):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):  # rmtree lets an error of fstat through
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
             path.unlink()
 
@@ -174,28 +174,39 @@ def remove(path: Path) -> None:
 def folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """Make a temporary folder below `parent` (the system's if None) and remove it afterwards.
 
-    The folder is locked, so that the next run can tell and remove what a killed one left. An
-    empty one that was made just now may not be locked yet.
+    The folder is locked, so that the next run can tell and remove what a killed one left.
     """
     place = Path(parent or tempfile.gettempdir())
     prefix = f"{prefix}{os.uname().nodename}-"  # locks may not reach from one machine to another
     for left in [path for path in place.iterdir() if path.name.startswith(prefix)]:
         with suppress(OSError):  # its run is at work, or there are no locks here
-            if os.listdir(left) or time.time() - left.stat().st_mtime > YOUNG_SECONDS:
-                held = _lock(left)
-                remove(left)
-                os.close(held)
-    made = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
-    now = at_end(lambda: remove(made))
+            held = _lock(left)
+            remove(left)
+            os.close(held)
+    made: list[Path] = []
+
+    def remove_made() -> None:
+        for path in made:
+            remove(path)
+
+    now = at_end(remove_made)
     lock: int | None = None
     try:
-        made.mkdir(mode=0o700)
-        try:
-            lock = _lock(made)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-        yield made
+        while lock is None:
+            made.append(place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}")
+            made[-1].mkdir(mode=0o700)
+            try:
+                lock = _lock(made[-1])
+            except (BlockingIOError, FileNotFoundError):
+                continue  # another run took it for what a killed one left: make another
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                break
+            if not made[-1].exists():
+                os.close(lock)
+                lock = None
+        yield made[-1]
     finally:
         now()
         if lock is not None:

@@ -299,7 +299,7 @@ def _check_quotes(
 
 def _scanned(name: str, body: Buffer, ends: bytes, first_line: int) -> tuple[Positions, Positions]:
     """Return quoted cells where a quote may also stand within plain text (5" wide): one by one."""
-    text = memoryview(body)
+    text = memoryview(body).cast("B")  # Arrow says signed bytes
     opening = re.compile(rb"(?:\A|(?<=[" + re.escape(ends) + rb']))"')
     cell = re.compile(rb'"[^"]*(?:""[^"]*)*"')
     starts, stops, at = [], [], 0

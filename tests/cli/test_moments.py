@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from misc_cli import cleanup
 from misc_cli.writers.output_set import WHOLE, verify
 
 REPO = Path(__file__).resolve().parents[2]
@@ -253,3 +255,18 @@ def test_a_file_that_changes_while_an_engine_reads_it_is_refused(change: str) ->
         "misc: error: answers.csv: the file changed while it was read; wait until it is written\n",
     )
     assert here() == set()
+
+
+def test_a_temporary_folder_that_cannot_be_looked_at_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spill").mkdir()
+
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", fails)
+        cleanup.remove(tmp_path / "spill")
+    cleanup.remove(tmp_path / "spill")
+    assert not (tmp_path / "spill").exists()
