@@ -2,7 +2,7 @@
 
 quick   seconds: the part that runs in `make test`
 minutes about fifteen minutes of two quiet cores (the default)
-full    ten thousand mutants, a thousand kills at the renames, three hundred budgets: an hour
+full    ten thousand mutants, a thousand kills at the renames, three hundred budgets: half an hour
 every   every step of the writing and every system call: hours
 """
 
