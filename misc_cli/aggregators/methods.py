@@ -9,6 +9,7 @@ mmce is in the folders of these names. No numeric imports: the records are read 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 VOTE_SHRINKAGE = 0.5
 # With fewer, what was fitted with the hidden answers would still know them.
 WARM_ANSWERS = 500_000
-# So near to where it began a fold may stop earlier: the temperature is the same to four digits.
+# So near to where it began a fold may stop earlier: the temperature of ds-em and one-coin is the
+# same to four digits, that of ds-mf to three.
 WARM_TOL = 0.02
 # Of the variants that cross-validation fits.
 RESTARTS_IN_FOLDS = 2
@@ -101,7 +103,7 @@ class MajorityVote(OnEngines):
         )
 
 
-class ConfusionModel(OnEngines):
+class ConfusionModel(OnEngines, ABC):
     """A model of confusions: its M-step, `estimate`, is all that tells it from the others.
 
     Its folds start from its fit on all answers, where these are many.
@@ -115,9 +117,9 @@ class ConfusionModel(OnEngines):
         """False if a hidden answer would look like one that was withheld on purpose."""
         return getattr(self, "missing", "ignored") == "ignored"
 
+    @abstractmethod
     def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
         """Return the model of expected counts, (n_workers, K, K)."""
-        raise NotImplementedError
 
     def solve(
         self, engine: Engine, on_iteration: OnIteration, start: Start | None = None

@@ -110,7 +110,7 @@ def _union(ours: Names, theirs: Names) -> Names:
 
 @dataclass
 class Summary(Summed):
-    """What all parts must know of each other; `sizes` has the items and votes of each part."""
+    """All that parts must know of each other; `sizes` has the items and votes of each part."""
 
     workers: Names = field(metadata={"join": _union})
     classes: Names = field(metadata={"join": _union})

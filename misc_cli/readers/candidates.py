@@ -148,7 +148,7 @@ def _tried(
         return None
     table = max(tables, key=lambda one: len(one.answers))
     answers = table.answers
-    agree, chance, n_pairs = agreement(answers.item, answers.label)
+    agree, chance, n_pairs = agreement(answers.item.indices, answers.label.indices)
     n_classes, n_items = (len(c.unique()) for c in (answers.label, answers.item))
     names = [name for c in (answers.worker, answers.item) for name in c.unique().to_pylist()]
     if n_pairs == 0 or (n_classes < 2 and len(answers) > 20) or not all(map(str.strip, names)):
@@ -239,12 +239,11 @@ def _matrices(profile: Profile, *, is_counted: bool) -> Iterator[Scored]:
 
 def _agreement_without(document: Document, gap: str) -> float:
     """Return kappa of the cells within rows of the sample, where `gap` is no answer."""
-    rows = [[cell.strip() for cell in row if cell.strip() != gap] for row in document.table.sample]
-    n_each = Counter(cell for row in rows for cell in row)
-    n_pairs = sum(len(row) * (len(row) - 1) for row in rows)
-    agreeing = sum(n * (n - 1) for row in rows for n in Counter(row).values())
-    chance = sum(n * n for n in n_each.values()) / max(1, sum(n_each.values())) ** 2
-    return (agreeing / max(1, n_pairs) - chance) / max(0.01, 1 - chance)
+    rows = enumerate(document.table.sample)
+    cells = [(at, cell.strip()) for at, row in rows for cell in row if cell.strip() != gap]
+    codes = np.unique([cell for _, cell in cells], return_inverse=True)[1]
+    agree, chance, _ = agreement([at for at, _ in cells], codes)
+    return (agree - chance) / max(0.01, 1 - chance)
 
 
 def _headerless(profile: Profile) -> Iterator[Scored]:

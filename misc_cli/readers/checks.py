@@ -368,7 +368,7 @@ def refuse_alone(answers: Answers, options: ReadOptions) -> None:
 
 def _unlike_items(question: Question) -> Iterable[Oddity]:
     """Find columns of a form that are no items of one question: nobody agrees on them."""
-    agree, chance, n_pairs = agreement(question.item, question.label)
+    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     n_labels = len(question.label.dictionary)
     labels = np.asarray(question.label.indices[:FIRST_ROWS]).astype(np.int64)
     pairs = np.unique(np.asarray(question.item.indices[:FIRST_ROWS]) * n_labels + labels)
@@ -389,7 +389,7 @@ def suspicions(answers: Answers) -> list[str]:
     )
     if len(label) < 2 * FEW:
         return []
-    agree, chance, n_pairs = agreement(item, label)
+    agree, chance, n_pairs = agreement(item.indices, label.indices)
     counts = np.bincount(np.asarray(label.indices))
     counts = counts[counts > 0]
     told = []

@@ -186,11 +186,4 @@ class Profile:
         """Return how often two answers to an item agree, how often by chance, and the pairs."""
         kept = self.filled(label)
         items, labels = self.codes(*item)[kept], self.codes(label)[kept]
-        return agreement(_Codes(items), _Codes(labels))
-
-
-class _Codes:
-    """Codes in the form of a dictionary column."""
-
-    def __init__(self, indices: Any) -> None:
-        self.indices = indices
+        return agreement(items, labels)

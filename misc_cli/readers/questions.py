@@ -88,7 +88,7 @@ def _several(where: str, questions: Sequence[Question]) -> Refusal:
 
 
 def _agrees(question: Question) -> bool:
-    agree, chance, n_pairs = agreement(question.item, question.label)
+    agree, chance, n_pairs = agreement(question.item.indices, question.label.indices)
     return n_pairs < checks.FEW or agree > chance
 
 

@@ -293,8 +293,11 @@ def nth_of_item(items: Any) -> Any:
 
 
 def agreement(item: Any, label: Any) -> tuple[float, float, int]:
-    """Return how often two answers to an item agree, how often by chance, and how many pairs."""
-    items, labels = np.asarray(item.indices), np.asarray(label.indices)
+    """Return how often two answers to an item agree, how often by chance, and how many pairs.
+
+    `item` and `label` are codes, one of each answer.
+    """
+    items, labels = np.asarray(item), np.asarray(label)
     if len(items) > MOST_ROWS:  # all answers of the first items
         rows = np.flatnonzero(items < FIRST_ITEMS)
         items, labels = items[rows], labels[rows]

@@ -142,7 +142,7 @@ class Score:
 
     @property
     def posteriors(self) -> list[Floats]:
-        """What each fold revealed."""
+        """The posteriors that each fold revealed."""
         return [trial.posteriors for trial in self.trials]
 
     @property
