@@ -70,8 +70,8 @@ def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None]:
         for one in islice(candidates(source, options, error), MOST_READINGS):
             facts["readings"].append((one.flags, _samples(one.table.answers)))
         return facts, None
-    facts["reader"], facts["title"] = opened.reader.name, opened.reader.title
-    facts["how"], facts["notes"] = opened.match.why, list(opened.reading.notes)
+    facts["reader"], facts["title"] = opened.reading.reader, opened.reading.title
+    facts["how"], facts["notes"] = opened.reading.how, list(opened.reading.notes)
     facts["set_aside"] = {reason: len(rows) for reason, rows in opened.reading.aside.items()}
     if not opened.reading.questions:
         facts["refused"] = f"{source.name}: no answers in it"

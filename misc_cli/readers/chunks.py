@@ -345,9 +345,9 @@ def _whole_rows(start: bytes) -> bytes:
 
 def _laid_out(document: Document, options: ReadOptions) -> Piece:
     """Return a piece that says where worker, item, label, gold and what filters look at are."""
-    reader, _, reading = read_document(document, options)
-    if reader.name != "long":
-        raise _not_streamed(document.name, reader.title)
+    reading = read_document(document, options)
+    if reading.reader != "long":
+        raise _not_streamed(document.name, reading.title)
     (question,) = pick(document.name, document, reading, options)
     if reading.aside:
         raise _not_streamed(document.name, "some of its rows are to be set aside by their status")

@@ -29,15 +29,7 @@ from misc_cli.readers.layouts import read_layout
 from misc_cli.readers.options import ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
 from misc_cli.readers.questions import pick
-from misc_cli.readers.reading import (
-    CERTAIN,
-    Match,
-    Question,
-    Reader,
-    Reading,
-    rows_of,
-    without_workers,
-)
+from misc_cli.readers.reading import Question, Reading, rows_of, without_workers
 from misc_cli.readers.row_filters import answer_seconds, answer_times, counting_rows, newest_last
 from misc_cli.readers.source import Source, open_source
 
@@ -133,8 +125,6 @@ class OpenedFile:
     """One file, read but not yet reduced to a question."""
 
     document: Document
-    reader: Reader
-    match: Match
     reading: Reading
     sha256: str
 
@@ -175,7 +165,7 @@ class OpenedFile:
             delimiter=document.table.delimiter if is_table else None,
             header=document.table.header if is_table else None,
             columns=columns,
-            reader=self.reader.name,
+            reader=self.reading.reader,
             question=question.name,
             set_aside=n_aside,
             read_as=read_as(columns, n_aside),
@@ -219,8 +209,8 @@ def open_answers(source: Source, options: ReadOptions) -> OpenedFile:
         digest = pool.submit(source.sha256)
         with readable(source.name):
             document = opened_document(source, options)
-            reader, match, reading = read_document(document, options)
-        return OpenedFile(document, reader, match, reading, digest.result())
+            reading = read_document(document, options)
+        return OpenedFile(document, reading, digest.result())
 
 
 def opened_document(source: Source, options: ReadOptions) -> Document:
@@ -239,21 +229,21 @@ def opened_document(source: Source, options: ReadOptions) -> Document:
     )
 
 
-def read_document(document: Document, options: ReadOptions) -> tuple[Reader, Match, Reading]:
-    """Return whose file it is, how that was told, and what is in it."""
+def read_document(document: Document, options: ReadOptions) -> Reading:
+    """Return what is in a file, by its platform, else by its layout."""
     if options.reader is not None:
-        reader, match = load(options.reader), Match(CERTAIN, f"--format {options.reader}")
+        reader, how = load(options.reader), f"--format {options.reader}"
     else:
         found = None if options.is_declared else recognise(document)
         if found is None:
             return read_layout(document, options)
-        reader, match = found
+        reader, how = found
     if options.worker_col is not None and options.item_col is not None and options.label_col:
         return read_layout(document, options)  # all is declared: nothing is left to find out
     reading = reader.read(document, options)
     if not reading.has_workers or options.worker_from is not None:
         reading = without_workers(document, options, reading)
-    return reader, match, reading
+    return replace(reading, reader=reader.name, title=reader.title, how=how)
 
 
 __all__ = ["OpenedFile", "open_answers", "read_answer_columns", "read_questions", "replace"]

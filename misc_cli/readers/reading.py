@@ -25,9 +25,6 @@ from misc_cli.readers.values import CHOICE, CHOICES, as_single, is_number, kind_
 RowNumbers = npt.NDArray[np.int64]
 Condition = Callable[[Any], Any]  # of a function from a name to its column: a mask, or None
 
-# How sure a detector is that the file is its own.
-CERTAIN = 3  # marks that only this platform leaves
-LIKELY = 2  # its usual columns, which others might have too
 JOINED = " | "  # between the cells of an item of several columns
 THE_ROW = "the row's number"
 EACH_COLUMN = "a column for each"
@@ -35,14 +32,6 @@ MOST_NAMES = 4  # columns to list
 MOST_QUESTIONS = 100
 FIRST_ITEMS, MOST_ROWS = 2000, 100_000  # that agreement is told from
 MANY_ITEMS = 5
-
-
-@dataclass(frozen=True)
-class Match:
-    """A detector's verdict: how sure, and what gave the file away."""
-
-    sure: int
-    why: str
 
 
 @dataclass(frozen=True)
@@ -73,13 +62,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Reading:
-    """The reading of a file.
+    """The reading of a file: its questions, and how they were found.
 
     aside        reason → the source's rows (from 0) that were left out for it
     notes        what a user should know; they become warnings
     view         the table that rows are counted in, where it is not the file's own
     has_workers  False if nobody knows who answered: only a majority vote is possible then
     layout       the columns as they were found; None for a platform or nested objects
+    reader       the platform or layout, with its title for people and how it was told
     """
 
     questions: list[Question]
@@ -88,18 +78,18 @@ class Reading:
     has_workers: bool = True
     view: Document | None = None
     layout: Layout | None = None
+    reader: str = ""
+    title: str = ""
+    how: str = ""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """One format: how it is told, what it is, how it is read.
-
-    title  for people: "Label Studio, JSON"; docs/platforms.md says what is left out
-    """
+    """One platform: its title for people, what in a file tells it, how it is read."""
 
     name: str
     title: str
-    detect: Callable[[Document], Match | None]
+    detect: Callable[[Document], str | None]
     read: Callable[[Document, ReadOptions], Reading]
 
 

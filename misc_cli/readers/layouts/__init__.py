@@ -25,9 +25,7 @@ from misc_cli.readers.layouts.wide import (
     read_several,
 )
 from misc_cli.readers.options import NOBODY, ReadOptions
-from misc_cli.readers.reading import CERTAIN, LIKELY, Match, Reader, Reading
-
-Found = tuple[Reader, Match, Reading]
+from misc_cli.readers.reading import Reading
 
 _TITLES = {
     "long": "a table with one row per answer",
@@ -40,7 +38,7 @@ _TITLES = {
 }
 
 
-def read_layout(document: Document, options: ReadOptions) -> Found:
+def read_layout(document: Document, options: ReadOptions) -> Reading:
     """Read a file of no platform: the user's word first, then what is certain, else rows."""
     if options.layout not in (None, "long"):
         plain = unwrapped_document(document)
@@ -71,8 +69,7 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
             options = replace(options, label_col=None, worker_col=None)
         reading = long.read(table, options, anonymous=exploded.anonymous)
         layout = None if exploded.nested else reading.layout
-        reading = replace(reading, view=table, layout=layout)
-        return _reader("lists"), Match(CERTAIN, exploded.why), reading
+        return _told(replace(reading, view=table, layout=layout), "lists", exploded.why)
     try:
         reading = long.read(document, options)
     except InputError as error:
@@ -82,7 +79,7 @@ def read_layout(document: Document, options: ReadOptions) -> Found:
             ) from None
         raise
     how = "its columns' names" if options.layout is None else "--layout long"
-    return _reader("long"), Match(LIKELY, how), reading
+    return _told(reading, "long", how)
 
 
 def _find_several(document: Document, *, with_forms: bool) -> Several | None:
@@ -95,16 +92,15 @@ def _find_several(document: Document, *, with_forms: bool) -> Several | None:
     return next(filter(None, (find(document) for find in finds)), None)
 
 
-def _read_several(document: Document, options: ReadOptions, found: Several | None) -> Found:
+def _read_several(document: Document, options: ReadOptions, found: Several | None) -> Reading:
     name = found.layout if found else options.layout or ""
     why = found.why if found else f"--layout {name}"
     read = read_counts if name == "counts" else read_several
-    reading = replace(read(document, options, found), view=document)
-    return _reader(name), Match(CERTAIN, why), reading
+    return _told(replace(read(document, options, found), view=document), name, why)
 
 
-def _reader(name: str) -> Reader:
-    return Reader(name, _TITLES[name], lambda _: None, lambda d, o: read_layout(d, o)[2])
+def _told(reading: Reading, name: str, how: str) -> Reading:
+    return replace(reading, reader=name, title=_TITLES[name], how=how)
 
 
 def _exploded(document: Document, options: ReadOptions) -> Exploded | None:

@@ -16,7 +16,7 @@ from misc_cli.errors import InputError
 
 if TYPE_CHECKING:
     from misc_cli.readers.document import Document
-    from misc_cli.readers.reading import Match, Reader
+    from misc_cli.readers.reading import Reader
 
 LOOKED_AT = 20  # records whose keys are searched
 
@@ -96,7 +96,7 @@ def load(name: str) -> Reader:
     return reader
 
 
-def recognise(document: Document) -> tuple[Reader, Match] | None:
+def recognise(document: Document) -> tuple[Reader, str] | None:
     """Return the platform whose file this is, and how that was told; None for other files."""
     if document.records is not None:
         records = document.records[:LOOKED_AT]
@@ -109,9 +109,9 @@ def recognise(document: Document) -> tuple[Reader, Match] | None:
     for name, (_, *shapes) in READERS.items():
         if any(_shows(shape, record) for shape in shapes for record in records):
             reader = load(name)
-            match = reader.detect(document)
-            if match is not None:
-                return reader, match
+            told = reader.detect(document)
+            if told is not None:
+                return reader, told
     return None
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from misc_cli.errors import InputError
 from misc_cli.readers.document import Document, Record, mapping, text, text_array
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, Match, Question, Reader, Reading
+from misc_cli.readers.reading import Question, Reader, Reading
 from misc_cli.readers.values import (
     BOXES,
     CHOICE,
@@ -88,7 +88,7 @@ def export(
 
 def certain(name: str, title: str, read: Callable[[Document, ReadOptions], Reading]) -> Reader:
     """Return the reader of a platform that its keys give away."""
-    return Reader(name, title, lambda _: Match(CERTAIN, "keys that only it writes"), read)
+    return Reader(name, title, lambda _: "keys that only it writes", read)
 
 
 def gather(

@@ -22,7 +22,7 @@ from misc_cli.readers.layouts.wide import (
     worker_column,
 )
 from misc_cli.readers.options import ReadOptions
-from misc_cli.readers.reading import CERTAIN, Match, Reader, Reading
+from misc_cli.readers.reading import Reader, Reading
 from misc_cli.readers.values import WITH_CLASSES, kind_of_values
 from misc_cli.readers.vocabulary import (
     EMAILS,
@@ -122,11 +122,11 @@ def _import_ids(document: Document) -> list[int]:
     return [at for at, row in enumerate(first) if any("ImportId" in cell for cell in row)]
 
 
-def detect_qualtrics(document: Document) -> Match | None:
+def detect_qualtrics(document: Document) -> str | None:
     if document.records is not None or document.table.header is False:
         return None
     known = "ResponseId" in document.names and _import_ids(document)
-    return Match(CERTAIN, "ResponseId, and a row of ImportIds below the names") if known else None
+    return "ResponseId, and a row of ImportIds below the names" if known else None
 
 
 def read_qualtrics(document: Document, options: ReadOptions) -> Reading:
@@ -162,7 +162,7 @@ def _form_questions(document: Document) -> list[str]:
     return [n for n in names if normalise(n) not in _SCORES and not _QUIZ.fullmatch(n)]
 
 
-def detect_google_forms(document: Document) -> Match | None:
+def detect_google_forms(document: Document) -> str | None:
     names = document.names
     if document.table.header is False or normalise(names[0]) not in TIMES:
         return None
@@ -174,7 +174,7 @@ def detect_google_forms(document: Document) -> Match | None:
     has_item = find_roles(names, {"item": SYNONYMS["item"]})["item"]
     if has_item or not _groups(document, _form_questions(document)):
         return None
-    return Match(CERTAIN, f"{names[0]!r} first, then questions answered in the same words")
+    return f"{names[0]!r} first, then questions answered in the same words"
 
 
 def read_google_forms(document: Document, options: ReadOptions) -> Reading:

@@ -34,10 +34,10 @@ def look(path: str | Path, **options: Any) -> Look:
     path = SAMPLES / path
     chosen = ReadOptions(**options)
     document = opened_document(open_source(str(path)), chosen)
-    reader, _, reading = read_document(document, chosen)
+    reading = read_document(document, chosen)
     questions = {question.name: question for question in reading.questions}
     return Look(
-        reader.name,
+        reading.reader,
         {name: triplets(question) for name, question in questions.items()},
         {name: question.kind for name, question in questions.items()},
         {
