@@ -138,7 +138,6 @@ OUTPUTS: list[list[str]] = [
     ["queue", "old.run.json", "-o", "in.csv"],
     ["compare", "fold", "--aggregators", "mv", "--completers", "none", "-o", "fold/b.csv"],
     ["rerun", "old.run.json", "-o", "hard.csv"],
-    ["rerun", "old.run.json", "--with", "fold", "-o", "fold/a.csv"],
     *(
         ["report", "old.run.json", "-o", "p.html", "--log-file", name]
         for name in ("in.csv", "old.csv", "old.run.json")
@@ -195,7 +194,7 @@ ODD_JSON: list[Any] = [
     *("x" * 5000, [], {}, [[]], {"a": {}}, ["a"], [None], "\ud800", "\x1b]0;x\x07", "tcp://e:1"),
 ]
 RECORD_COMMANDS = [
-    *(["rerun", "x.run.json", "-o", "l.csv"], ["rerun", "x.run.json", "--with", "in.csv"]),
+    ["rerun", "x.run.json", "-o", "l.csv"],
     *([name, "x.run.json"] for name in ("workers", "items", "queue")),
     ["report", "x.run.json", "-o", "-"],
 ]

@@ -20,7 +20,7 @@ from misc_cli.readers.addresses import check_stdin_once
 from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run import pipeline
 from misc_cli.run.fail_if import Gate, parse_gates
-from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf, Stopwatch
+from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, Stopwatch
 from misc_cli.run.run_record import manifest
 from misc_cli.run.settings import Methods, build
 
@@ -125,7 +125,6 @@ def performed(
     command: Sequence[str] = (),
     began: float | None = None,
     now: float | None = None,
-    fitter: FitterOf | None = None,
 ) -> Iterator[Finished]:
     """Carry out a request and publish its outputs; its engine lives as long as the context.
 
@@ -136,8 +135,6 @@ def performed(
     began, now
         When the process began, by the monotonic clock, and the time of day that a state counts
         from; both are found out if not given.
-    fitter
-        Gives a question's fitter where methods are not to be chosen anew.
     """
     methods, gates = checked(request)
     outputs, each = OutputSet(request), request.each_question
@@ -166,8 +163,7 @@ def performed(
         for inputs, where in zip(read, places, strict=True):
             if each:
                 earlier = previous_outputs(request, gates, where)
-            chosen = own if fitter is None else fitter(inputs.question)
-            run = fitted(request, inputs, methods, observer, watch, chosen)
+            run = fitted(request, inputs, methods, observer, watch, own)
             run.places = where
             if earlier is not None:
                 run.changes = earlier(run.outcome)

@@ -1,29 +1,22 @@
-"""A recorded run to be repeated: its request with the very files it read, its choice, its state."""
+"""A recorded run to be repeated: its request with the very files it read, and its state."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from misc_cli import cleanup
-from misc_cli.data.types import Lighten, OnIteration
-from misc_cli.engines.protocol import Engine
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import Observer, performed
-from misc_cli.run.pipeline import fit_as_chosen, in_memory
-from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, FitterOf
-from misc_cli.run.run_record import questions_of, read_record, rebuilt, request_of
-from misc_cli.run.settings import Methods
-from misc_cli.selection.calibration import Calibration
-from misc_cli.selection.ensemble import FitResult
+from misc_cli.run.request import AggregateRequest
+from misc_cli.run.run_record import questions_of, read_record, request_of
 from misc_cli.state import store
 from misc_cli.writers.output_set import sha256_of
 
 STDIN = "<stdin>"
-KEPT = ("chosen", "weights", "fallback", "methods")  # of a choice that is used again
 HIDDEN = "***"  # in the place of an address's secret
 # Outputs that have nothing to do with a run's labels, and what is only said about them.
 LABELS_ONLY: dict[str, Any] = {
@@ -105,50 +98,6 @@ class RecordedRun:
                 f"it, {remedy}"
             )
 
-    def fitter(self, *, choose: bool = True) -> FitterOf | None:
-        """Return how each question is fitted; None if by the request alone.
-
-        Without `choose` the methods, weights and calibration of the record are used again.
-        """
-        if choose and self.request.chosen_by is None:
-            return None
-        several = "questions" in self.content
-        entries = {one["question"] if several else "": one for one in questions_of(self.content)}
-
-        def of(question: str) -> Fitter | None:
-            entry = entries.get(question if several else "")
-            if entry is None:
-                raise InputError(f"{self.path}: it has no question {question!r}; it cannot tell")
-            if not entry["members"]:
-                return None  # its methods were named: they are in the request
-            members = [rebuilt(one) for one in entry["members"]]
-            softened, chosen = entry["calibration"], entry["selection"]
-            calibration = None if softened is None else Calibration(**softened)
-            kept = {key: chosen[key] for key in KEPT if key in chosen}
-            kept["why"] = f"{self.path} says so: {chosen['why']}"
-
-            def fit(
-                engine: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
-            ) -> FitResult:
-                here = in_memory(engine)
-                return fit_as_chosen(here, members, calibration, kept, on_iteration)[0]
-
-            return fit
-
-        return of
-
-    def with_answers(self, sources: Sequence[str], output: str | None) -> AggregateRequest:
-        """Return a request for new answers, without state, that uses the record's choice."""
-        chose = any(one["members"] for one in questions_of(self.content))
-        if chose and self.request.engine != LOCAL:
-            raise ConfigError(
-                f"--with uses what a run chose on --engine local; {self.path} is of "
-                f"{self.request.engine}"
-            )
-        chosen_by = self.path if chose else None
-        new = self.request.stateless()
-        return replace(new, sources=tuple(sources), output=output, chosen_by=chosen_by)
-
 
 def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
     """Carry out a recorded request again, from the inputs and the state that it had.
@@ -176,7 +125,7 @@ def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bo
             output=str(folder / name),
             state=None if state is None else str(state),
         )
-        with performed(request, observer, now=now, fitter=recorded.fitter()) as finished:
+        with performed(request, observer, now=now) as finished:
             read = [file for run in finished.runs for file in run.inputs.files]
             recorded.refuse_changed({file.name: file.sha256 for file in read})
             labels = [run.places["labels"].read_bytes() for run in finished.runs]

@@ -20,8 +20,6 @@ from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.ensemble import FitResult
 
 Fitter = Callable[[Engine, Methods, OnIteration, Lighten], FitResult]
-# The fitter of a question, where methods are not chosen anew; None: by the request alone.
-FitterOf = Callable[[str], Fitter | None]
 
 LOCAL = "local"
 # What --accept may name: kinds of news in a later night, and a warning.
@@ -56,8 +54,6 @@ class AggregateRequest:
         Files of known labels that teach, and that judge; gold may be "auto".
     output
         The file of labels, or a folder ending in "/"; None and "-" mean stdout.
-    chosen_by
-        The run.json whose choice of methods, weights and calibration is used again.
     """
 
     sources: tuple[str, ...] = ()
@@ -69,7 +65,6 @@ class AggregateRequest:
     fail_if: tuple[str, ...] = ()
     keep_rejected: str | None = None
     publish_anyway: bool = False
-    chosen_by: str | None = None
     output: str | None = None
     probabilities: bool = False
     item_details: bool = False
@@ -107,8 +102,6 @@ class AggregateRequest:
                 raise ConfigError(f"{flag(name)} needs {flag(other)}; give that, too")
         if isinstance(self.rechoose, str) and self.rechoose != "never":
             raise ConfigError(f"-p rechoose {self.rechoose}: give a time such as 30d, or never")
-        if self.state is not None and self.chosen_by is not None:
-            raise ConfigError("--state keeps its own choice of methods; leave one of them out")
         for kind in self.accept:
             if kind not in ACCEPTABLE:
                 raise ConfigError(f"--accept {kind}: choose from {', '.join(ACCEPTABLE)}")
@@ -129,10 +122,6 @@ class AggregateRequest:
         """Return the names of everything that will be read."""
         prior = [] if self.workers_prior is None else [self.workers_prior]
         return [*self.sources, *self.known_files.values(), *prior]
-
-    def stateless(self) -> AggregateRequest:
-        """Return the request of a run that starts from no state."""
-        return replace(self, state=None, accept=(), rechoose=None, keep_settled=False, settled=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON has it, without the secrets of addresses."""
