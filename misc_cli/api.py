@@ -171,7 +171,6 @@ def aggregate(
             with opened(asked) as saved:
                 outcome = run(fitter=saved.fit)
                 write_all(saved.outputs(outcome))
-                saved.published()
     return Result(outcome, running.warnings, asked, files, sources, kind)
 
 

@@ -120,10 +120,6 @@ OUTPUTS: list[list[str]] = [
         for flag in ("--truth", "--gold")
     ),
     *(
-        ["aggregate", "in.csv", "--aggregator", "ds-em", "--workers-prior", "w.csv", flag, "w.csv"]
-        for flag in ("-o", "--workers", "--log-file")
-    ),
-    *(
         ["aggregate", "in.csv", *MV, "--config", "c.toml", "-o", "l.csv", flag, "c.toml"]
         for flag in ("--metrics", "--log-file")
     ),
@@ -159,7 +155,7 @@ def identity() -> Tally:
 
 PLACES = (
     *("log-file", "metrics", "diagnostics", "workers", "report", "changes", "rejects", "state"),
-    *("keep-rejected", "output", "gold", "truth", "spill", "workers-prior", "scheduler", "query"),
+    *("keep-rejected", "output", "gold", "truth", "spill", "scheduler", "query"),
     *("answers", "engine", "log_file"),
 )
 ODD_TOML = (
@@ -397,7 +393,7 @@ def limits(share: float) -> Tally:
                 codes = (2,) if words[0] == "aggregate" else (0, 2)
                 tried(tally, given, codes, prepare=partial(_addresses, 3072), seconds=60)
             Path(name).unlink()
-        for file in ("state.json", "previous.json", next(Path("st").glob("workers*")).name):
+        for file in ("state.json", next(Path("st").glob("workers*")).name):
             shutil.rmtree("y", ignore_errors=True)
             shutil.copytree("st", "y")
             Path("y", file).unlink(missing_ok=True)

@@ -262,14 +262,12 @@ def fit_confusions(
     `missing` "informative" no answer is one more label that a worker may give, never a class.
     """
     prior_of = prior_rule(method.class_prior)
-    pseudo = None if start is None else start.pseudo_counts
     informative = getattr(method, "missing", "ignored") == "informative"
     if informative and start is not None:
         raise ConfigError("--missing informative knows no earlier run: it cannot go on from one")
 
     def maximise(sums: Sums) -> Model:
-        counts = sums.with_silence if informative else sums.by_worker
-        return method.estimate(counts if pseudo is None else counts + pseudo, pseudo is None)
+        return method.estimate(sums.with_silence if informative else sums.by_worker)
 
     def step(state: EmState) -> Step[EmState]:
         known, squarem = state.sums, state.squarem

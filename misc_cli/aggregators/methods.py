@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from misc_cli.data.parameters import (
+    AUTO,
     COUNT,
     FEW,
     POSITIVE,
@@ -109,7 +110,6 @@ class ConfusionModel(OnEngines, ABC):
     """
 
     name: ClassVar[str]
-    takes_prior: ClassVar[bool] = True  # --workers-prior
 
     @property
     def calibratable(self) -> bool:
@@ -117,7 +117,7 @@ class ConfusionModel(OnEngines, ABC):
         return getattr(self, "missing", "ignored") == "ignored"
 
     @abstractmethod
-    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
+    def estimate(self, counts: Floats) -> Model:
         """Return the model of expected counts, (n_workers, K, K)."""
 
     def solve(
@@ -157,7 +157,7 @@ class OneCoin(Checked, ConfusionModel):
     name: ClassVar[str] = "one-coin"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"paper": {"shrinkage": 0.0}}
 
-    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
+    def estimate(self, counts: Floats) -> Model:
         import numpy as np
 
         from misc_cli.aggregators.confusion_kernels import TINY, Model
@@ -197,7 +197,7 @@ class DawidSkene(Checked, ConfusionModel):
         "paper": {"class_prior": "uniform", "shrinkage": 0.0}
     }
 
-    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
+    def estimate(self, counts: Floats) -> Model:
         import numpy as np
 
         from misc_cli.aggregators.confusion_kernels import Model, shrunk_rows
@@ -233,7 +233,7 @@ class MeanField(Checked, ConfusionModel):
         "paper": {"class_prior": "uniform", "shrinkage": 0.0, "diagonal": 2.0, "off_diagonal": 1.0}
     }
 
-    def estimate(self, counts: Floats, prior_is_fixed: bool) -> Model:
+    def estimate(self, counts: Floats) -> Model:
         import numpy as np
         from scipy.special import digamma, gammaln
 
@@ -245,7 +245,7 @@ class MeanField(Checked, ConfusionModel):
         totals = pseudo.sum(axis=-1, keepdims=True)
         logs = digamma(pseudo) - digamma(totals)
         divergence = None  # nothing need rise if the prior is not fixed
-        if prior_is_fixed and self.shrinkage == 0:  # Σ_w KL(q(π_w) ‖ prior)
+        if self.shrinkage == 0:  # Σ_w KL(q(π_w) ‖ prior)
             own = gammaln(totals).sum() - gammaln(pseudo).sum()
             of_prior = gammaln(prior.sum(axis=-1)).sum() - gammaln(prior).sum()
             moved = ((pseudo - prior) * logs).sum()
@@ -275,7 +275,6 @@ class EnhancedBcc(Checked, OnEngines):
     seed: int = 0
 
     slow: ClassVar[bool] = True  # calibrated on one fold
-    takes_prior: ClassVar[bool] = True  # --workers-prior
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "paper": {"diagonal": 4.0, "off_diagonal": 1.0, "shrinkage": 0.0}
     }
@@ -334,11 +333,19 @@ class MinimaxEntropy(Checked, OnEngines):
     """mmce-c: free parameters of every worker and item.
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
-    answers per worker) / (mean answers per item). `center` is the point towards which workers are
-    shrunk: the parameters that all share (crowd), or answers at random (zero).
+    answers per worker) / (mean answers per item). `regularization` multiplies both; "auto" takes
+    the multiple that forecasts held-out answers best. `center` is the point towards which workers
+    are shrunk: the parameters that all share (crowd), or answers at random (zero).
     """
 
     class_prior: str = shared("class_prior", "estimated")
+    regularization: float | str = parameter(
+        1.0,
+        "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
+        POSITIVE,
+        words=(AUTO,),
+        metavar="X|auto",
+    )
     worker_regularization: float = parameter(0.0625, "mmce: weight of workers.", POSITIVE)
     item_regularization: float = parameter(
         4.0, "mmce: weight of items, relative to the workers'.", POSITIVE

@@ -123,8 +123,7 @@ def show(finished: Finished, console: Console) -> None:
     """Show the summary of each question's run."""
     session, rejection = finished.session, finished.rejection
     if finished.unchanged is not None:
-        assert session is not None
-        date = session.last["date"]
+        date = finished.unchanged["date"]
         console.say(f"nothing to do: no input, flag or output changed since {date}")
     if not console.shows_summary:
         return

@@ -144,14 +144,10 @@ state = table(
         "It is also made anew when the data has clearly moved.",
         "--keep-settled": "Items that are settled keep their label until they get new answers.",
         "-p settled=C,N": "Settled: a confidence from C, at least N answers [default: 0.95,3].",
-        "--workers-prior FILE": "What is known of workers, as --workers wrote it, also in another "
-        "project; for ds-em, ds-mf, ebcc and one-coin.",
-        "-p prior-weight=N": "Answers per class that it counts for at most [default: 10].",
     },
     accept={"default": ()},
     rechoose={"type": _duration_or_never},
     settled={"type": numbers(whole=False, count=2)},
-    prior_weight={"type": numbers(whole=False, least=1e-6)},
 )
 TITLE = "Of the report [default: its figures and the names of the files]."
 ANONYMIZE = "A number in place of each worker's name: for a report that leaves the house."

@@ -29,10 +29,10 @@ misc rerun labels.run.json -o again.csv
 )
 @options.talking
 def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool) -> None:
-    """Make the labels of a recorded run again: the same inputs, settings and state.
+    """Make the labels of a recorded run again: the same inputs and settings.
 
-    Says what it reads and writes and which input or state changed or is gone, before any work; and
-    whether the labels are those of the record, byte for byte.
+    Says what it reads and writes and which input changed or is gone, before any work; and whether
+    the labels are those of the record, byte for byte.
     """
     from misc_cli.cli.console import Console
     from misc_cli.job.replay import RecordedRun, repeated
@@ -46,9 +46,9 @@ def command(run: str, output: str | None, yes: bool, quiet: bool, verbose: bool)
     if old != __version__:
         console.warn(f"{run} is of misc {old}, this is {__version__}: labels may differ")
     if not yes:
-        recorded.refuse_untrusted("add --yes")
+        recorded.refuse_untrusted()
     where = output or ("nothing, unless -o names a file" if is_terminal() else "stdout")
-    console.say(f"{run}: reads {', '.join(dict.fromkeys(recorded.reads))}; writes {where}")
+    console.say(f"{run}: reads {', '.join(dict.fromkeys(recorded.request.files))}; writes {where}")
     place = output_file(output)
     paths = [] if place is None else [place]
     if recorded.questions:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from misc_cli.data.resources import map_in_order
-from misc_cli.data.types import Codes, Floats, Labels, with_prior
+from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import SparseVotes
 
 Hashes = npt.NDArray[np.uint64]
@@ -164,8 +164,7 @@ def folds(
     votes = labels.votes
     assert isinstance(votes, SparseVotes)
     # a start that was fitted to these answers would leak the hidden ones
-    pseudo_counts = None if labels.start is None else labels.start.pseudo_counts
-    labels = replace(labels, start=with_prior(None, pseudo_counts))
+    labels = replace(labels, start=None)
     answers = answers_of(votes)
     size = max(1, round(fraction * len(answers)))
     if votes.n_votes >= DRAWN_BY_NAME:

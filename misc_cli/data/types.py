@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -24,15 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a method: an earlier fit, pseudo-counts, or both.
+    """The start of a method: an earlier fit.
 
-    confusions     (n_workers, K, K) of the earlier fit; new workers have the crowd's. None: the
-                   method starts from the votes
-    class_prior    (K,) of the earlier fit
-    known          (n_workers,): True if the earlier fit knew the worker
-    workers        name → (n_workers, ...): the method's own parameters, zeros where unknown
-    shared         name → the method's own parameters that belong to no worker
-    pseudo_counts  (n_workers, K, K): [worker, true, observed], counted beside the real answers
+    confusions   (n_workers, K, K) of the earlier fit; new workers have the crowd's. None: the
+                 method starts from the votes
+    class_prior  (K,) of the earlier fit
+    known        (n_workers,): True if the earlier fit knew the worker
+    workers      name → (n_workers, ...): the method's own parameters, zeros where unknown
+    shared       name → the method's own parameters that belong to no worker
     """
 
     confusions: Floats | None = None
@@ -40,14 +39,6 @@ class Start:
     known: Any = None
     workers: Mapping[str, Floats] = field(default_factory=dict)
     shared: Mapping[str, Floats] = field(default_factory=dict)
-    pseudo_counts: Floats | None = None
-
-
-def with_prior(start: Start | None, pseudo_counts: Floats | None) -> Start | None:
-    """Return the start with these pseudo-counts."""
-    if pseudo_counts is None:
-        return start
-    return replace(start or Start(), pseudo_counts=pseudo_counts)
 
 
 def aligned(values: Floats, where: Any, n_workers: int) -> Floats:
@@ -117,7 +108,6 @@ class WorkerTable:
     """A workers file as written: names and columns of numbers, (n_workers,) each.
 
     low, high  interval of the accuracy, if the file has one
-    columns    every other column of numbers, by name
     """
 
     workers: Names
@@ -125,7 +115,6 @@ class WorkerTable:
     accuracy: Floats
     low: Floats | None = None
     high: Floats | None = None
-    columns: Mapping[str, Floats] = field(default_factory=dict)
     name: str = ""
 
 
@@ -252,8 +241,11 @@ class Completion(Protocol):
     @property
     def directions(self) -> Floats | None: ...
 
-    def label_rows(self, rows: Rows) -> LabelCodes:
-        """Return the argmax of each fibre of these items, (n_block_items, n_workers + 1)."""
+    def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+        """Return labels of these items, (n_block_items, n_workers + 1): the argmax of each fibre.
+
+        With `directions` (n_prototypes, R), return the labels of workers with these directions.
+        """
 
 
 class Completer(Protocol):

@@ -20,7 +20,7 @@ CAPABILITIES: dict[str, frozenset[str]] = {
     ", ".join(ROUNDS): _KEEPS_ROWS,
     "other aggregators (plugins)": frozenset({"local"}),
     "automatic choice": _ALL,
-    "--time-budget, --workers-prior": _KEEPS_ROWS,
+    "--time-budget": _KEEPS_ROWS,
     "calibration, --gold, --workers": _ALL,
     "--truth, --fail-if, --changes": _KEEPS_ROWS,
     "tucker with given ranks, --final answers": _KEEPS_ROWS,

@@ -21,8 +21,9 @@ from misc_cli.readers.source import refuse_changed, stamps
 from misc_cli.run import pipeline
 from misc_cli.run.fail_if import Gate, parse_gates
 from misc_cli.run.request import LOCAL, AggregateRequest, Fitter, Stopwatch
-from misc_cli.run.run_record import manifest
+from misc_cli.run.run_record import gauges, manifest
 from misc_cli.run.settings import Methods, build
+from misc_cli.writers.output_set import write_all
 
 if TYPE_CHECKING:
     from misc_cli.data.types import Answers, Iteration
@@ -88,8 +89,9 @@ class QuestionRun:
         from misc_cli.report.frames import anonymized, build
 
         read = self.inputs.read
+        shown = () if read is None else (read.answers, read.times)
         kept = None if read is None else read.kept
-        report = build(self.outcome, facts, kept, title=self.request.title or "")
+        report = build(self.outcome, facts, *shown, kept=kept, title=self.request.title or "")
         return anonymized(report) if anonymize else report
 
 
@@ -97,13 +99,13 @@ class QuestionRun:
 class Finished:
     """A request that was carried out: a run for each question, and the state if there is one.
 
-    `unchanged` holds the figures of the last run where nothing changed since and nothing was done.
+    `unchanged` is the record of the last run where nothing changed since and nothing was done.
     `rejection` says in words what is in place where a condition of --fail-if held.
     """
 
     runs: Sequence[QuestionRun]
     session: StateSession | None = None
-    unchanged: Mapping[str, Figure] | None = None
+    unchanged: Mapping[str, Any] | None = None
     tripped: Sequence[str] = ()
     rejection: str | None = None
 
@@ -123,7 +125,6 @@ def performed(
     *,
     command: Sequence[str] = (),
     began: float | None = None,
-    now: float | None = None,
 ) -> Iterator[Finished]:
     """Carry out a request and publish its outputs; its engine lives as long as the context.
 
@@ -131,9 +132,8 @@ def performed(
     ----------
     command
         The words of the command line, for run.json.
-    began, now
-        When the process began, by the monotonic clock, and the time of day that a state counts
-        from; both are found out if not given.
+    began
+        When the process began, by the monotonic clock; now if it is not given.
     """
     methods, gates = checked(request)
     outputs, each = OutputSet(request), request.each_question
@@ -141,28 +141,34 @@ def performed(
         outputs.check()
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        session, own = None, None
-        if request.state is not None or request.workers_prior is not None:
-            from misc_cli.state.session import fitter_of, opened
+        session = None
+        if request.state is not None:
+            from misc_cli.state.session import opened
 
-            if request.state is not None:
-                session = stack.enter_context(opened(request, outputs.places, now))
-            own = fitter_of(session, request)
+            if "run" not in outputs.places:
+                raise ConfigError("--state needs -o FILE: it compares with the last outputs")
+            session = stack.enter_context(opened(request))
         earlier = None if each else previous_outputs(request, gates, outputs.places)
-        read = inputs_of(request, observer, watch, stack)
-        if session is not None and (figures := session.unchanged(read[0].files)) is not None:
-            told = _tripped(gates, figures, each)
-            session.nothing_done(figures, watch.seconds)
-            yield Finished([], session, figures, told)
-            return
-        if session is not None and read[0].read is not None:
-            session.contract.see(read[0].read.files)
+        read = inputs_of(request, observer, watch, stack, with_times=request.report is not None)
+        if session is not None:
+            last = session.unchanged(read[0].files, outputs.places["run"])
+            if last is not None:
+                figures = dict(last["figures"])
+                told = _tripped(gates, figures, each)
+                if "metrics" in outputs.places:  # a collector must not miss a run that did nothing
+                    text = gauges(figures, last["method"], watch.seconds, did_nothing=True)
+                    write_all({outputs.places["metrics"]: text})
+                yield Finished([], session, last, told)
+                return
+            if read[0].read is not None:
+                session.contract.see(read[0].read.files)
         runs, tripped = [], []
         places = outputs.places_of([inputs.question for inputs in read])
         for inputs, where in zip(read, places, strict=True):
             if each:
                 earlier = previous_outputs(request, gates, where)
-            run = fitted(request, inputs, methods, observer, watch, own)
+            fitter = None if session is None else session.fit
+            run = fitted(request, inputs, methods, observer, watch, fitter)
             run.places = where
             if earlier is not None:
                 run.changes = earlier(run.outcome)
@@ -177,8 +183,6 @@ def performed(
         if tripped and not request.publish_anyway:
             outputs.reject(runs)
         outputs.publish(runs, observer.warnings, command, session, tripped)
-        if session is not None and outputs.rejection is None:
-            session.published()
         yield Finished(runs, session, tripped=tripped, rejection=outputs.rejection)
 
 
@@ -196,11 +200,11 @@ def _tripped(gates: Sequence[Gate], figures: dict[str, Figure], among_several: b
 def run_in_memory(
     request: AggregateRequest, observer: Observer, *, began: float | None = None
 ) -> QuestionRun:
-    """Read and aggregate the answers to one question; write nothing."""
+    """Read and aggregate the answers to one question, with their times; write nothing."""
     methods, _ = checked(request)
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        (read,) = inputs_of(request, observer, watch, stack)
+        (read,) = inputs_of(request, observer, watch, stack, with_times=True)
         return fitted(request, read, methods, observer, watch)
 
 
@@ -264,10 +268,12 @@ def inputs_of(
     observer: Observer,
     watch: Stopwatch,
     stack: ExitStack,
+    *,
+    with_times: bool = False,
 ) -> list[Inputs]:
     """Read everything that a request names: one entry, or one for each question.
 
-    `stack` closes an engine.
+    `with_times` keeps when answers were given, where files tell; `stack` closes an engine.
     """
     if request.engine != LOCAL:
         return [_on_engine(request, observer, watch, stack)]
@@ -277,7 +283,7 @@ def inputs_of(
     sources, reading = request.sources, request.reading
     with watch.stage("read"):
         if request.each_question:
-            results = read_questions(sources, reading, each=True)
+            results = read_questions(sources, reading, each=True, with_times=with_times)
             known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
             for role, file in request.known_files.items():
                 told = read_known_each(file, list(known), reading)
@@ -288,7 +294,7 @@ def inputs_of(
                         text = f"{file}: nothing about question {question!r}, so it has no {role}"
                         warnings.warn(text, MiscWarning, stacklevel=2)
         else:
-            results = [read_answer_columns(sources, reading)]
+            results = [read_answer_columns(sources, reading, with_times=with_times)]
             known = {results[0].question: _known(request)}
         for read in results if request.embedded_gold else ():
             if read.gold is None:

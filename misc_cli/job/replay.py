@@ -1,4 +1,4 @@
-"""A recorded run to be repeated: its request with the very files it read, and its state."""
+"""A recorded run to be repeated: its request with the very files it read."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from misc_cli.errors import ConfigError, InputError
 from misc_cli.job.perform import Observer, performed
 from misc_cli.run.request import AggregateRequest
 from misc_cli.run.run_record import questions_of, read_record, request_of
-from misc_cli.state import store
 from misc_cli.writers.output_set import sha256_of
 
 STDIN = "<stdin>"
 HIDDEN = "***"  # in the place of an address's secret
-# Outputs that have nothing to do with a run's labels, and what is only said about them.
+# Outputs that have nothing to do with a run's labels, what is only said about them, and the state:
+# a first night starts from nothing, and a later one is not repeated.
 LABELS_ONLY: dict[str, Any] = {
     **dict.fromkeys(("workers", "changes", "metrics", "report", "rejects", "diagnostics"), None),
     **{"fail_if": (), "keep_rejected": None, "publish_anyway": False},
     **{"anonymize_workers": False, "title": None},
+    **{"state": None, "accept": (), "rechoose": None, "keep_settled": False, "settled": None},
 }
 
 
@@ -49,18 +50,14 @@ class RecordedRun:
         """Return the names of its questions where there are several, in their order."""
         return [str(one["question"]) for one in self.content.get("questions", [])]
 
-    @property
-    def reads(self) -> list[str]:
-        """Return the names of all that the run read: answers, known labels, priors, state."""
-        state = self.content.get("state") if self.request.state else None
-        return [*self.request.files, *([state["folder"]] if state else [])]
-
     def refuse_changed(self, read: Mapping[str, str] | None = None) -> None:
         """Raise if an input is gone or no longer as it was.
 
         `read` has the SHA-256 of inputs that were read by now, databases and downloads too.
         """
         wrong = [] if self.request.sources else ["its answers came from no file"]
+        if (self.content.get("state") or {}).get("night", 1) > 1:
+            wrong.append("the state that it started from is another one now")
         for one in questions_of(self.content):
             for source in [*one["inputs"], *one["known"].values()]:
                 name, digest = source["name"], source["sha256"]
@@ -81,51 +78,31 @@ class RecordedRun:
         if wrong:
             raise InputError(f"{self.path} cannot be repeated: {'; '.join(dict.fromkeys(wrong))}")
 
-    def refuse_untrusted(self, remedy: str) -> None:
-        """Raise if the record has a query, an address or an engine's place: it may be a stranger's.
-
-        Parameters
-        ----------
-        remedy
-            What the user may do who trusts the record.
-        """
+    def refuse_untrusted(self) -> None:
+        """Raise if the record, maybe a stranger's, has a query, an address or an engine's place."""
         request = self.request
-        strange = [name for name in (*self.reads, request.scheduler or "") if "://" in name]
+        strange = [name for name in (*request.files, request.scheduler or "") if "://" in name]
         strange += [name for name in (request.spill, request.reading.query) if name]
         if strange:
             raise ConfigError(
                 f"{self.path} asks for {', '.join(map(repr, strange))}; if you trust whoever made "
-                f"it, {remedy}"
+                "it, add --yes"
             )
 
 
 def repeated(recorded: RecordedRun, observer: Observer) -> tuple[list[bytes], bool | None]:
-    """Carry out a recorded request again, from the inputs and the state that it had.
+    """Carry out a recorded request again, from the inputs that it had.
 
     Returns the files of labels, one for each question, and whether they are those of the record;
     None where the record has them in parts.
     """
     recorded.refuse_changed()
-    files, then = recorded.content["files"], recorded.content.get("state")
+    files = recorded.content["files"]
     asked = [one["sha256"] for one in files if one["name"].partition(".")[0] == "labels"]
     name = Path(recorded.request.output or "").name if asked else "labels.csv"
     with cleanup.folder("misc-rerun-") as folder:
-        state, now = None, None
-        if then is not None:
-            state, now = folder / "state", float(then["now"])
-            state.mkdir()
-            before = then["before"]
-            if before is not None and not store.copy(Path(then["folder"]), before, state):
-                raise InputError(
-                    f"{recorded.path} cannot be repeated: the state that it started from is gone "
-                    f"from {then['folder']}"
-                )
-        request = replace(
-            recorded.request,
-            output=str(folder / name),
-            state=None if state is None else str(state),
-        )
-        with performed(request, observer, now=now) as finished:
+        request = replace(recorded.request, output=str(folder / name))
+        with performed(request, observer) as finished:
             read = [file for run in finished.runs for file in run.inputs.files]
             recorded.refuse_changed({file.name: file.sha256 for file in read})
             labels = [run.places["labels"].read_bytes() for run in finished.runs]

@@ -25,10 +25,9 @@ from misc_cli.aggregators.confusion_kernels import (
 )
 from misc_cli.data.encode import trimmed
 from misc_cli.data.posteriors import decide, normalise_scores
-from misc_cli.data.types import Answers, Floats, Labels, Names, WorkerTable
+from misc_cli.data.types import Answers, Floats, Labels, Names
 from misc_cli.data.votes import Rows, totals_by_class
 from misc_cli.engines.protocol import GOLD, POSTERIORS, Block, Engine, RowArrays, SumOver
-from misc_cli.errors import InputError
 from misc_cli.quality.evaluation import wilson
 
 MOST_CELLS = 20_000_000  # of workers × classes × classes
@@ -311,28 +310,3 @@ def smallest_panel(labels: Labels, posteriors: Floats, tolerance: float = SAME) 
         said, table = by_worker[left.pop(at)]
         scores = scores - said @ table
     return left
-
-
-def pseudo_counts(labels: Labels, table: WorkerTable, weight: float) -> Floats:
-    """Return the confusions of an earlier worker table as pseudo-counts [worker, true, observed].
-
-    A row of a worker's confusions counts for `weight` answers, but for no more than the worker had
-    given. Workers and classes that the table does not have get zeros.
-    """
-    names = labels.classes.to_pylist()
-    counts = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
-    rows = pc.fill_null(pc.index_in(labels.workers, table.workers), -1)
-    rows = rows.to_numpy(zero_copy_only=False)
-    here = np.flatnonzero(rows >= 0)
-    at = rows[here]
-    for true, true_name in enumerate(names):
-        for said, said_name in enumerate(names):
-            column = table.columns.get(f"true_{true_name}_said_{said_name}")
-            if column is not None:
-                counts[here, true, said] = np.nan_to_num(column[at])
-    if not counts.any():
-        raise InputError(
-            f"{table.name}: says nothing of these workers and classes; is it of the same workers?"
-        )
-    counts[here] *= np.minimum(weight, table.answers[at])[:, None, None]
-    return counts

@@ -24,12 +24,10 @@ Fitter = Callable[[Engine, Methods, OnIteration, Lighten], FitResult]
 LOCAL = "local"
 # What --accept may name: kinds of news in a later night, and a warning.
 ACCEPTABLE = ("new-labels", "columns", "format", "duplicates")
-# Fields that carry one question's fit from one run to another.
-ONE_QUESTION = ("state", "workers_prior")
 # Fields that say more about another, which must be given.
 NEEDS = {
     **dict.fromkeys(("accept", "rechoose", "keep_settled"), "state"),
-    **{"settled": "keep_settled", "prior_weight": "workers_prior"},
+    "settled": "keep_settled",
     **dict.fromkeys(("keep_rejected", "publish_anyway"), "fail_if"),
     **dict.fromkeys(("anonymize_workers", "title"), "report"),
 }
@@ -81,8 +79,6 @@ class AggregateRequest:
     rechoose: float | str | None = None
     keep_settled: bool = False
     settled: tuple[float, float] | None = None
-    workers_prior: str | None = None
-    prior_weight: float | None = None
     engine: str = LOCAL
     spill: str | None = None
     scheduler: str | None = None
@@ -90,13 +86,10 @@ class AggregateRequest:
     def __post_init__(self) -> None:
         own = ["time_budget"] if self.settings.time_budget is not None else []
         check_flags(self.engine, _given(self.reading), [*_given(self), *own])
-        if self.each_question:
-            for name in ONE_QUESTION:
-                if getattr(self, name):
-                    raise ConfigError(
-                        f"{flag(name)} is for one question; pick it with --question, one run for "
-                        "each"
-                    )
+        if self.each_question and self.state is not None:
+            raise ConfigError(
+                "--state is for one question; pick it with --question, one run for each"
+            )
         for name, other in NEEDS.items():
             if getattr(self, name) and not getattr(self, other):
                 raise ConfigError(f"{flag(name)} needs {flag(other)}; give that, too")
@@ -120,8 +113,7 @@ class AggregateRequest:
     @property
     def files(self) -> list[str]:
         """Return the names of everything that will be read."""
-        prior = [] if self.workers_prior is None else [self.workers_prior]
-        return [*self.sources, *self.known_files.values(), *prior]
+        return [*self.sources, *self.known_files.values()]
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as JSON has it, without the secrets of addresses."""

@@ -65,7 +65,7 @@ QUESTION = {
     "inputs": [FILE],
     "known": {"*": FILE},
     "engine": dict[str, Any],
-    "state": ({"folder": str, "before": str | None, "now": float}, None),
+    "state": ({"folder": str, "night": int, "now": float}, None),
     "counts": {"answers": int, "workers": int, "items": int, "classes": int},
     "classes": list[str],
     "class_prior": list[float],

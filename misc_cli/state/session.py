@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,42 +20,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from misc_cli import registry
-from misc_cli.data.parameters import AUTO
 from misc_cli.data.posteriors import decide
-from misc_cli.data.types import Floats, Labels, Lighten, OnIteration, with_prior
+from misc_cli.data.types import Floats, Labels, Lighten, OnIteration
 from misc_cli.data.votes import votes_by_worker, votes_per_item
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Engine, Fitted
-from misc_cli.errors import ConfigError, InputError, MiscWarning
-from misc_cli.quality.figures import Figure
-from misc_cli.quality.worker_scores import pseudo_counts
+from misc_cli.errors import ConfigError, DuplicateWorkersWarning, InputError
 from misc_cli.run import pipeline
-from misc_cli.run.request import AggregateRequest, Fitter
+from misc_cli.run.request import ACCEPTABLE, AggregateRequest
 from misc_cli.run.result import RunResult
-from misc_cli.run.run_record import described, gauges, read_record, rebuilt, request_of, strict
+from misc_cli.run.run_record import described, read_record, rebuilt, request_of, strict
 from misc_cli.run.settings import Methods, Settings
 from misc_cli.selection.calibration import Calibration
 from misc_cli.selection.candidates import Candidate
 from misc_cli.selection.ensemble import FitResult
 from misc_cli.state import store
-from misc_cli.state.contract import Contract
-from misc_cli.state.saved_state import (
-    JOINT,
-    item_fingerprints,
-    listed,
-    member_tables,
-    unlisted,
-)
+from misc_cli.state.store import JOINT, item_fingerprints, listed, member_tables, unlisted
 from misc_cli.version import __version__
 from misc_cli.writers.output_paths import locked
-from misc_cli.writers.output_set import WHOLE, verify, write_all
-from misc_cli.writers.read_back import read_workers
+from misc_cli.writers.output_set import WHOLE, verify
 
 NEVER = "never"
 RECHOOSE = 30 * 86400.0  # seconds after which a choice is old
 SETTLED = (0.95, 3.0)
-PRIOR_WEIGHT = 10.0
 # A choice is made anew when it rests on a quarter of today's answers, when half of them are by
 # workers it did not know, or when the shares of the labels are others by a tenth.
 GROWTH = 4.0
@@ -67,6 +54,74 @@ COMMON = 0.1
 KEPT = ("chosen", "weights", "fallback", "why")
 
 clock = time.time  # what a simulated year replaces
+
+LABELS, COLUMNS, FORMAT, DUPLICATES = ACCEPTABLE
+NAMES_SHOWN = 3
+
+
+class Contract:
+    """The labels, columns and forms of files that the nights of a state have in common.
+
+    The first night teaches it. On a later night something new of a kind is an error that names the
+    flag to accept it (--accept); what is accepted once is known from then on. So is a warning:
+    workers who copy others are not told of again.
+    """
+
+    def __init__(self, known: Mapping[str, Iterable[str]], accept: Iterable[str]) -> None:
+        self.known = {kind: set(known.get(kind, ())) for kind in ACCEPTABLE}
+        self.seen: dict[str, set[str]] = {kind: set() for kind in ACCEPTABLE}
+        self.accept = frozenset(accept)
+
+    def to_json(self) -> dict[str, list[str]]:
+        """Return everything that is known after this night, by kind."""
+        found = {kind: self.known[kind] | self.seen[kind] for kind in ACCEPTABLE}
+        if DUPLICATES not in self.accept:
+            found[DUPLICATES] = self.known[DUPLICATES]
+        return {kind: sorted(texts) for kind, texts in found.items()}
+
+    def see(self, files: Iterable[Any]) -> None:
+        """Note how files were read, in words."""
+        for file in files:
+            self.seen[COLUMNS].add(file.roles)
+            self.seen[FORMAT].add(file.form)
+
+    def check(self, labels: Iterable[str]) -> None:
+        """Note tonight's labels; raise InputError if anything is new and not accepted."""
+        self.seen[LABELS] = set(labels)
+        wrong = {
+            kind: f"{_shown(new)} (so far: {_shown(self.known[kind])})"
+            for kind in (COLUMNS, FORMAT, LABELS)
+            if kind not in self.accept
+            and self.known[kind]
+            and (new := self.seen[kind] - self.known[kind])
+        }
+        if wrong:
+            raise InputError(
+                f"not as on earlier nights: {', '.join(wrong)}: {'; '.join(wrong.values())}; "
+                "nothing is written; if that is right, add --accept " + ",".join(wrong)
+            )
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Pass over warnings of workers that were accepted; note those of others."""
+        earlier: Any = warnings.showwarning
+
+        def show(message: Warning | str, *rest: Any, **more: Any) -> None:
+            if isinstance(message, DuplicateWorkersWarning):
+                self.seen[DUPLICATES].update(message.workers)
+                if set(message.workers) <= set(self.to_json()[DUPLICATES]):
+                    return
+            earlier(message, *rest, **more)
+
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+
+
+def _shown(texts: Iterable[str]) -> str:
+    first = sorted(texts)
+    more = f" and {len(first) - NAMES_SHOWN:,} more" if len(first) > NAMES_SHOWN else ""
+    return ", ".join(map(repr, first[:NAMES_SHOWN])) + more
 
 
 def settings_key(settings: Settings) -> Any:
@@ -92,28 +147,23 @@ def share_by(labels: Labels, workers: Any) -> float:
 class StateSession:
     """A run that starts from a saved state, or from nothing, and saves the next one.
 
-    saved     the state, None for the first night or if it cannot be used
-    before    its fingerprint; it stays if the state is found to be of other data
+    saved     the state, None for the first night
     contract  what earlier nights had in common
     rechoose  seconds after which a choice is old; None: never
     settled   confidence and answers from which an item keeps its label until it has new ones
-    last      the record of the last run, if nothing changed since
     """
 
-    def __init__(
-        self, request: AggregateRequest, places: Mapping[str, Path], now: float | None
-    ) -> None:
-        self.request, self.places = request, places
+    def __init__(self, request: AggregateRequest) -> None:
+        self.request = request
         self.folder = Path(str(request.state))
-        self.now = clock() if now is None else now
-        self.saved = store.open_state(self.folder)
-        self.before = None if self.saved is None else store.fingerprint(self.folder)
+        self.now = clock()
+        self.saved = store.load(self.folder)
+        self.night = 1 if self.saved is None else int(self.saved.about["night"]) + 1
         known = {} if self.saved is None else self.saved.about["contract"]
         self.contract = Contract(known, request.accept)
         self.rechoose = None if request.rechoose == NEVER else float(request.rechoose or RECHOOSE)
         self.settled = (request.settled or SETTLED) if request.keep_settled else None
         self.why, self.n_kept_labels = "", 0
-        self.last: Mapping[str, Any] = {}
         self._labels: Labels | None = None
         self._choice: dict[str, Any] = {}
         self._members: dict[str, Fitted] = {}
@@ -144,10 +194,10 @@ class StateSession:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Return what run.json says of it: folder, fingerprint before the run, and clock."""
+        """Return what run.json says of it."""
         return {
             "folder": str(self.folder),
-            "before": None if self.saved is None else self.before,
+            "night": self.night,
             "now": self.now,
             "methods": self.why,
             "settled": self.n_kept_labels,
@@ -157,10 +207,6 @@ class StateSession:
         """Return a row of the summary."""
         kept = f", {self.n_kept_labels:,} settled labels" if self.settled else ""
         return "state", f"{self.folder}, night {self.night}: methods {self.why}{kept}"
-
-    @property
-    def night(self) -> int:
-        return 1 if self.saved is None else int(self.saved.about["night"]) + 1
 
     def fit(
         self, answers: Engine, methods: Methods, on_iteration: OnIteration, lighten: Lighten
@@ -175,9 +221,9 @@ class StateSession:
             if not set(labels.classes.to_pylist()) & set(self.saved.about["classes"]):
                 share, other = 0.0, "no class of it is among today's"
             if share < COMMON:
-                told = f"the state is of other data ({other}): it is set aside, this run starts"
-                warnings.warn(f"{told} from nothing", MiscWarning, stacklevel=2)
-                self.saved = None
+                raise InputError(
+                    f"--state {self.folder}: it is of other data ({other}); name another folder"
+                )
         reason = self.reselection_reason(labels, methods.settings)
         if reason is None:
             found = self._as_chosen(engine, methods, on_iteration)
@@ -198,10 +244,9 @@ class StateSession:
         self._at_choice = pc.is_in(labels.workers, saved.at_choice)
         softened = choice["calibration"]
         calibration = None if softened is None else Calibration(**softened)
-        own = None if labels.start is None else labels.start.pseudo_counts
 
         def started(name: str) -> Labels:
-            return replace(labels, start=with_prior(saved.start(labels, name), own))
+            return replace(labels, start=saved.start(labels, name))
 
         def start_of(member: Candidate) -> Labels:
             # a member whose few steps are its point starts from nothing
@@ -273,13 +318,12 @@ class StateSession:
         engine.put(POSTERIORS, posteriors)
         self.n_kept_labels = int(settled.sum())
 
-    def unchanged(self, inputs: Sequence[Any]) -> dict[str, Figure] | None:
-        """Return the last run's figures if this one would write the same bytes again, else None.
+    def unchanged(self, inputs: Sequence[Any], run_file: Path) -> dict[str, Any] | None:
+        """Return the record of the last run if this one would write the same bytes again.
 
         That is so if the run.json in place is of the run that saved the state, was asked for the
         same and read the same, and its set is whole.
         """
-        run_file = self.places["run"]
         if self.saved is None or not run_file.is_file():
             return None
         try:
@@ -292,16 +336,8 @@ class StateSession:
         same &= read == [(one.name, one.sha256) for one in inputs]
         same &= (last.get("state") or {}).get("now") == self.saved.about["written"]
         same &= last["misc"] == __version__
-        if not same or any(member.state != WHOLE for member in verify(run_file)):
-            return None
-        self.last = last
-        return dict(last["figures"])
-
-    def nothing_done(self, figures: Mapping[str, Figure], seconds: Mapping[str, float]) -> None:
-        """Write the metrics of a run that did nothing: a collector must not miss it."""
-        if "metrics" in self.places:
-            text = gauges(figures, self.last["method"], seconds, did_nothing=True)
-            write_all({self.places["metrics"]: text})
+        whole = same and all(member.state == WHOLE for member in verify(run_file))
+        return last if whole else None
 
     def outputs(self, outcome: RunResult) -> dict[Path, bytes]:
         """Return the files of the new state, to be published with the run's own."""
@@ -329,60 +365,21 @@ class StateSession:
         }
         return store.outputs(self.folder, strict(about), tables)
 
-    def published(self) -> None:
-        """Keep a state of other data, and remove what only older states need."""
-        if self.before is not None and self.saved is None:
-            store.copy(self.folder, self.before, store.new_aside(self.folder))
-        store.prune(self.folder)
-
 
 @contextmanager
-def opened(
-    request: AggregateRequest, places: Mapping[str, Path] | None = None, now: float | None = None
-) -> Iterator[StateSession]:
-    """Open and lock the state that a request names.
-
-    `places` are the outputs of the command line; None for a run from Python. `now` is the time of
-    the run in seconds, for a run that is repeated.
-    """
-    if places is not None and "run" not in places:
-        raise ConfigError("--state needs -o FILE: it compares with the outputs of the last run")
+def opened(request: AggregateRequest) -> Iterator[StateSession]:
+    """Open and lock the state that a request names."""
     folder = Path(str(request.state))
     for source in map(Path, request.sources):
         if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
             raise ConfigError(
                 f"--state {folder}: lies in {source}, which is read as answers; name another folder"
             )
-    store.check_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
     with locked([folder / store.POINTER]):
-        session = StateSession(request, places or {}, now)
+        session = StateSession(request)
         with session.contract.quiet():
             yield session
-
-
-def fitter_of(session: StateSession | None, request: AggregateRequest) -> Fitter:
-    """Return a function that fits from a state or with known workers."""
-    fit: Any = pipeline.fit if session is None else session.fit
-    if request.workers_prior is None:
-        return fit  # type: ignore[no-any-return]
-    aggregator = request.settings.aggregator
-    able = [
-        name
-        for name in registry.names("aggregator")
-        if getattr(registry.load("aggregator", name), "takes_prior", False)
-    ]
-    if aggregator != AUTO and aggregator not in able:
-        raise ConfigError(
-            f"--workers-prior is for {', '.join(able)}, not for {aggregator}: it counts no "
-            "worker's answers by true class, so there is nothing to add to"
-        )
-    table = read_workers(request.workers_prior)
-    weight = request.prior_weight or PRIOR_WEIGHT
-
-    def with_known_workers(answers: Engine, *given: Any) -> Any:
-        engine = pipeline.in_memory(answers)
-        counts: Floats = pseudo_counts(engine.labels, table, weight)
-        start = with_prior(engine.labels.start, counts)
-        return fit(engine.with_labels(replace(engine.labels, start=start)), *given)
-
-    return with_known_workers

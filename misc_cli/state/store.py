@@ -1,9 +1,9 @@
-"""The folder of a state: state.json, which names its tables and their SHA-256, and the tables.
+"""The state that one run saves for the next, and its folder: state.json and tables.
 
-A table's name has its content's SHA-256, so an old state and a new one share what did not change,
-and state.json alone decides which state there is. The state before stays (previous.json), so that
-the last run can be repeated. Nothing is pickled. Files are opened by names that misc gives, and
-never through a link: a folder may come from a stranger.
+state.json has plain values and names its tables, of workers and of items, with their SHA-256. A
+table's name has its content's SHA-256, so state.json alone decides which state there is. Nothing is
+pickled. Files are opened by names that misc gives, and never through a link: a folder may come from
+a stranger.
 """
 
 from __future__ import annotations
@@ -12,82 +12,199 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
-import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from misc_cli import cleanup
-from misc_cli.errors import ConfigError, InputError, MiscWarning
-from misc_cli.state.saved_state import SavedState
+from misc_cli.data.holdout import BYTES, Hashes, mixed, name_hashes, sums_between
+from misc_cli.data.parameters import conforms
+from misc_cli.data.types import Floats, Labels, Start, aligned
+from misc_cli.engines.protocol import Fitted
+from misc_cli.errors import InputError
+from misc_cli.run.run_record import MEMBER, SELECTION, rebuilt
+from misc_cli.selection.calibration import Calibration
 
 FORMAT = 4
 POINTER = "state.json"
-PREVIOUS = "previous.json"  # the state before this one
-ASIDE = "set-aside"  # a folder for a state that could not be used, the last of them
 OURS = re.compile(r"[a-z]+-[0-9a-f]{16}\.parquet")
-LEFT = re.compile(rf"\.({OURS.pattern}|{re.escape(PREVIOUS)})\.[0-9a-f]{{8}}\.(part|old)")
+LEFT = re.compile(rf"\.{OURS.pattern}\.[0-9a-f]{{8}}\.(part|old)")
 
 
-def check_folder(folder: Path) -> None:
-    """Make the folder of a state; refuse one with a link or a pipe by one of our names."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        aside = folder / ASIDE
-        odd = [aside] if aside.is_symlink() or (aside.exists() and not aside.is_dir()) else []
-        for path in [*folder.iterdir(), *(aside.iterdir() if aside.is_dir() and not odd else [])]:
-            ours = path.name in (POINTER, PREVIOUS) or OURS.fullmatch(path.name)
-            if ours and (path.is_symlink() or not path.is_file()):
-                odd.append(path)
-    except OSError as error:
-        raise ConfigError(f"--state {folder}: {error.strerror}; name a folder") from None
-    for path in odd:
-        raise ConfigError(
-            f"--state {path.parent}: {path.name} is no plain file or folder of misc; remove it, or "
-            "name another folder"
-        )
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise ConfigError(f"--state {folder}: cannot be written; check the permissions")
-
-
-def open_state(folder: Path) -> SavedState | None:
-    """Return the state in a folder; one that cannot be used is set aside with a warning."""
-    try:
-        found = load(folder)
-    except ValueError as why:
-        aside = new_aside(folder)
-        tables = [path for path in folder.iterdir() if OURS.fullmatch(path.name)]
-        for path in [*tables, folder / POINTER]:  # the pointer last: it says there is one
-            path.replace(aside / path.name)
-        warnings.warn(
-            f"--state {folder}: {why}; it is kept in {aside}, this run starts from nothing",
-            MiscWarning,
-            stacklevel=3,
-        )
-        return None
-    if found is not None:
-        prune(folder)
+def item_fingerprints(labels: Labels) -> Hashes:
+    """Return the sum over each item's answers of a hash of worker and label, (n_items,)."""
+    votes = labels.votes
+    workers, classes = name_hashes(labels.workers), name_hashes(labels.classes)
+    answers = mixed(workers[:, None] * np.uint64(BYTES) + classes[None, :]).reshape(-1)
+    found = np.zeros(votes.n_items, dtype=np.uint64)
+    for rows in votes.blocks:
+        block = votes.block(rows)
+        weights = np.rint(block.data).astype(np.uint64)
+        found[rows] = sums_between(answers[block.indices] * weights, block.indptr)
     return found
+
+
+# The name of a choice's joint result, for methods without a saved one of their own.
+JOINT = "*"
+
+
+# The shape of state.json's values: the end of a method's fit has its arrays by worker as columns of
+# the table of workers.
+ABOUT = {
+    "night": int,
+    "written": float,
+    "classes": list[str],
+    "answers": int,
+    "contract": dict[str, list[str]],
+    "choice": {
+        "settings": dict[str, Any],
+        "named": bool,
+        "members": [MEMBER],
+        "calibration": Calibration | None,
+        "selection": (SELECTION, None),
+        "at": float,
+        "answers": int,
+        "shares": list[float],
+        "changes": int,
+    },
+    "members": {
+        "*": {
+            "class_prior": list[float],
+            "workers": dict[str, list[int]],
+            "shared": {"*": {"shape": list[int], "values": list[float]}},
+        }
+    },
+}
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """Plain values, a table of workers and, where items may be frozen, one of items."""
+
+    about: Mapping[str, Any]
+    workers: Any
+    items: Any = None
+
+    def check(self) -> None:
+        """Decode everything once; content that does not fit together raises some exception."""
+        assert conforms(self.about, ABOUT)
+        n_classes = len(self.about["classes"])
+        choice = self.about["choice"]
+        times = [self.about["written"], choice["at"]]
+        assert all(0 <= seconds < 1e12 for seconds in times)
+        assert len(choice["shares"]) == n_classes
+        assert choice["selection"] is not None or not choice["members"]
+        assert len(self.at_choice) <= len(self.workers)
+        for entry in choice["members"]:
+            rebuilt(entry)
+        for name, member in self.about["members"].items():
+            assert len(member["class_prior"]) == n_classes
+            assert member["workers"]["confusions"] == [n_classes, n_classes]
+            for array, shape in member["workers"].items():
+                unlisted(self.workers[f"{name}:{array}"], shape)
+            for shared in member["shared"].values():
+                np.array(shared["values"], dtype=float).reshape(shared["shape"])
+        if self.items is not None:
+            unlisted(self.items["posteriors"], [n_classes])
+            assert {"item", "answers", "fingerprint"} <= set(self.items.column_names)
+
+    @property
+    def choice(self) -> Any:
+        """Return how methods were chosen, and which."""
+        return self.about["choice"]
+
+    @property
+    def at_choice(self) -> Any:
+        """Return the workers that the choice knew."""
+        return self.workers.filter(self.workers["at_choice"])["worker"].combine_chunks()
+
+    def has_classes_of(self, labels: Labels) -> bool:
+        """Tell whether these labels have the classes of the state."""
+        return bool(labels.classes.to_pylist() == self.about["classes"])
+
+    def start(self, labels: Labels, member: str) -> Start | None:
+        """Return where a member ended, for today's workers; None if the classes are others."""
+        members = self.about["members"]
+        name = member if member in members else JOINT
+        if name not in members or not self.has_classes_of(labels):
+            return None
+        where = pc.fill_null(pc.index_in(self.workers["worker"], labels.workers), -1)
+        where = where.combine_chunks().to_numpy(zero_copy_only=False)
+        known = np.zeros(labels.n_workers, dtype=bool)
+        known[where[where >= 0]] = True
+        kept = members[name]
+        arrays = {
+            array: aligned(
+                unlisted(self.workers[f"{name}:{array}"], shape), where, labels.n_workers
+            )
+            for array, shape in kept["workers"].items()
+        }
+        confusions = arrays.pop("confusions")
+        if not known.all():
+            confusions[~known] = confusions[known].mean(axis=0)
+        shared = {
+            array: np.array(entry["values"]).reshape(entry["shape"])
+            for array, entry in kept["shared"].items()
+        }
+        return Start(confusions, np.array(kept["class_prior"]), known, arrays, shared)
+
+
+def member_tables(
+    members: Mapping[str, Fitted],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return where methods ended: values by method, and columns of a table of workers."""
+    columns: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for name, fitted in members.items():
+        arrays = {"confusions": fitted.confusions, **fitted.own_workers}
+        for array, numbers in arrays.items():
+            columns[f"{name}:{array}"] = listed(numbers)
+        values[name] = {
+            "class_prior": fitted.class_prior.tolist(),
+            "workers": {array: list(numbers.shape[1:]) for array, numbers in arrays.items()},
+            "shared": {
+                array: {"shape": list(numbers.shape), "values": numbers.ravel().tolist()}
+                for array, numbers in fitted.own_shared.items()
+            },
+        }
+    return values, columns
+
+
+def listed(values: Floats) -> Any:
+    """Return an array (n, ...) as a column of lists of one length."""
+    width = int(np.prod(values.shape[1:], dtype=np.int64))
+    flat = pa.array(np.ascontiguousarray(values, dtype=np.float64).reshape(-1))
+    return pa.FixedSizeListArray.from_arrays(flat, width)
+
+
+def unlisted(column: Any, shape: list[int]) -> Floats:
+    """Return the column of `listed` as an array (n, ...)."""
+    chunks = column.combine_chunks()
+    values: Floats = chunks.flatten().to_numpy(zero_copy_only=False).reshape(len(chunks), *shape)
+    return values
 
 
 def load(folder: Path) -> SavedState | None:
     """Return the state in a folder, every byte checked; None if there is none.
 
-    Only what is damaged is a ValueError: a disk that fails now may have it tomorrow.
+    Tables that only earlier states named, and what killed runs left, are removed: only the holder
+    of the folder's lock may call this.
     """
     text = _read(folder / POINTER)
     if text is None:
         return None
-    form, tables = FORMAT, {}
+    tables: dict[str, Any] = {}
     try:
         whole = json.loads(text)
-        form, about, files = whole["format"], whole["about"], whole["files"]
-        if form != FORMAT or whole["sha256"] != _digest(_plain([about, files])):
+        about, files = whole["about"], whole["files"]
+        if whole["format"] != FORMAT or whole["sha256"] != _digest(_plain([about, files])):
             raise ValueError
         for name, file in files.items():
             data = _read(folder / file["file"]) if OURS.fullmatch(file["file"]) else None
@@ -99,16 +216,19 @@ def load(folder: Path) -> SavedState | None:
     except InputError:
         raise
     except Exception:  # whatever a decoder says of content that somebody made up
-        if form != FORMAT:
-            told = f"it is of another version (format {form!r:.20}, this misc has {FORMAT})"
-            raise ValueError(told) from None
-        raise ValueError("it is damaged, a file of it is gone or was changed") from None
+        raise InputError(
+            f"--state {folder}: it is damaged or of another version of misc; remove it to start "
+            "from nothing, or name another folder"
+        ) from None
+    named = {file["file"] for file in files.values()}
+    for path in folder.iterdir():
+        if LEFT.fullmatch(path.name) or (OURS.fullmatch(path.name) and path.name not in named):
+            cleanup.remove(path)
     return state
 
 
 def outputs(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[Path, bytes]:
     """Return the files of a new state, for `write_all`; state.json is the last."""
-    before = _bytes(folder / POINTER)
     files: dict[str, dict[str, str]] = {}
     found: dict[Path, bytes] = {}
     for name, table in tables.items():
@@ -118,63 +238,11 @@ def outputs(folder: Path, about: Mapping[str, Any], tables: Mapping[str, Any]) -
         digest = _digest(data)
         file = f"{name}-{digest[:16]}.parquet"
         files[name] = {"file": file, "sha256": digest}
-        if not (folder / file).exists():  # its name is its content: the state before has it, too
+        if not os.path.lexists(folder / file):  # its name is its content: the state before has it
             found[folder / file] = data
-    if before is not None:
-        found[folder / PREVIOUS] = before
     digest = _digest(_plain([about, files]))
     whole = {"format": FORMAT, "sha256": digest, "about": about, "files": files}
     return {**found, folder / POINTER: _plain(whole, indent=1)}
-
-
-def prune(folder: Path) -> None:
-    """Remove tables that only earlier states named, and what runs that were killed left.
-
-    Only for the holder of the folder's lock, and where state.json is whole. What cannot be removed
-    does no harm.
-    """
-    named = {table for name in (POINTER, PREVIOUS) for table in _tables_of(_bytes(folder / name))}
-    for path in folder.iterdir():
-        if LEFT.fullmatch(path.name) or (OURS.fullmatch(path.name) and path.name not in named):
-            cleanup.remove(path)
-
-
-def fingerprint(folder: Path) -> str | None:
-    """Return what tells the state in a folder from any other; None if there is none."""
-    pointer = _bytes(folder / POINTER)
-    return None if pointer is None else _digest(pointer)
-
-
-def copy(folder: Path, wanted: str, target: Path) -> bool:
-    """Copy the state of this fingerprint, the present or the one before; return False if gone."""
-    for name in (POINTER, PREVIOUS):
-        pointer = _bytes(folder / name)
-        if pointer is None or _digest(pointer) != wanted:
-            continue
-        tables = {table: _bytes(folder / table) for table in _tables_of(pointer)}
-        if None in tables.values():
-            return False
-        for table, data in {**tables, POINTER: pointer}.items():
-            (target / table).write_bytes(data or b"")
-        return True
-    return False
-
-
-def new_aside(folder: Path) -> Path:
-    """Return the folder for a state that is set aside, empty."""
-    aside = folder / ASIDE
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    return aside
-
-
-def _tables_of(pointer: bytes | None) -> list[str]:
-    """Return the files that a pointer names; none if there is no pointer or it is not whole."""
-    try:
-        files = [str(file["file"]) for file in json.loads(pointer or b"")["files"].values()]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return []
-    return [file for file in files if OURS.fullmatch(file)]
 
 
 def _read(path: Path) -> bytes | None:
@@ -192,14 +260,6 @@ def _read(path: Path) -> bytes | None:
             f"--state {path.parent}: {path.name} cannot be read ({error.strerror}); mend that, or "
             "name another folder"
         ) from None
-
-
-def _bytes(path: Path) -> bytes | None:
-    """Return the content of a plain file; None if it cannot be read."""
-    try:
-        return _read(path)
-    except InputError:
-        return None
 
 
 def _plain(value: Any, indent: int | None = None) -> bytes:

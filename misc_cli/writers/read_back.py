@@ -113,6 +113,5 @@ def read_workers(path: str) -> WorkerTable:
         accuracy=numbers.pop("accuracy"),
         low=numbers.pop("accuracy_low", None),
         high=numbers.pop("accuracy_high", None),
-        columns=numbers,
         name=source.name,
     )

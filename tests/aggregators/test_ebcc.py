@@ -195,7 +195,7 @@ def test_priors_by_hand_with_shrinkage() -> None:
     np.testing.assert_allclose(crowd, [[4 / 3 + 1 / 2, 2 / 3 + 1 / 2], [2 / 3 + 1 / 2, 17 / 6]])
     crowd /= crowd.sum(axis=1, keepdims=True)
     method = EnhancedBcc(shrinkage=3.0, diagonal=4.0, off_diagonal=1.0, subtypes=2)
-    found = _priors(method, MemoryEngine(tiny()).sweep(FractionsAndKeys()), None)
+    found = _priors(method, MemoryEngine(tiny()).sweep(FractionsAndKeys()))
     np.testing.assert_allclose(found.answers, [[4.0, 1.0], [1.0, 4.0]] + 3.0 * crowd, rtol=1e-9)
     np.testing.assert_allclose(found.classes, fractions.sum(axis=0), rtol=1e-9)
 

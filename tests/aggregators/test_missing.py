@@ -90,9 +90,9 @@ def test_silence_tells_what_one_word_cannot(kind: type[DawidSkene | MeanField]) 
 
 def test_it_cannot_go_on_from_an_earlier_run() -> None:
     labels, _, _ = functions()
-    counts = np.ones((labels.n_workers, N_CLASSES, N_CLASSES))
+    confusions = np.ones((labels.n_workers, N_CLASSES, N_CLASSES)) / N_CLASSES
     with pytest.raises(ConfigError, match="earlier run"):
-        DawidSkene(missing="informative")(replace(labels, start=Start(pseudo_counts=counts)))
+        DawidSkene(missing="informative")(replace(labels, start=Start(confusions)))
 
 
 def test_the_flag_alone_is_ds_em_with_a_uniform_prior(

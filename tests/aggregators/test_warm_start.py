@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from misc_cli import registry
@@ -78,36 +76,6 @@ def test_a_start_is_forgotten_where_answers_are_hidden(
     for (kept, _), (plain, _) in zip(folds(warm), folds(nights[1]), strict=True):
         assert kept.start is None
         assert plain.votes.n_votes == kept.votes.n_votes
-
-
-@pytest.mark.parametrize("name", [*METHODS, "ebcc"])
-def test_pseudo_answers_say_who_a_worker_is(name: str) -> None:
-    """Two workers always disagree: only what is known of them tells who is right."""
-    n_items = 40
-    items = [f"i{at:02}" for at in range(n_items)]
-    said = ["x", "y"] * (n_items // 2)
-    rows = (["a"] * n_items + ["b"] * n_items, items * 2, said + said[::-1])
-    labels = encode(Answers(*(pa.array(column) for column in rows))).labels
-    right, wrong = np.array([[9.0, 1.0], [1.0, 9.0]]), np.array([[1.0, 9.0], [9.0, 1.0]])
-    said_by_a = np.array([label == "x" for label in said])
-    more: dict[str, Any] = {"restarts": 2} if name == "ebcc" else {"class_prior": "uniform"}
-    method = registry.create("aggregator", name, **more)
-    for counts, is_x in (((right, wrong), said_by_a), ((wrong, right), ~said_by_a)):
-        found = method(replace(labels, start=Start(pseudo_counts=5.0 * np.stack(counts))))
-        np.testing.assert_array_equal(found.posteriors.argmax(axis=1) == 0, is_x)
-
-
-@pytest.mark.parametrize("name", [*METHODS, "ebcc"])
-def test_pseudo_answers_of_no_weight_change_nothing(
-    name: str, nights: tuple[Labels, Labels]
-) -> None:
-    labels = nights[0]
-    few: dict[str, Any] = {"restarts": 2} if name == "ebcc" else {}
-    method = registry.create("aggregator", name, **few)
-    none = np.zeros((labels.n_workers, labels.n_classes, labels.n_classes))
-    plain, found = method(labels), method(replace(labels, start=Start(pseudo_counts=none)))
-    np.testing.assert_allclose(found.posteriors, plain.posteriors, atol=1e-9)
-    assert found.iterations == plain.iterations
 
 
 @pytest.mark.parametrize("name", ["ebcc", "mmce-c"])

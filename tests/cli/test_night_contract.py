@@ -60,7 +60,6 @@ def test_news_are_an_error_that_writes_nothing_until_they_are_accepted(
     assert run(WORDS) == 0  # known from now on
     night(LINES[:960])
     assert run(WORDS) == 0  # and the old ones still are
-    assert run(["rerun", "labels.run.json", "-o", "again.csv"]) == 0
 
 
 def test_a_column_for_each_worker_may_come_with_a_worker() -> None:

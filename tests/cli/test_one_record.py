@@ -115,7 +115,6 @@ RUNS = {
     "state": ["answers.csv", *EM, "--state", "state", "--keep-settled", "-p", "settled=0.9,2"],
     "ranks": ["answers.csv", *EM, "--completer", "tucker", "--ranks", "2,3,2", "--ranks", "2,2,2"],
     "reading": ["answers.csv", *EM, "--where", "item != item 0", "--rename", "dog=wolf"],
-    "prior": ["answers.csv", *EM, "--workers-prior", "prior.csv", "-p", "prior-weight=4"],
 }
 
 
@@ -127,12 +126,6 @@ def test_the_record_holds_the_request_and_repeats_it(
     table = answers()
     table = table.assign(mood=table["label"], tone=table["label"].str.upper()).drop(columns="label")
     table.to_csv("two.csv", index=False)
-    if name == "prior":
-        aggregated("answers.csv", *EM, "-o", "before.csv", "--workers", "prior.csv")
-    if name == "state":  # a night before
-        aggregated(*RUNS[name], "-o", "labels.csv")
-        with Path("answers.csv").open("a") as file:
-            file.write("w0,item 1,cat\n")
     words = [*RUNS[name], "-o", "labels.csv"]
     aggregated(*words)
     content = json.loads(Path("labels.run.json").read_text())

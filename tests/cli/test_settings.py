@@ -212,8 +212,8 @@ def test_every_flag_that_names_a_place_is_known() -> None:
     }
     assert refused == {
         *("output", "workers", "report", "diagnostics", "changes", "metrics", "rejects", "state"),
-        *("spill", "scheduler", "engine", "query", "gold", "truth", "workers-prior", "log-file"),
-        *("keep-rejected", "with", "from", "base-url"),
+        *("spill", "scheduler", "engine", "query", "gold", "truth", "log-file"),
+        *("keep-rejected", "from", "base-url"),
     }
 
 

@@ -54,7 +54,6 @@ def test_every_question_has_its_files_and_one_manifest(capsys: pytest.CaptureFix
     [
         (["--each-question"], "name one with -o"),
         (["--each-question", "-o", "o.csv", "--state", "s"], "--state is for one question"),
-        (["--each-question", "-o", "o.csv", "--workers-prior", "w.csv"], "one run for each"),
         ([], "2 questions, 'mood' (choice), 'is spam?' (choice)"),
     ],
 )

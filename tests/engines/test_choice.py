@@ -139,13 +139,8 @@ def test_where_answers_say_nothing_the_votes_count() -> None:
     alike(of_memory, of_disk)
 
 
-def test_a_time_budget_and_known_workers_count_on_disk_as_in_memory() -> None:
+def test_a_time_budget_counts_on_disk_as_in_memory() -> None:
     simulated("answers.csv")
-    aggregate("--aggregator", "ds-em", "--workers", "workers.csv", output="alone.csv")
-    known = ("--aggregator", "ds-em", "--workers-prior", "workers.csv")
-    both(*known)
-    assert Path("there.csv").read_bytes() == Path("here.csv").read_bytes()
-    assert Path("there.csv").read_bytes() != Path("alone.csv").read_bytes()
     of_memory, of_disk = both("--time-budget", "60s")
     alike(of_memory, of_disk)
     assert not of_disk["figures"]["cut-short"]

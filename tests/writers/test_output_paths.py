@@ -58,8 +58,6 @@ def everything() -> dict[str, bytes]:
         ["aggregate", "answers.db", *MV, "-o", "database.csv"],
         ["aggregate", "sqlite:///answers.db", *MV, "-o", "database.csv"],
         ["aggregate", "SQLite:///answers.db", *MV, "-o", "database.csv"],
-        ["aggregate", "fold/a.csv", *EM, "--workers-prior", "w.csv", "-o", "w.csv"],
-        ["aggregate", "fold/a.csv", *EM, "--workers-prior", "w.csv", "--workers", "w.csv"],
         ["aggregate", "fold/a.csv", *MV, "--config", "c.toml", "--metrics", "c.toml"],
         ["queue", "fold", *MV, "-o", "fold/b.csv"],
         ["compare", "fold", "--aggregators", "mv", "--completers", "none", "-o", "fold/b.csv"],

@@ -148,10 +148,10 @@ def best_restart(
 ) -> Fitted:
     """Fit the best of all restarts, wave by wave; or go on from an earlier fit.
 
-    That is `whole`, never its posteriors, or the one that `start` has; `start` may give a prior.
+    That is `whole`, never its posteriors, or the one that `start` has.
     """
     sums = engine.sweep(FractionsAndKeys())
-    priors = _priors(method, sums, start)
+    priors = _priors(method, sums)
     best: Restart | None = None
     earlier = None if whole is None else (whole.own_workers, whole.own_shared)
     if earlier is None and start is not None and "counts" in start.workers:
@@ -202,17 +202,12 @@ def best_restart(
     )
 
 
-def _priors(method: EnhancedBcc, sums: Sums, start: Start | None) -> Priors:
-    """Return the pseudo-counts: those of the method, of the vote fractions and of `start`.
-
-    Those of single workers (`start`) count in full for every subtype of a class.
-    """
+def _priors(method: EnhancedBcc, sums: Sums) -> Priors:
+    """Return the pseudo-counts: those of the method and of the vote fractions."""
     n_classes = len(sums.class_sizes)
     answer_prior = np.full((n_classes, n_classes), method.off_diagonal)
     np.fill_diagonal(answer_prior, method.diagonal)
     answer_prior += method.shrinkage * crowd_rows(sums.by_worker)
-    if start is not None and start.pseudo_counts is not None:
-        answer_prior = answer_prior + start.pseudo_counts
     each = method.subtype_prior / method.subtypes
     used = np.flatnonzero(sums.counts.any(axis=1))
     return Priors(answer_prior, each, method.subtypes, sums.class_sizes + TINY, used)

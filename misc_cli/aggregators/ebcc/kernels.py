@@ -46,8 +46,7 @@ LOG_GAMMA_SERIES = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 
 class Priors:
     """Pseudo-counts of answers, of each subtype, and of classes (n_classes,).
 
-    answers  (n_classes, n_classes): [true, observed] of every worker; or (n_workers, n_classes,
-             n_classes) if single workers have priors of their own
+    answers  (n_classes, n_classes): [true, observed] of every worker
     used     (n_used,): columns worker * n_classes + class of the votes that occur; only these
              need E[log v]
     """
@@ -237,19 +236,14 @@ def _without_empty_subtypes(run: Restart) -> Restart:
 def dirichlets_of(priors: Priors, run: Restart) -> Dirichlets:
     """Return the Dirichlets given the expected counts: prior + counts, E[log ·] by ψ."""
     classes, n_classes, n_live = run.classes, len(priors.classes), len(run.classes)
-    # (n_classes, n_live), or (n_workers, n_classes, n_live)
-    prior_rows = priors.answers[..., classes, :].swapaxes(-1, -2)
+    prior_rows = priors.answers[classes].T  # (n_classes, n_live)
     workers, answers = np.divmod(priors.used, n_classes)
     counts = run.counts.reshape(-1, n_live)[priors.used]
-    prior_totals = prior_rows.sum(axis=-2)
-    if prior_rows.ndim == 2:
-        prior = prior_rows[answers]
-        counted = np.bincount(answers, minlength=n_classes)
-        prior_gammas = counted @ gammaln(prior_rows).sum(axis=1)
-        prior_gamma_totals = len(run.counts) * gammaln(prior_totals).sum()
-    else:
-        prior = prior_rows[workers, answers]
-        prior_gammas, prior_gamma_totals = gammaln(prior).sum(), gammaln(prior_totals).sum()
+    prior_totals = prior_rows.sum(axis=0)
+    prior = prior_rows[answers]
+    counted = np.bincount(answers, minlength=n_classes)
+    prior_gammas = counted @ gammaln(prior_rows).sum(axis=1)
+    prior_gamma_totals = len(run.counts) * gammaln(prior_totals).sum()
     # E[log v] = ψ(μ) − ψ(Σ_k μ) of the columns that occur
     logs, gammas = digamma_and_log_gamma(counts + prior)
     log_totals, gamma_totals = digamma_and_log_gamma(run.counts.sum(axis=1) + prior_totals)
