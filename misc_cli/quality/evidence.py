@@ -17,7 +17,8 @@ others: spammers then count little, and who always contradicts agrees. u_w of ha
 weighs the answers to the other half, so that under the null A is still 0. The surer one counts.
 Where answers do not depend on items the true agreement is 0; where they do it has the density
 6a(1 − a), which is low near 0: no crowd of people we know is below 0.16. Bayes' rule weighs the two
-by how well they explain the estimate. What is written is the mean of both: the posteriors where
+by how well they explain the estimate, from odds of ODDS to 1 against: a crowd shows its evidence,
+and does not agree by the luck of two or three standard errors. What is written is the mean of both: the posteriors where
 answers depend on items, the class shares where they do not.
 
 Workers who only ever say one label (labelling functions) have d = 0 and say nothing so. What they
@@ -49,6 +50,7 @@ ODD = 7.0  # −log of the chance, a thousandth, that who answers as the crowd d
 # nothing of items, and who speaks together decides. Of 19 public crowds at most 12 % are such; of
 # labelling functions all, or most.
 ONE_LABEL_SHARE = 0.5
+ODDS = 20.0  # that answers do not depend on items, before they are seen
 FEWEST_ANSWERS = 50  # fewer decide nothing
 # A standard error up to the first tells agreement from chance; from the second on, nothing would.
 TELLING, POWERLESS = 0.15, 0.25
@@ -141,7 +143,7 @@ def _weighed(sums: AgreementSums, said: Counts) -> Evidence:
 
 
 def dependence_probability(agreement: float, error: float) -> float:
-    """Return the probability that answers depend on items, by Bayes' rule with even odds.
+    """Return the probability that answers depend on items, by Bayes' rule with odds of ODDS.
 
     The density of the estimate is normal around 0 if they do not, and normal around a, which has
     the density 6a(1 − a), if they do. A handful of answers decides nothing: it stays 1.
@@ -156,7 +158,7 @@ def dependence_probability(agreement: float, error: float) -> float:
     first = agreement * above_0 + error * normal
     second = (agreement**2 + error**2) * above_0 + agreement * error * normal
     depends = max(6.0 * (first - second), 1e-300)
-    by_chance = normal / error
+    by_chance = ODDS * normal / error
     probability = 1.0 - power * by_chance / (by_chance + depends)
     return 1.0 if probability >= CERTAIN else probability
 

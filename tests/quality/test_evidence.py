@@ -14,6 +14,7 @@ from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS
 from misc_cli.quality.evidence import (
+    ODDS,
     POWERLESS,
     SHRINKAGE,
     AgreementBeyondChance,
@@ -90,7 +91,7 @@ def test_the_sums_are_those_over_pairs() -> None:
 def test_probability_by_hand() -> None:
     # z = 0 at an error of 0.1: 1 / (0.1 √2π) = 3.98942 by chance; otherwise the mean of 6a(1 − a)
     # over half a normal, 6 (0.1 · 0.398942 − 0.01 / 2) = 0.209365.
-    wanted = 0.209365 / (0.209365 + 3.98942)
+    wanted = 0.209365 / (0.209365 + ODDS * 3.98942)
     assert dependence_probability(0.0, 0.1) == pytest.approx(wanted, rel=1e-4)
     assert dependence_probability(0.3, 0.005) == 1.0
     assert dependence_probability(0.5, 0.3) == 1.0
@@ -100,12 +101,17 @@ def test_probability_by_hand() -> None:
     assert rising[-1] > 0.99
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 20])
-@pytest.mark.parametrize("size", [(300, 3), (300, 5), (3_000, 3)])
-def test_coin_flips_are_told(size: tuple[int, int], n_classes: int) -> None:
-    found = [evidence_in(coin_flips(*size, n_classes, seed)) for seed in range(3)]
-    assert np.mean([one.weight for one in found]) < 0.25
-    assert np.median([abs(one.agreement / one.error) for one in found]) < 2.0
+def test_coin_flips_are_told() -> None:
+    sizes = [(300, 3), (300, 5), (3_000, 3)]
+    found = [
+        evidence_in(coin_flips(*size, n_classes, seed))
+        for size in sizes
+        for n_classes in (2, 3, 4, 5, 20)
+        for seed in range(12)
+    ]
+    # a weight of 0.25 is about what lifts the mean confidence of votes by 0.08
+    assert sum(one.weight > 0.25 for one in found) == 0
+    assert np.median([abs(one.agreement / one.error) for one in found]) < 1.5
 
 
 def test_workers_habits_are_no_evidence() -> None:
@@ -208,7 +214,7 @@ def test_gold_stays_certain() -> None:
 def test_good_workers_among_spammers_and_adversaries_are_heard(seed: int) -> None:
     # alpha is below 0.06, yet ds-em errs on a fifth of the items at most: some workers look
     crowd = simulate(Simulation(workers=30, items=260, classes=2, answers_per_item=4, seed=seed))
-    assert evidence_in(labels_of(crowd)).weight == 1.0
+    assert evidence_in(labels_of(crowd)).weight > 0.95
 
 
 def test_what_workers_agree_on_adds_up() -> None:
