@@ -138,12 +138,14 @@ def _weighed(sums: AgreementSums, said: Counts) -> Evidence:
         return Evidence(None, math.nan, math.nan, shares, mostly)
     agreement, error = float(total / most), math.sqrt(variance) / most
     enough = said.sum() >= FEWEST_ANSWERS
-    probability = dependence_probability(agreement, error) if enough else None
+    # who writes labelling functions has looked at items
+    odds = 1.0 if mostly else ODDS
+    probability = dependence_probability(agreement, error, odds) if enough else None
     return Evidence(probability, agreement, error, shares, mostly)
 
 
-def dependence_probability(agreement: float, error: float) -> float:
-    """Return the probability that answers depend on items, by Bayes' rule with odds of ODDS.
+def dependence_probability(agreement: float, error: float, odds: float = ODDS) -> float:
+    """Return the probability that answers depend on items, by Bayes' rule from odds against it.
 
     The density of the estimate is normal around 0 if they do not, and normal around a, which has
     the density 6a(1 − a), if they do. A handful of answers decides nothing: it stays 1.
@@ -158,7 +160,7 @@ def dependence_probability(agreement: float, error: float) -> float:
     first = agreement * above_0 + error * normal
     second = (agreement**2 + error**2) * above_0 + agreement * error * normal
     depends = max(6.0 * (first - second), 1e-300)
-    by_chance = ODDS * normal / error
+    by_chance = odds * normal / error
     probability = 1.0 - power * by_chance / (by_chance + depends)
     return 1.0 if probability >= CERTAIN else probability
 
