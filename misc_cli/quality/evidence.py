@@ -18,8 +18,9 @@ weighs the answers to the other half, so that under the null A is still 0. The s
 Where answers do not depend on items the true agreement is 0; where they do it has the density
 6a(1 − a), which is low near 0: no crowd of people we know is below 0.16. Bayes' rule weighs the two
 by how well they explain the estimate, from odds of ODDS to 1 against: a crowd shows its evidence,
-and does not agree by the luck of two or three standard errors. What is written is the mean of both: the posteriors where
-answers depend on items, the class shares where they do not.
+and does not agree by the luck of two or three standard errors. What is
+written is the mean of both: the posteriors where answers depend on items, the class shares where
+they do not.
 
 Workers who only ever say one label (labelling functions) have d = 0 and say nothing so. What they
 may show is which of them speak together: with q the share of pairs of distinct workers with the
