@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
-from misc_cli.data.parameters import Parameter, check, flag, parameters_of
+from misc_cli.data.parameters import check, flag, parameters_of
 from misc_cli.errors import ConfigError, did_you_mean
 
 AGGREGATORS: dict[str, str] = {
@@ -31,61 +31,6 @@ COMPLETERS: dict[str, str] = {
 }
 
 
-class About(NamedTuple):
-    """A method in plain words, and where it comes from."""
-
-    plain: str
-    reference: str
-
-
-ABOUT: dict[str, About] = {
-    "mv": About("The most frequent answer wins; every worker counts the same.", ""),
-    "one-coin": About(
-        "Each worker has one accuracy; wrong answers spread evenly over the other labels. Hard to "
-        "beat where workers have few answers.",
-        "Zhang, Chen, Zhou & Jordan 2016, Spectral Methods Meet EM, JMLR 17(102)",
-    ),
-    "ds-em": About(
-        "Each worker has a confusion matrix: how often it says each label when another is true. "
-        "The classic, and quick.",
-        "Dawid & Skene 1979, Applied Statistics 28(1), 20-28",
-    ),
-    "ds-mf": About(
-        "ds-em with a prior on every confusion matrix, by mean field.",
-        "Liu, Peng & Ihler 2012, Variational Inference for Crowdsourcing, NIPS",
-    ),
-    "mmce-c": About(
-        "Workers and items both have parameters: a hard item explains a wrong answer.",
-        "Zhou, Liu, Platt & Meek 2014, Aggregating Ordinal Labels from Crowds by Minimax "
-        "Conditional Entropy, ICML",
-    ),
-    "mmce-o": About(
-        "mmce-c for labels that have an order, such as 1 to 5.",
-        "Zhou, Liu, Platt & Meek 2014, ICML",
-    ),
-    "ebcc": About(
-        "Classes have subtypes, so that workers may make the same mistakes together. Often the "
-        "best single method.",
-        "Li, Rubinstein & Cohn 2019, Exploiting Worker Correlation for Label Aggregation in "
-        "Crowdsourcing, ICML",
-    ),
-    "tucker": About(
-        "Fills in the answers that nobody gave, by groups of workers and kinds of items (a tensor "
-        "of low rank), before an aggregator labels.",
-        "MiSC, IJCAI 2019; De Lathauwer, De Moor & Vandewalle 2000, SIAM J. Matrix Anal. Appl. 21",
-    ),
-    "tenals": About(
-        "Fills in the answers that nobody gave, by alternating least squares (CP).",
-        "Jain & Oh 2014, Provable Tensor Factorization with Missing Data, NIPS",
-    ),
-    "lrtc": About(
-        "Fills in the answers that nobody gave, by nuclear norms.",
-        "Liu, Musialski, Wonka & Ye 2013, IEEE TPAMI 35(1)",
-    ),
-}
-
-UNKNOWN = About("", "")  # of another package's method
-
 # Names that others give to these methods, in small letters.
 ALIASES = {
     **dict.fromkeys(("majority", "majority-vote", "majorityvote", "vote"), "mv"),
@@ -94,13 +39,6 @@ ALIASES = {
     **dict.fromkeys(("mean-field", "ds-vb"), "ds-mf"),
     **dict.fromkeys(("mmce", "minimax"), "mmce-c"),
 }
-# Methods of others that are not here, and the nearest that is.
-NEAREST = {
-    **dict.fromkeys(("glad", "mmsr", "m-msr"), "mmce-c"),
-    **dict.fromkeys(("mace", "zencrowd", "zbs", "wawa", "catd", "kos"), "one-coin"),
-    **dict.fromkeys(("ibcc", "bcc", "lfc"), "ds-mf"),
-}
-
 OWN = {"aggregator": AGGREGATORS, "completer": COMPLETERS}  # by kind
 PRESETS = ("robust", "paper")
 KINDS = tuple(OWN)
@@ -138,8 +76,7 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     point = _plugins(kind).get(name)
     if point is None:
         known = [*also, *(["none"] if kind == "completer" else []), *names(kind)]
-        near = NEAREST.get(name.lower(), "") if kind == "aggregator" else ""
-        guess = f"; {near} is the nearest here" if near else did_you_mean(name.lower(), known)
+        guess = did_you_mean(name.lower(), known)
         then = " There" if guess.endswith("?") else "; there"
         raise ConfigError(f"no {kind} is called {name!r}{guess}{then} are {', '.join(known)}")
     package = f" of package {point.dist.name}" if getattr(point, "dist", None) else ""
@@ -153,11 +90,6 @@ def load(kind: str, name: str, also: tuple[str, ...] = ()) -> type[Any]:
     if not (isinstance(plugin, type) and dataclasses.is_dataclass(plugin)):
         raise ConfigError(f"{called} is {plugin!r:.60}, not a dataclass; see docs/plugins.md")
     return plugin
-
-
-def parameters(kind: str, name: str) -> dict[str, Parameter]:
-    """Return the declared parameters of a method, by field name."""
-    return parameters_of(load(kind, name))
 
 
 def registered_name(kind: str, method: Any) -> str | None:
@@ -188,14 +120,10 @@ def changed(method: Any) -> dict[str, Any]:
 def settings(kind: str, name: str, preset: str = "robust") -> dict[str, Any]:
     """Return the parameters of a method under a preset; `robust` is the class's defaults."""
     method = load(kind, name)
-    defaults: dict[str, Any] = {}
-    for field in dataclasses.fields(method):
-        if field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory()
-        elif field.default is dataclasses.MISSING:
-            raise ConfigError(f"the method's parameter {field.name} has no default; give it one")
-        else:
-            defaults[field.name] = field.default
+    try:
+        defaults = vars(method())
+    except TypeError:
+        raise ConfigError(f"{kind} {name}: every parameter needs a default") from None
     presets: Mapping[str, Mapping[str, Any]] = getattr(method, "presets", {})
     return {**defaults, **presets.get(preset, {})}
 
@@ -207,5 +135,6 @@ def create(kind: str, name: str, preset: str = "robust", **overrides: Any) -> An
     for key in given.keys() - resolved:
         known = ", ".join(map(flag, resolved)) or "none"
         raise ConfigError(f"{flag(key)} does not apply to {kind} {name}; it takes: {known}")
-    check(given, parameters(kind, name))
-    return load(kind, name)(**{**resolved, **given})
+    method = load(kind, name)
+    check(given, parameters_of(method))
+    return method(**{**resolved, **given})

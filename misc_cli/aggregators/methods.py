@@ -81,7 +81,7 @@ def shared(name: str, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class MajorityVote(OnEngines):
-    """mv, without parameters: the posterior of a class is its share of the votes on the item.
+    """The most frequent answer wins; every worker counts the same.
 
     Its confidence is that share, as people expect: it is not calibrated.
     """
@@ -142,7 +142,9 @@ class ConfusionModel(OnEngines, ABC):
 
 @dataclass(frozen=True)
 class OneCoin(Checked, ConfusionModel):
-    """one-coin: one accuracy per worker, wrong answers spread evenly; hard to beat on thin data.
+    """Each worker has one accuracy; wrong answers spread evenly. Hard to beat on thin data.
+
+    Reference: Zhang, Chen, Zhou & Jordan 2016, Spectral Methods Meet EM, JMLR 17(102)
 
     `shrinkage` pseudo-answers pull the accuracy of a worker towards the crowd's. The class prior is
     uniform in both presets: one accuracy cannot express that a class is rarely answered, so an
@@ -180,7 +182,9 @@ class OneCoin(Checked, ConfusionModel):
 
 @dataclass(frozen=True)
 class DawidSkene(Checked, ConfusionModel):
-    """ds-em: a confusion matrix per worker.
+    """Each worker has a confusion matrix: how often it says each label when another is true.
+
+    Reference: Dawid & Skene 1979, Applied Statistics 28(1), 20-28
 
     `shrinkage` pseudo-answers per true class pull the row of a worker towards the mean row of the
     crowd: a worker with few answers counts as an average worker.
@@ -209,7 +213,9 @@ class DawidSkene(Checked, ConfusionModel):
 
 @dataclass(frozen=True)
 class MeanField(Checked, ConfusionModel):
-    """ds-mf: Dawid–Skene with Dirichlet priors by mean field (Liu, Peng & Ihler 2012, sec. 3.3).
+    """ds-em with a Dirichlet prior on every confusion matrix, by mean field.
+
+    Reference: Liu, Peng & Ihler 2012, Variational Inference for Crowdsourcing, NIPS, section 3.3
 
         q(π_w[c]) = Dirichlet(α_w[c]),  α_w[c] = prior[c] + n_w[c]   → pseudo
         E[log π]  = ψ(α) − ψ(Σ α)                                    → logs, for the E-step
@@ -255,13 +261,17 @@ class MeanField(Checked, ConfusionModel):
 
 @dataclass(frozen=True)
 class EnhancedBcc(Checked, OnEngines):
-    """ebcc: of `restarts` random starts from `seed` the best evidence lower bound (ELBO) counts.
+    """Classes have subtypes, so that workers may make the same mistakes together.
 
-    Pseudo-counts of each worker and subtype: `diagonal` on the right answer, `off_diagonal`
-    elsewhere, `shrinkage` spread as the crowd answers (against vote fractions), so that a worker
-    with few answers counts as an average worker. `subtype_prior` is shared out over the
-    `subtypes` of a class; it is small, so that unused subtypes die out. The class prior is
-    Dirichlet with the sums of the vote fractions.
+    Reference: Li, Rubinstein & Cohn 2019, Exploiting Worker Correlation for Label Aggregation in
+    Crowdsourcing, ICML
+
+    Of `restarts` random starts from `seed` the best evidence lower bound (ELBO) counts. Pseudo-
+    counts of each worker and subtype: `diagonal` on the right answer, `off_diagonal` elsewhere,
+    `shrinkage` spread as the crowd answers (against vote fractions), so that a worker with few
+    answers counts as an average worker. `subtype_prior` is shared out over the `subtypes` of a
+    class; it is small, so that unused subtypes die out. The class prior is Dirichlet with the sums
+    of the vote fractions.
     """
 
     subtypes: int = parameter(10, "ebcc: subtypes of each class.", FEW)
@@ -330,7 +340,9 @@ class EnhancedBcc(Checked, OnEngines):
 
 @dataclass(frozen=True)
 class MinimaxEntropy(Checked, OnEngines):
-    """mmce-c: free parameters of every worker and item.
+    """Workers and items both have parameters: a hard item explains a wrong answer.
+
+    Reference: Zhou, Liu, Platt & Meek 2014, Aggregating Ordinal Labels from Crowds, ICML
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
     answers per worker) / (mean answers per item). `regularization` multiplies both; "auto" takes
@@ -387,7 +399,10 @@ class MinimaxEntropy(Checked, OnEngines):
 
 @dataclass(frozen=True)
 class OrdinalMinimaxEntropy(MinimaxEntropy):
-    """mmce-o: parameters that follow the order of the classes, one per threshold and side."""
+    """mmce-c for labels that have an order, such as 1 to 5: a parameter per threshold and side.
+
+    Reference: Zhou, Liu, Platt & Meek 2014, Aggregating Ordinal Labels from Crowds, ICML
+    """
 
     name: ClassVar[str] = "mmce-o"
     needs_order: ClassVar[bool] = True

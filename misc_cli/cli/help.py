@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from difflib import get_close_matches
 from itertools import chain
 
@@ -99,7 +100,8 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
     elif topic == "methods":
         for kind, names in methods.items():
             with page.section(f"{kind.capitalize()}s"):
-                page.write_dl([(n, registry.ABOUT.get(n, registry.UNKNOWN).plain) for n in names])
+                ours = registry.OWN[kind]
+                page.write_dl([(n, _paragraphs(kind, n)[0] if n in ours else "") for n in names])
     elif topic == "exit-codes":
         page.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
     if not page.getvalue():
@@ -111,10 +113,10 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
 
 def _write_method(page: click.HelpFormatter, kind: str, name: str) -> None:
     """Write a method in words, its parameters with their defaults, and where it comes from."""
-    plain, reference = registry.ABOUT.get(name, registry.UNKNOWN)
+    plain, *more = _paragraphs(kind, name)
     loop = parameters_of(Loop) if kind == "completer" else {}
     defaults = registry.settings(kind, name) | {one: getattr(Loop, one) for one in loop}
-    declared = registry.parameters(kind, name) | loop
+    declared = parameters_of(registry.load(kind, name)) | loop
     page.write_text(f"{name}, {kind}. {plain}".strip())
     page.write_paragraph()
     page.write_text(f"misc aggregate answers.csv --{kind} {name} -o labels.csv")
@@ -131,10 +133,15 @@ def _write_method(page: click.HelpFormatter, kind: str, name: str) -> None:
         for one, value in registry.settings(kind, name, "paper").items()
         if value != defaults[one]
     )
-    for start, text in (("--preset paper sets", paper), ("Reference:", reference)):
-        if text:
-            page.write_paragraph()
-            page.write_text(f"{start} {text}.")
+    said = [f"--preset paper sets {paper}."] if paper else []
+    for text in (*said, *(one for one in more if one.startswith("Reference:"))):
+        page.write_paragraph()
+        page.write_text(text)
+
+
+def _paragraphs(kind: str, name: str) -> list[str]:
+    """Return the paragraphs of a method's docstring: in plain words first, then a reference."""
+    return inspect.cleandoc(registry.load(kind, name).__doc__ or "").split("\n\n")
 
 
 COMPLETION = """

@@ -158,7 +158,7 @@ def method_options(*, plugins: bool = False) -> dict[str, Row]:
                 defaults = registry.settings(kind, method)
             except ConfigError:  # said when it is used; the help of the others goes on
                 continue
-            for name, parameter in registry.parameters(kind, method).items():
+            for name, parameter in parameters_of(registry.load(kind, method)).items():
                 found.setdefault(name, []).append((section, method, parameter, defaults[name]))
     for name, parameter in {} if plugins else parameters_of(Loop).items():
         entry = (SECTIONS["completer"], "", parameter, getattr(Loop, name))

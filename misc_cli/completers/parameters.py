@@ -100,9 +100,12 @@ Ranks = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Tucker(Checked):
-    """tucker: `ranks` None means `rule_of_thumb`, `initial_rank` None the largest of the ranks.
+    """Fills in the answers that nobody gave, by groups of workers and kinds of items.
 
-    `seed` only chooses the start vector of the Lanczos iteration.
+    Reference: MiSC, IJCAI 2019; De Lathauwer, De Moor & Vandewalle 2000, SIAM J. Matrix Anal. 21
+
+    `ranks` None means `rule_of_thumb`, `initial_rank` None the largest of the ranks; `seed` only
+    chooses the start vector of the Lanczos iteration.
     """
 
     ranks: Ranks | None = parameter(
@@ -206,7 +209,10 @@ BLOCK_CELLS = 1 << 19
 
 @dataclass(frozen=True)
 class TenALS(Checked):
-    """tenals: CP completion; `cp_rank` None: see `resolve_rank`."""
+    """Fills in the answers that nobody gave, by alternating least squares (CP).
+
+    Reference: Jain & Oh 2014, Provable Tensor Factorization with Missing Data, NIPS
+    """
 
     cp_rank: int | None = parameter(
         None,
@@ -255,7 +261,10 @@ class TenALS(Checked):
 
 @dataclass(frozen=True)
 class LRTC(Checked):
-    """lrtc: nuclear-norm completion; `rho` None means `lrtc.default_rho`."""
+    """Fills in the answers that nobody gave, by nuclear norms.
+
+    Reference: Liu, Musialski, Wonka & Ye 2013, IEEE TPAMI 35(1)
+    """
 
     lrtc_weights: tuple[float, float, float] = parameter(
         (1.0, 1.0, 1.0),

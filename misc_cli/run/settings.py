@@ -252,7 +252,8 @@ def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple
     """
     if "completer" not in names:
         return {}
-    declared = {**registry.parameters("completer", names["completer"]), **parameters_of(Loop)}
+    completer = registry.load("completer", names["completer"])
+    declared = {**parameters_of(completer), **parameters_of(Loop)}
     check(given, declared)
     values = {
         name: declared[name].values(value)
