@@ -26,13 +26,17 @@ EXIT_CODES: dict[int, str] = {
     143: "terminated (SIGTERM): the same",
 }
 
-# Control characters, marks that change the direction of text, and halves of surrogate pairs.
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters (a terminal would obey them), marks that change the direction of text, spaces
+# of no width, halves of surrogate pairs. The joiners U+200C and U+200D stay: emoji use them.
+_INVISIBLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
-def printable(text: str) -> str:
+def printable(text: object) -> str:
     """Return the text with invisible characters spelt out, `\\x1b` for an escape."""
-    return _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    spelt = lambda found: found[0].encode("unicode_escape").decode("ascii")  # noqa: E731
+    return _INVISIBLE.sub(spelt, str(text))
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:

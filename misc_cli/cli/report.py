@@ -15,7 +15,7 @@ import click
 
 from misc_cli.cli import logs, options, outputs, startup
 from misc_cli.cli.parameters import numbers, share
-from misc_cli.errors import ConfigError, InputError, did_you_mean
+from misc_cli.errors import ConfigError, InputError, did_you_mean, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -265,8 +265,6 @@ def _of_report(name: str, sources: tuple[str, ...], parameters: dict[str, Any]) 
     chosen, said_after = {}, []
     for question, report in reports.items():
         frame = report.frames.get("ask_again" if name == "queue" else name)
-        if frame is None and report.labels is None:
-            raise InputError(f"{sources[0]}: {' '.join(report.missing)}")
         empty = report.frames["items"].head(0)
         chosen[question] = _chosen(name, empty if frame is None else frame, parameters)
         for said in report.missing[:1] if name != "workers" else ():
@@ -433,11 +431,10 @@ VIEWS = {"workers": _workers_view, "items": _items_view, "queue": _queue_view}
 def _view(frame: pd.DataFrame, first: tuple[str, ...], last: str, spare: tuple[str, ...]) -> Table:
     """Return a table of these columns; others stand before the last one and give way before."""
     from misc_cli.cli.tables import Table
-    from misc_cli.report.frames import visible
 
     more = [name for name in frame.columns if name not in (*first, last)]
     order = [name for name in (*first, *more, last) if name in frame]
-    rows = [[visible(_cell(value)) for value in row] for row in frame[order].to_numpy(object)]
+    rows = [[printable(_cell(value)) for value in row] for row in frame[order].to_numpy(object)]
     header = [str(name) for name in order]
     return Table("", header, rows, texts=TEXTS, spare=(*map(str, reversed(more)), *spare))
 

@@ -89,9 +89,8 @@ class QuestionRun:
         from misc_cli.report.frames import anonymized, build
 
         read = self.inputs.read
-        shown = () if read is None else (read.answers, read.times)
         kept = None if read is None else read.kept
-        report = build(self.outcome, facts, *shown, kept=kept, title=self.request.title or "")
+        report = build(self.outcome, facts, kept, title=self.request.title or "")
         return anonymized(report) if anonymize else report
 
 
@@ -149,7 +148,7 @@ def performed(
                 raise ConfigError("--state needs -o FILE: it compares with the last outputs")
             session = stack.enter_context(opened(request))
         earlier = None if each else previous_outputs(request, gates, outputs.places)
-        read = inputs_of(request, observer, watch, stack, with_times=request.report is not None)
+        read = inputs_of(request, observer, watch, stack)
         if session is not None:
             last = session.unchanged(read[0].files, outputs.places["run"])
             if last is not None:
@@ -200,11 +199,11 @@ def _tripped(gates: Sequence[Gate], figures: dict[str, Figure], among_several: b
 def run_in_memory(
     request: AggregateRequest, observer: Observer, *, began: float | None = None
 ) -> QuestionRun:
-    """Read and aggregate the answers to one question, with their times; write nothing."""
+    """Read and aggregate the answers to one question; write nothing."""
     methods, _ = checked(request)
     watch = Stopwatch(began, observer.on_stage)
     with ExitStack() as stack:
-        (read,) = inputs_of(request, observer, watch, stack, with_times=True)
+        (read,) = inputs_of(request, observer, watch, stack)
         return fitted(request, read, methods, observer, watch)
 
 
@@ -268,12 +267,10 @@ def inputs_of(
     observer: Observer,
     watch: Stopwatch,
     stack: ExitStack,
-    *,
-    with_times: bool = False,
 ) -> list[Inputs]:
     """Read everything that a request names: one entry, or one for each question.
 
-    `with_times` keeps when answers were given, where files tell; `stack` closes an engine.
+    `stack` closes an engine.
     """
     if request.engine != LOCAL:
         return [_on_engine(request, observer, watch, stack)]
@@ -283,7 +280,7 @@ def inputs_of(
     sources, reading = request.sources, request.reading
     with watch.stage("read"):
         if request.each_question:
-            results = read_questions(sources, reading, each=True, with_times=with_times)
+            results = read_questions(sources, reading, each=True)
             known: dict[str, dict[str, Known]] = {read.question: {} for read in results}
             for role, file in request.known_files.items():
                 told = read_known_each(file, list(known), reading)
@@ -294,7 +291,7 @@ def inputs_of(
                         text = f"{file}: nothing about question {question!r}, so it has no {role}"
                         warnings.warn(text, MiscWarning, stacklevel=2)
         else:
-            results = [read_answer_columns(sources, reading, with_times=with_times)]
+            results = [read_answer_columns(sources, reading)]
             known = {results[0].question: _known(request)}
         for read in results if request.embedded_gold else ():
             if read.gold is None:

@@ -65,7 +65,6 @@ class AnswerTable:
 
     gold       what the files themselves say is right; None if they say nothing
     anonymous  nobody knows who answered: a majority vote is all that can be had
-    times      when each answer was given, seconds since 1970 (NaN: not told), if that was asked
     kept       columns that are carried along (--keep): name → text for each item
     """
 
@@ -75,7 +74,6 @@ class AnswerTable:
     gold: KnownLabels | None = None
     anonymous: bool = False
     rejects: list[Rejects] = field(default_factory=list, repr=False)
-    times: Any = None
     kept: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     @property
@@ -140,7 +138,6 @@ def joined_tables(name: str, tables: Sequence[AnswerTable]) -> AnswerTable:
         gold=known,
         anonymous=any(table.anonymous for table in tables),
         rejects=[one for table in tables for one in table.rejects],
-        times=None if first.times is None else np.concatenate([table.times for table in tables]),
         kept=kept,
     )
 

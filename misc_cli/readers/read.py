@@ -30,32 +30,23 @@ from misc_cli.readers.options import ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
 from misc_cli.readers.questions import pick
 from misc_cli.readers.reading import Question, Reading, rows_of, without_workers
-from misc_cli.readers.row_filters import answer_seconds, answer_times, counting_rows, newest_last
+from misc_cli.readers.row_filters import answer_seconds, counting_rows, newest_last
 from misc_cli.readers.source import Source, open_source
 
 BAD_ROW = "broken row"
 
 
-def read_answer_columns(
-    sources: Sequence[str],
-    options: ReadOptions | None = None,
-    *,
-    with_times: bool = False,
-) -> AnswerTable:
+def read_answer_columns(sources: Sequence[str], options: ReadOptions | None = None) -> AnswerTable:
     """Return the answers of all files as one, in the order given; `-` is standard input.
 
     Each file is read on its own terms: delimiter, header and columns may differ between files.
     """
-    (result,) = read_questions(sources, options, with_times=with_times)
+    (result,) = read_questions(sources, options)
     return result
 
 
 def read_questions(
-    sources: Sequence[str],
-    options: ReadOptions | None = None,
-    *,
-    each: bool = False,
-    with_times: bool = False,
+    sources: Sequence[str], options: ReadOptions | None = None, *, each: bool = False
 ) -> list[AnswerTable]:
     """Return the answers to every question if `each`, else to the one there is; by name."""
     from misc_cli.readers.candidates import with_command
@@ -66,7 +57,7 @@ def read_questions(
         source: Source | None = None
         try:
             source = open_source(path, options.encoding, options.access)
-            found = read_source(source, options, each=each, with_times=with_times)
+            found = read_source(source, options, each=each)
         except EmptyFile as error:
             if not options.skip_empty_files:
                 raise
@@ -101,9 +92,7 @@ def files_of(sources: Sequence[str]) -> list[str]:
     return expand(sources)
 
 
-def read_source(
-    source: Source, options: ReadOptions, *, each: bool = False, with_times: bool = False
-) -> list[AnswerTable]:
+def read_source(source: Source, options: ReadOptions, *, each: bool = False) -> list[AnswerTable]:
     """Return one file's answers, a table for each question that is to be read."""
     opened = open_answers(source, options)
     for note in opened.reading.notes:
@@ -114,9 +103,7 @@ def read_source(
         cleaned, aside = opened.clean(question, options)
         told = read_as(dict(cleaned.columns), {})
         checks.refuse(name, checks.oddities(cleaned, options, view), options, told)
-        cleaned = newest_last(cleaned, view)
-        times = answer_times(view, cleaned, options) if with_times else None
-        found.append(opened.table(cleaned, aside, options, times))
+        found.append(opened.table(newest_last(cleaned, view), aside, options))
     return found
 
 
@@ -146,9 +133,7 @@ class OpenedFile:
             raise EmptyFile(f"{self.document.name}: {what}; give a file with answers in it")
         return question, aside
 
-    def table(
-        self, question: Question, aside: dict[str, Any], options: ReadOptions, times: Any = None
-    ) -> AnswerTable:
+    def table(self, question: Question, aside: dict[str, Any], options: ReadOptions) -> AnswerTable:
         """Return this file's answers to a question, with how they were read."""
         document, name = self.document, self.document.name
         lines, columns = self.view.table.lines_of, dict(question.columns)
@@ -180,7 +165,6 @@ class OpenedFile:
             gold,
             not self.reading.has_workers,
             rejects,
-            times,
             kept_columns(self.view, question, options),
         )
 

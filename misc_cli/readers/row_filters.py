@@ -228,17 +228,6 @@ def _time_column(document: Document, options: ReadOptions) -> int:
     )
 
 
-def answer_times(view: Document, question: Question, options: ReadOptions) -> Numbers:
-    """Return when each answer was given, seconds since 1970; NaN where no column says so."""
-    try:
-        at = _time_column(view, options)
-    except InputError:  # nothing that is merely shown is worth an error
-        return np.full(len(question), np.nan)
-    (column,) = view.table.fetch([at])
-    times = _by_row(column, times_of(column.dictionary.to_pylist(), numbers=True))
-    return np.asarray(times[rows_of(question)])
-
-
 def answer_seconds(view: Document, question: Question, options: ReadOptions) -> Numbers | None:
     """Return the seconds that each answer took, NaN where the cell is empty; None if nothing tells.
 

@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import crowd_rows, expected_counts
-from misc_cli.data.encode import trimmed
-from misc_cli.data.posteriors import decide
-from misc_cli.data.types import Answers, Codes, Floats, Labels
+from misc_cli.data.types import Codes, Floats, Labels
 from misc_cli.data.votes import votes_by_worker
 from misc_cli.quality.agreement import agreement_intervals
 from misc_cli.quality.evaluation import wilson
@@ -36,42 +33,21 @@ MOST_CONFUSIONS = 1_000
 VERDICTS = ("spammer", "always says", "copies", "check", "", "fine", "too few")
 # Stages of the search for a method: lines about trials, not about iterations of a method.
 SEARCH_STAGES = ("search", "fitted")
-# The curve over time takes the shortest of these steps, in hours, with at most MOST_STEPS points.
-STEPS = (1, 3, 6, 12, 24, 7 * 24, 28 * 24)
-MOST_STEPS = 60
-# Control characters (a terminal would obey them), marks that change the direction of the text, and
-# spaces of no width. The joiners U+200C and U+200D stay: Persian and emoji use them.
-_INVISIBLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def visible(text: object) -> str:
-    """Return the text with a visible sign in place of each control or invisible character."""
-
-    def sign(found: re.Match[str]) -> str:
-        code = ord(found[0])
-        if code < 0x20:
-            return chr(0x2400 + code)  # ␀, ␁, …
-        return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
-
-    return _INVISIBLE.sub(sign, str(text))
 
 
 @dataclass(frozen=True)
 class Report:
     """The frames of a run and its facts (the content of run.json).
 
-    `missing` says in sentences what the files of the run do not hold and how to get it. `labels`
-    are the encoded answers, None where they are not available. `aliases` maps the name of each
-    worker to the one that an anonymous report shows. `carried` names the columns of items that
-    --keep brought along.
+    `labels` are the encoded answers. `missing` says in sentences what the files of the run do not
+    hold and how to get it. `aliases` maps the name of each worker to the one that an anonymous
+    report shows. `carried` names the columns of items that --keep brought along.
     """
 
     frames: Frames
     facts: Mapping[str, Any]
+    labels: Labels
     missing: tuple[str, ...] = ()
-    labels: Labels | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     carried: tuple[str, ...] = ()
@@ -80,26 +56,17 @@ class Report:
 def build(
     outcome: RunResult,
     facts: Mapping[str, Any],
-    answers: Answers | None = None,
-    times: Any = None,
-    *,
     kept: Mapping[str, Mapping[str, str]] | None = None,
     title: str = "",
 ) -> Report:
-    """Make the report of a run.
-
-    times  when each of these answers was given, in seconds since 1970, if known
-    kept   texts of items that --keep carries along: name of the column → item → text
-    """
+    """Make the report of a run; `kept` are texts of items by column, then by item (--keep)."""
     found = frames(outcome)
     columns = found["items"].columns
     carried = {unused(name, columns): texts for name, texts in (kept or {}).items()}
     for name in {"items", "ask_again"} & set(found):
         texts = {column: found[name]["item"].map(own) for column, own in carried.items()}
         found[name] = found[name].assign(**texts).fillna(dict.fromkeys(carried, ""))
-    if answers is not None and len(progress := progress_frame(answers, times, outcome)):
-        found["progress"] = progress
-    return Report(found, facts, labels=outcome.labels, title=title, carried=tuple(carried))
+    return Report(found, facts, outcome.labels, title=title, carried=tuple(carried))
 
 
 def frames(outcome: RunResult) -> Frames:
@@ -107,7 +74,17 @@ def frames(outcome: RunResult) -> Frames:
     labels, decision = outcome.labels, outcome.decision
     counts = expected_counts(labels, outcome.posteriors).sum(axis=0)
     names = labels.classes.to_pylist()
-    found = basic_frames(outcome.figures, outcome.fit.selection, outcome.records)
+    tried = [
+        {"kind": kind, **row}  # the round of the search
+        for kind, rows in (outcome.fit.selection or {}).items()
+        if isinstance(rows, list) and rows and isinstance(rows[0], dict) and "candidate" in rows[0]
+        for row in rows
+    ]
+    found = {
+        "figures": pd.DataFrame(outcome.figures.items(), columns=["name", "value"], dtype=object),
+        "convergence": convergence_frame(outcome.records),
+        "tried": pd.DataFrame(tried),
+    }
     alpha, agreement = agreement_intervals(labels.votes)
     measures = {"pairwise agreement": agreement, "alpha, classes without order": alpha}
     if labels.ordered:
@@ -115,10 +92,13 @@ def frames(outcome: RunResult) -> Frames:
     rows = [{"measure": measure, **asdict(interval)} for measure, interval in measures.items()]
     found["agreement"] = pd.DataFrame(rows).dropna(subset=["value"])
     found["confidence"] = confidence_frame(decision.confidence, decision.label, outcome.truth)
-    classes = class_frame(names, decision.label, decision.confidence)
+    given = np.bincount(decision.label, minlength=len(names))
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(decision.label, decision.confidence, len(names)) / given
     cast = votes_by_worker(labels.votes).sum(axis=0)
-    classes.insert(1, "votes", cast)
-    classes.insert(2, "votes_share", cast / max(cast.sum(), 1))
+    shares = {"votes": cast, "votes_share": cast / cast.sum()}
+    shares |= {"labels": given, "labels_share": given / given.sum(), "confidence": mean}
+    classes = pd.DataFrame({"class": names, **shares})
     if outcome.truth is not None:
         inside = outcome.truth[(outcome.truth >= 0) & (outcome.truth < len(names))]
         classes["truth"] = np.bincount(inside, minlength=len(names))
@@ -132,27 +112,7 @@ def frames(outcome: RunResult) -> Frames:
     found["panel"] = panel_frame(outcome, votes / np.maximum(outcome.pairs.answers, 1))
     found["items"] = item_frame(outcome)
     found["ask_again"] = text_frame(queue_columns(outcome, None))
-    found |= completion_frames(outcome)
     return {name: frame for name, frame in found.items() if len(frame)}
-
-
-def basic_frames(
-    figures: Mapping[str, Any],
-    selection: Mapping[str, Any] | None,
-    records: Sequence[Mapping[str, Any]],
-) -> Frames:
-    """Return figures; the candidates of an automatic choice; the methods' iterations in order."""
-    tried = [
-        {"kind": kind, **row}  # the round of the search
-        for kind, rows in (selection or {}).items()
-        if isinstance(rows, list) and rows and isinstance(rows[0], dict) and "candidate" in rows[0]
-        for row in rows
-    ]
-    return {
-        "figures": pd.DataFrame(figures.items(), columns=["name", "value"], dtype=object),
-        "convergence": convergence_frame(records),
-        "tried": pd.DataFrame(tried),
-    }
 
 
 def convergence_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -171,9 +131,7 @@ def text_frame(columns: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(plain)
 
 
-def confidence_frame(
-    confidence: Floats, label: Codes | None = None, truth: Codes | None = None
-) -> pd.DataFrame:
+def confidence_frame(confidence: Floats, label: Codes, truth: Codes | None = None) -> pd.DataFrame:
     """Return from, to and items of each band of confidence that has items, the surest first.
 
     Where truth is known also known (items), right (their share) and its interval low, high.
@@ -190,15 +148,6 @@ def confidence_frame(
             low, high = wilson(share, n_known.astype(float))
         found = found.assign(known=n_known, right=share, low=low, high=high)
     return found[items > 0][::-1].reset_index(drop=True)
-
-
-def class_frame(classes: list[str], label: Codes, confidence: Floats) -> pd.DataFrame:
-    """Return class, labels, labels_share, confidence (the mean, NaN without labels)."""
-    given = np.bincount(label, minlength=len(classes))
-    with np.errstate(invalid="ignore"):
-        mean = np.bincount(label, confidence, len(classes)) / given
-    columns = {"labels": given, "labels_share": given / max(given.sum(), 1), "confidence": mean}
-    return pd.DataFrame({"class": classes, **columns})
 
 
 def confusion_frame(counts: Floats, classes: list[str]) -> pd.DataFrame:
@@ -287,76 +236,6 @@ def item_frame(outcome: RunResult) -> pd.DataFrame:
     return found.sort_values("confidence", kind="stable").reset_index(drop=True)
 
 
-def progress_frame(answers: Answers, times: Any, outcome: RunResult) -> pd.DataFrame:
-    """Return from, answers, workers, agreement (with the final labels) per step of time.
-
-    `times` says when each answer was given, in seconds since 1970, NaN where unknown. The frame is
-    empty if no time is known.
-    """
-    if times is None or np.isfinite(times).sum() < 2:
-        return pd.DataFrame()
-    labels = outcome.labels
-    sides = (
-        (answers.worker, labels.workers),
-        (answers.item, labels.items),
-        (answers.label, labels.classes),
-    )
-    worker, item, label = (
-        pc.fill_null(pc.index_in(trimmed(column), names), -1).to_numpy() for column, names in sides
-    )
-    known = np.isfinite(times) & (worker >= 0) & (item >= 0) & (label >= 0)
-    right = label[known] == outcome.decision.label[item[known]]
-    told = pd.to_datetime(times[known], unit="s", utc=True)
-    rows = pd.DataFrame({"worker": worker[known], "right": right}, index=told)
-    span = (told.max() - told.min()) / pd.Timedelta(hours=1) if len(told) else 0.0
-    step = next((hours for hours in STEPS if span / hours <= MOST_STEPS), STEPS[-1])
-    steps = rows.resample(pd.Timedelta(hours=step), origin="epoch").agg(
-        answers=("right", "size"), workers=("worker", "nunique"), agreement=("right", "mean")
-    )
-    return steps.rename_axis("from").reset_index()
-
-
-def completion_frames(outcome: RunResult) -> Frames:
-    """Return the frames changed, worker_map and item_map; none for a run without completion."""
-    mixture, labels, decision = outcome.fit.completion, outcome.labels, outcome.decision
-    if mixture is None or mixture.completion is None or mixture.initial is None:
-        return {}
-    classes = np.array(labels.classes.to_pylist(), dtype=object)
-    before = decide(mixture.initial).label
-    items = pd.DataFrame({"item": labels.items.to_pandas(), "label": classes[decision.label]})
-    items["confidence"] = decision.confidence
-    factor = getattr(mixture.completion, "items", None)  # lrtc has no factors: then its slice
-    found = {
-        "changed": items.assign(before=classes[before])[before != decision.label],
-        "item_map": items.join(_plane(mixture.completion.slice if factor is None else factor)),
-    }
-    directions = mixture.completion.directions
-    if directions is not None:
-        rows = directions[:-1]  # without the slice's
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        workers = pd.DataFrame({"worker": labels.workers.to_pandas()})
-        fit = outcome.fit
-        workers["accuracy"] = np.einsum("c,wcc->w", fit.class_prior, fit.confusions)
-        found["worker_map"] = workers.join(_plane(rows / np.maximum(lengths, 1e-300)))
-    return found
-
-
-def _plane(rows: Floats) -> pd.DataFrame:
-    """Return x and y, the first two principal components of these rows.
-
-    Signs are fixed, so that a map is not mirrored from run to run.
-    """
-    centred = rows - rows.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    best = vectors[:, ::-1][:, :2]
-    best = best * np.where(best[np.abs(best).argmax(axis=0), range(best.shape[1])] < 0, -1.0, 1.0)
-    return (
-        pd.DataFrame(centred @ best)
-        .reindex(columns=[0, 1], fill_value=0.0)
-        .set_axis(["x", "y"], axis=1)
-    )
-
-
 def anonymized(report: Report) -> Report:
     """Return the report with a number in place of each worker's name.
 
@@ -368,7 +247,7 @@ def anonymized(report: Report) -> Report:
         # worst first, as the page shows them: by the alphabet a number could be traced to the name
         width = len(str(len(workers)))
         aliases = {name: f"worker {at:0{width}}" for at, name in enumerate(workers["worker"], 1)}
-        for name in {"workers", "worker_map", "panel"} & set(frames):
+        for name in {"workers", "panel"} & set(frames):
             frames[name] = frames[name].assign(worker=frames[name]["worker"].map(aliases))
         for name in ("alike", "reason", "verdict") if "alike" in workers else ():
             frames["workers"][name] = [

@@ -1,13 +1,11 @@
 """A finished run's report from its files: no new fit.
 
-run.json leads to the others. The answers are read again where they still are, byte for byte the
-same: then everything can be counted anew. Where they are gone, the page shows what the files hold
-and says what is missing and how to have it.
+run.json leads to the others. The answers must still be there, byte for byte the same: they are
+read again, and everything is counted anew.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import file_digest
@@ -20,7 +18,6 @@ import pyarrow.compute as pc
 
 from misc_cli.aggregators.confusion_kernels import PSEUDO_ANSWERS, confusions_of
 from misc_cli.data.encode import Encoding, encode, encode_known
-from misc_cli.data.parameters import conforms
 from misc_cli.data.posteriors import Decision, tied_classes
 from misc_cli.data.types import Codes, Floats, Labels, LabelTable
 from misc_cli.engines.local import MemoryEngine
@@ -32,14 +29,7 @@ from misc_cli.readers.answer_table import AnswerTable
 from misc_cli.readers.known_labels import read_known
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.report.frames import (
-    Report,
-    basic_frames,
-    build,
-    class_frame,
-    confidence_frame,
-    worst_first,
-)
+from misc_cli.report.frames import Report, build, worst_first
 from misc_cli.run.result import RunResult
 from misc_cli.run.run_record import read_record, request_of
 from misc_cli.run.settings import Methods
@@ -88,12 +78,11 @@ def _report(path: str, facts: dict[str, Any]) -> Report:
         why = "are a folder of parts" if "parts" in outputs else "are not there"
         raise InputError(f"{path}: its labels {what} {why}; report on the answers instead")
     table = read_labels(str(place))
-    records = _records(_found(outputs.get("diagnostics"), folder))
     workers = _workers(_found(outputs.get("workers"), folder))
     found = _answers(facts, folder, request_of(facts, path).reading)
     if isinstance(found, str):
-        return _from_files(facts, table, workers, records, found)
-    return _from_answers(facts, folder, table, workers, records, *found)
+        raise InputError(f"{path}: {found}; put them back, or report on other answers directly")
+    return _from_answers(facts, folder, table, workers, *found)
 
 
 def _found(name: str | None, folder: Path) -> Path | None:
@@ -102,18 +91,6 @@ def _found(name: str | None, folder: Path) -> Path | None:
         return None
     places = (Path(name), folder / name, folder / Path(name).name)
     return next((place for place in places if place.is_file()), None)
-
-
-def _records(place: Path | None) -> list[dict[str, Any]]:
-    if place is None:
-        return []
-    try:
-        found = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
-    except (ValueError, RecursionError):
-        found = [None]
-    if not conforms(found, list[dict[str, float | bool | str | None]]):
-        raise InputError(f"{place}: not the diagnostics of a run; remove it, or name another run")
-    return found
 
 
 def _workers(place: Path | None) -> pd.DataFrame | None:
@@ -139,16 +116,16 @@ def _answers(
     for source in facts.get("inputs", []):
         place = _found(source["name"], folder)
         if place is None:
-            return f"{source['name']} is not there any more"
+            return f"its answers {source['name']} are not there any more"
         with place.open("rb") as stream:
             if file_digest(stream, "sha256").hexdigest() != source["sha256"]:
-                return f"{source['name']} has changed since"
+                return f"its answers {source['name']} have changed since"
         places.append(str(place))
     if not places:
         return "its answers came from no file"
     chosen = facts["options"]
     try:
-        read = read_answer_columns(places, reading, with_times=True)
+        read = read_answer_columns(places, reading)
         order = chosen.get("class_order")
         encoding = encode(read.answers, duplicates=chosen["duplicates"], class_order=order)
     except (MiscError, KeyError) as error:
@@ -165,7 +142,6 @@ def _from_answers(
     folder: Path,
     table: LabelTable,
     workers: pd.DataFrame | None,
-    records: list[dict[str, Any]],
     read: AnswerTable,
     encoding: Encoding,
 ) -> Report:
@@ -203,13 +179,13 @@ def _from_answers(
             selection=facts.get("selection") or {},
         ),
         Methods({}, None, None, {}, facts.get("methods", {})),
-        records,
+        [],
         facts["figures"],
         compare_workers(engine),
         decided=Decision(label, confidence, tied, runner_up.astype(np.int32)),
         seconds=median_seconds(read.answers, labels.workers),
     )
-    report = build(outcome, facts, read.answers, read.times, kept=read.kept)
+    report = build(outcome, facts, read.kept)
     frames = report.frames
     if not exact:
         frames["items"] = frames["items"].drop(columns="tie")
@@ -219,31 +195,6 @@ def _from_answers(
     missing = [] if exact else [ESTIMATED]
     missing += [JUDGED_AGAIN] if workers is None else []
     return replace(report, missing=tuple(missing))
-
-
-def _from_files(
-    facts: dict[str, Any],
-    table: LabelTable,
-    workers: pd.DataFrame | None,
-    records: list[dict[str, Any]],
-    gone: str,
-) -> Report:
-    """Return a report without answers: labels, and workers if the run wrote them."""
-    items = pd.DataFrame({"item": table.items.to_pylist(), "label": table.labels.to_pylist()})
-    items["confidence"] = 1.0 if table.confidence is None else table.confidence
-    sure = items["confidence"].to_numpy()
-    label = pd.Index(facts["classes"]).get_indexer(items["label"]).astype(np.int32)
-    found = basic_frames(facts["figures"], facts.get("selection"), records)
-    found["confidence"] = confidence_frame(sure)
-    found["classes"] = class_frame(facts["classes"], label, sure)
-    found["items"] = items.sort_values("confidence", kind="stable").reset_index(drop=True)
-    if workers is not None:
-        found["workers"] = worst_first(workers)
-    missing = (
-        f"Who said what is not known any more: {gone}. Agreement, votes and outvoted labels need "
-        "the answers; put them back, or report on them directly.",
-    )
-    return Report({name: frame for name, frame in found.items() if len(frame)}, facts, missing)
 
 
 def _estimated(labels: Labels, label: Codes, confidence: Floats) -> Floats:

@@ -246,7 +246,7 @@ def _next(report: Report) -> Answer:
     if _guessed(report):
         headline = "before anything else: workers do not see the same in the items"
         return Answer(question, link, "warning", "Check the question", headline, said)
-    if report.labels is None or not comparable(report):
+    if not comparable(report):
         headline = "the least sure items yourself, and run again with them"
         return Answer(question, link, "fact", "Decide", headline, said)
     if asked is None:

@@ -2,7 +2,7 @@
 
 The template engine is Jinja2 with autoescape on, because names come from strangers. A content
 security policy allows the page's own script and style alone, by their hashes, and forbids every
-request. Bars and maps are SVG whose sizes are attributes, so that no style need be inline.
+request. Bars are SVG whose sizes are attributes, so that no style need be inline.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from misc_cli.errors import printable
 from misc_cli.report import narrative
-from misc_cli.report.frames import Report, confusion_columns, verdict_kind, visible
+from misc_cli.report.frames import Report, confusion_columns, verdict_kind
 from misc_cli.run.run_record import strict
 
 Rows = list[dict[Any, Any]]
@@ -41,10 +42,7 @@ CLASSES = 200
 BUTTONS = 8  # of classes on a card; the others are in a menu
 MATRIX_CLASSES, MATRIX_LETTERS = 6, 12  # a matrix of at most so many classes fits a phone
 MIXED_UP = 8  # pairs of classes where there is no matrix
-TAKEN_FOR = 0.05  # share of its answers from which a class is said to be taken for another
 NAMES_PER_LABEL = 25
-MAX_DOTS = 1_000
-MOST_CHANGES = 20
 LONGEST_CELL = 2_000  # of a carried column
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 WORKER_COLUMNS = ("worker", "verdict", "answers", "accuracy", "reason")  # of the saved file
@@ -92,9 +90,7 @@ def _content(report: Report) -> dict[str, Any]:
     cards, against, wrong = _items_to_see(items)
     seen = pd.concat([table["item"] for table in (cards, against, wrong)]).unique().tolist()
     votes = votes_by_item(report, seen)
-    changed = frames.get("changed", pd.DataFrame(columns=["before", "label"]))
-    changes = changed.groupby(["before", "label"]).size()
-    changes = changes.sort_values(ascending=False, kind="stable").head(MOST_CHANGES)
+    classes_found = frames["classes"].sort_values("labels", ascending=False, kind="stable")
     date = datetime.fromisoformat(facts["date"]) if facts.get("date") else None
     return {
         "facts": facts,
@@ -104,8 +100,8 @@ def _content(report: Report) -> dict[str, Any]:
         "how_made": narrative.how_made(report),
         "comparable": narrative.comparable(report),
         "bands": _rows(frames["confidence"]),
-        "class_rows": class_rows(report),
-        "matrix": _matrix(frames.get("crowd")),
+        "class_rows": _rows(classes_found.head(CLASSES)),
+        "matrix": _matrix(frames["crowd"]),
         "confusions": _rows(frames.get("confusions"))[:MIXED_UP],
         "suspects": _rows(suspects),
         "others": _rows(others.head(MOST_OTHERS)),
@@ -125,19 +121,11 @@ def _content(report: Report) -> dict[str, Any]:
         "wrong": _rows(wrong),
         "carried": report.carried,
         "votes": votes,
-        "votes_known": report.labels is not None,
-        "class_codes": {name: at for at, name in enumerate(classes)},
         "choices": {
             row["item"]: _choices(row, classes, votes[row["item"]]) for row in _rows(cards)
         },
         "n_items": len(items),
-        "again": _command_with_gold(report),
         "agreement": _rows(frames.get("agreement")),
-        "progress": _rows(frames.get("progress")),
-        "maps": _maps(frames),
-        "changed": list(changes.reset_index().itertuples(index=False, name=None)),
-        "n_changed": len(changed),
-        "convergence": _convergence(frames.get("convergence")),
         "tried": _rows(frames.get("tried")),
         "anonymous": bool(report.aliases),
         "run_facts": _run_facts(facts),
@@ -168,7 +156,7 @@ def _saved(table: pd.DataFrame) -> dict[str, Any]:
 def _known(report: Report) -> list[tuple[str, str]]:
     """Return the items and labels that were known before."""
     labels = report.labels
-    if labels is None or labels.gold is None:
+    if labels.gold is None:
         return []
     rows = np.flatnonzero((labels.gold >= 0) & (labels.gold < labels.n_classes))[:KNOWN_SAVED]
     names = labels.items.take(rows), labels.classes.take(labels.gold[rows])
@@ -195,19 +183,9 @@ def _items_to_see(items: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.D
     return cards, against, wrong
 
 
-def class_rows(report: Report) -> Rows:
-    """Return the classes with what workers take them for, the most frequent first."""
-    taken: dict[str, list[tuple[str, float]]] = {}
-    for row in _rows(report.frames.get("confusions")):
-        if row["share"] >= TAKEN_FOR:
-            taken.setdefault(row["true"], []).append((row["said"], row["share"]))
-    classes = report.frames["classes"].sort_values("labels", ascending=False, kind="stable")
-    return [{**row, "taken_for": taken.get(row["class"], [])} for row in _rows(classes[:CLASSES])]
-
-
-def _matrix(crowd: pd.DataFrame | None) -> pd.DataFrame | None:
+def _matrix(crowd: pd.DataFrame) -> pd.DataFrame | None:
     """Return the crowd's confusions if they fit on a narrow screen."""
-    if crowd is None or not 1 < len(crowd) <= MATRIX_CLASSES:
+    if not 1 < len(crowd) <= MATRIX_CLASSES:
         return None
     return crowd if max(len(str(name)) for name in crowd.columns) <= MATRIX_LETTERS else None
 
@@ -216,8 +194,6 @@ def votes_by_item(report: Report, items: list[str]) -> dict[str, Rows]:
     """Return the labels that each item got, most votes first, with the workers who gave them."""
     found: dict[str, Rows] = {item: [] for item in items}
     labels = report.labels
-    if labels is None or not items:
-        return found
     rows = pc.index_in(pa.array(items, pa.string()), labels.items).to_numpy()
     matrix: Any = labels.votes.matrix[rows]  # type: ignore[attr-defined]
     who, said = np.divmod(matrix.indices, labels.n_classes)
@@ -238,43 +214,6 @@ def _choices(row: dict[str, Any], classes: list[str], votes: Rows) -> list[int]:
         return list(range(len(classes)))
     likely = dict.fromkeys([row["label"], *(vote["label"] for vote in votes), row.get("runner_up")])
     return [classes.index(name) for name in likely if name in classes][:BUTTONS]
-
-
-def _maps(frames: Mapping[str, pd.DataFrame]) -> dict[str, Rows]:
-    """Return the dots of the maps of workers and items, x and y from 0 to 100, evenly thinned."""
-    found = {}
-    for name, shade in (("worker", "accuracy"), ("item", "label")):
-        if (points := frames.get(f"{name}_map")) is not None:
-            thinned = points.iloc[:: -(-len(points) // MAX_DOTS)]
-            at = thinned[["x", "y"]]
-            scaled = (100 * (at - at.min()) / (at.max() - at.min()).replace(0, 1)).round(1)
-            found[name] = _rows(scaled.assign(name=thinned[name], shade=thinned[shade]))
-    return found
-
-
-def _convergence(lines: pd.DataFrame | None) -> Rows:
-    """Return method, iterations and the last change of each method that ran."""
-    if lines is None:
-        return []
-    named = lines["stage"].astype(str)
-    if "candidate" in lines:
-        named = lines["candidate"].fillna(named).astype(str)
-    groups = lines["change"].astype(float).groupby(named.rename("method"), sort=False)
-    return _rows(groups.agg(iterations="size", change="last").reset_index())
-
-
-def _command_with_gold(report: Report) -> str:
-    """Return the command that runs again with the decided items; "" where it is hidden."""
-    files = [str(source["name"]) for source in report.facts.get("inputs", [])]
-    if report.aliases or not files:
-        return ""
-    command = [str(word) for word in report.facts.get("command", [])] or ["report", *files]
-    if command[0] != "aggregate":
-        for flag in ("-o", "--output", "--title"):
-            at = command.index(flag) if flag in command else len(command)
-            del command[at : at + 2]
-        command = ["aggregate", *command[1:], "-o", "labels.csv"]
-    return shlex.join(["misc", *command, "--gold", "gold.csv"])  # the last --gold counts
 
 
 def _run_facts(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -313,8 +252,8 @@ def address(text: object) -> str:
 
 
 def lines(text: object, most: int | None = None) -> str:
-    """Apply `visible` to each line, so that line breaks stay; cut a text that is longer."""
-    whole = "\n".join(visible(line) for line in str(text).replace("\r\n", "\n").split("\n"))
+    """Apply `printable` to each line, so that line breaks stay; cut a text that is longer."""
+    whole = "\n".join(printable(line) for line in str(text).replace("\r\n", "\n").split("\n"))
     return whole if most is None or len(whole) <= most else f"{whole[:most]} …"
 
 
@@ -327,7 +266,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(visible=visible, per_cent=per_cent, number=number, address=address)
+    made.filters.update(visible=printable, per_cent=per_cent, number=number, address=address)
     made.filters.update(count=narrative.count, quoted=shlex.quote, visible_lines=lines)
     made.globals.update(anchor=anchor, names_per_label=NAMES_PER_LABEL, longest=LONGEST_CELL)
     return made

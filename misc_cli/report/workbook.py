@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from misc_cli.errors import needs_extra
+from misc_cli.errors import needs_extra, printable
 from misc_cli.report import narrative
-from misc_cli.report.frames import Report, confusion_columns, visible
+from misc_cli.report.frames import Report, confusion_columns
 
 MAX_ROWS = 50_000
 LONGEST_CELL = 32_767  # Excel's own limit
@@ -27,13 +27,8 @@ SHEETS = {
     "Items": "items",
     "Confusions": "confusions",
     "Classes": "classes",
-    "Over time": "progress",
     "Agreement": "agreement",
-    "Changed by completion": "changed",
     "Methods tried": "tried",
-    "Convergence": "convergence",
-    "Figures": "figures",
-    "Confusions by worker": "confusions_by_worker",
 }
 # Columns by their plain names and what they mean; those that are not listed keep their own name.
 COLUMNS = {
@@ -94,10 +89,8 @@ def workbook(report: Report) -> bytes:
     frames["classes"] = frames["classes"].rename(columns={"votes": "answers"})
     workers = frames.get("workers")
     if workers is not None:
-        matrix = confusion_columns(workers)
-        if matrix:
-            frames["confusions_by_worker"] = workers[["worker", *matrix]]
-        others = [name for name in workers if name not in (*FIRST, *matrix, *LEFT_OUT, "reason")]
+        left_out = (*LEFT_OUT, *confusion_columns(workers))
+        others = [name for name in workers if name not in (*FIRST, *left_out, "reason")]
         order = [name for name in (*FIRST, *others, "reason") if name in workers]
         frames["workers"] = workers[order]
     sheets = {title: frames[name] for title, name in SHEETS.items() if name in frames}
@@ -164,9 +157,7 @@ def _write(book: Any, title: str, frame: pd.DataFrame) -> None:
         ]
         numbers = [value for value in values if isinstance(value, int | float)]
         form = TEXT
-        if title == "Figures":
-            form = "General"  # a column of counts, shares and seconds
-        elif name in SHARES or title == "Confusions by worker":
+        if name in SHARES:
             form = SHARE
         elif numbers:
             form = WHOLE if all(float(value).is_integer() for value in numbers) else NUMBER
@@ -191,4 +182,4 @@ def _write(book: Any, title: str, frame: pd.DataFrame) -> None:
 
 
 def _text(value: object) -> str:
-    return visible(value)[:LONGEST_CELL]
+    return printable(value)[:LONGEST_CELL]

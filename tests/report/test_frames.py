@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from misc_cli import Loop, Tucker
 from misc_cli.api import aggregate
 from misc_cli.report.frames import text_frame
 from misc_cli.run.result import queue_columns
@@ -77,17 +76,6 @@ def test_ordered_classes_have_an_alpha_of_their_own() -> None:
         for one in (answers(), table)
     ]
     assert len(measures[1]) == len(measures[0]) + 1
-
-
-def test_a_completed_run_has_maps_and_says_what_changed() -> None:
-    found = result(completer=Tucker(ranks=(2, 4, 3)), loop=Loop(passes=2))
-    frames = found.report()
-    pure = result().outcome.decision.label
-    assert len(frames["worker_map"]) == 6
-    assert len(frames["item_map"]) == 120
-    assert len(frames["changed"]) == np.count_nonzero(pure != found.outcome.decision.label)
-    assert (frames["changed"]["before"] != frames["changed"]["label"]).all()
-    assert "item_map" not in result().report()
 
 
 def test_the_items_to_ask_again_are_those_of_the_queue() -> None:
