@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from misc_cli.data.parameters import (
-    AUTO,
     COUNT,
     FEW,
     POSITIVE,
@@ -345,19 +344,11 @@ class MinimaxEntropy(Checked, OnEngines):
     Reference: Zhou, Liu, Platt & Meek 2014, Aggregating Ordinal Labels from Crowds, ICML
 
     `worker_regularization` is λ_w / K², `item_regularization` is λ_i / λ_w in units of (mean
-    answers per worker) / (mean answers per item). `regularization` multiplies both; "auto" takes
-    the multiple that forecasts held-out answers best. `center` is the point towards which workers
-    are shrunk: the parameters that all share (crowd), or answers at random (zero).
+    answers per worker) / (mean answers per item). `center` is the point towards which workers are
+    shrunk: the parameters that all share (crowd), or answers at random (zero).
     """
 
     class_prior: str = shared("class_prior", "estimated")
-    regularization: float | str = parameter(
-        1.0,
-        "mmce: multiple of both weights; auto picks by cross-validated likelihood.",
-        POSITIVE,
-        words=(AUTO,),
-        metavar="X|auto",
-    )
     worker_regularization: float = parameter(0.0625, "mmce: weight of workers.", POSITIVE)
     item_regularization: float = parameter(
         4.0, "mmce: weight of items, relative to the workers'.", POSITIVE

@@ -19,7 +19,6 @@ over twelve public datasets, ranks by rule of thumb, three passes:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
@@ -55,7 +54,6 @@ from misc_cli.engines.protocol import (
     RowArrays,
     Summed,
 )
-from misc_cli.errors import MiscWarning
 
 # The slice has stopped evolving when a pass moves it by less than this share of its length.
 SLICE_TOLERANCE = 1e-4
@@ -77,16 +75,12 @@ class LoopResult:
     """The result of the loop; the posteriors are rows of the engine.
 
     The confusions of `fitted` are those of the real workers on their own answers; `ranks` those
-    the completer used, where it has a rule for them. If the completed label matrix was aggregated,
-    its `columns` workers stood for `n_completed_workers` (the slice included): fewer means that
-    similar ones were merged. In memory `initial` are the posteriors of the pure result, and
-    `completion` is that of the last pass.
+    the completer used, where it has a rule for them. In memory `initial` are the posteriors of the
+    pure result, and `completion` is that of the last pass.
     """
 
     fitted: Fitted
     passes: int
-    columns: int = 0
-    n_completed_workers: int = 0
     ranks: tuple[int, ...] | None = None
     initial: Floats | None = None
     completion: Completion | None = None
@@ -116,13 +110,11 @@ def run_loop(
     begun, initial = begin(engine, loop.start or aggregator, initial, observe)
     *_, solution = passes(engine, completer, loop.passes, loop.slice, tol, on_iteration)
     end = solution.state
-    fitted, columns = finish(engine, end, aggregator, loop, on_iteration)
+    fitted = finish(engine, end, aggregator, loop, on_iteration)
     stopped = joined_stops(begun, {"pass": solution.stopped}, fitted.stopped)
     return LoopResult(
         replace(fitted, stopped=stopped),
         passes=end.number,
-        columns=columns,
-        n_completed_workers=engine.n_workers + 1 if columns else 0,
         ranks=ranks,
         initial=initial,
         completion=end.completion,
@@ -195,31 +187,22 @@ def finish(
     aggregator: Aggregator,
     loop: Loop = DEFAULT_LOOP,
     on_iteration: OnIteration = ignore_iteration,
-) -> tuple[Fitted, int]:
-    """Make the final aggregation; return it and the columns of the completed matrix (0: none)."""
+) -> Fitted:
+    """Make the final aggregation."""
     observe = stamped(on_iteration, after.number)
     if not isinstance(engine, MemoryEngine):
-        return judge(engine, observe), 0
+        return judge(engine, observe)
     labels = engine.labels
     if loop.final == "answers":
         here = MemoryEngine(labels, {SLICE: engine.whole(SLICE)})
-        fitted, columns = judge(here, observe), 0
+        fitted = judge(here, observe)
     else:
         if after.completion is None:
             raise ValueError("nothing is completed before the first pass")
-        n_workers = engine.n_workers + 1
-        shape = (n_workers, engine.n_items, engine.n_classes)
+        shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
         completed = completed_matrix(
             after.completion, shape, max_cells=loop.max_cells, gold=labels.gold
         )
-        columns = completed.n_workers
-        if columns < n_workers:
-            warnings.warn(
-                f"the completed matrix is larger than --max-cells: {n_workers:,} workers "
-                f"were grouped into {columns:,}",
-                MiscWarning,
-                stacklevel=4,
-            )
         here = MemoryEngine(replace(labels, votes=completed, start=None))
         found = solved(aggregator, here, observe)
         # The completed columns are not the workers: these are judged by what they really answered.
@@ -227,7 +210,7 @@ def finish(
         fitted = replace(found, confusions=own, predictor=None)
     for name in (POSTERIORS, *fitted.detail_rows):
         engine.put(name, here.whole(name))
-    return fitted, columns
+    return fitted
 
 
 def stamped(on_iteration: OnIteration, number: int) -> OnIteration:

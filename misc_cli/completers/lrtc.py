@@ -31,10 +31,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from misc_cli.completers.label_matrix import Observed, labelled_fibres, observe, top_classes
+from misc_cli.completers.label_matrix import Observed, observe, top_classes
 from misc_cli.completers.parameters import LRTC
 from misc_cli.data import resources
 from misc_cli.data.solver import Step, iterate
@@ -188,7 +187,7 @@ class LowRankCompletion:
         n_classes = len(self.tensor.corrections)
         return np.hstack([self._entries(whole, at, slice(-1, None)) for at in range(n_classes)])
 
-    def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+    def label_rows(self, rows: Rows) -> LabelCodes:
         """Return the argmax of each fibre, (n_block_items, n_workers + 1); see `top_classes`."""
         everyone = slice(None)
         return top_classes(lambda code: self._entries(rows, code, everyone), self.slice[rows])
@@ -206,34 +205,23 @@ class LowRankCompletion:
         return entries
 
 
-def on_fibres(observed: Observed) -> tuple[Fibres, Floats, npt.NDArray[np.bool_]]:
-    """Return the labelled fibres (the slice's column last), T there, and True where observed.
-
-    T and the mask are (n_classes, F).
-    """
+def on_fibres(observed: Observed) -> tuple[Fibres, Floats]:
+    """Return the labelled fibres (the slice's column last) and T there, (n_classes, F)."""
     n_items, n_classes = observed.slice.shape
-    marks = labelled_fibres(observed.pattern, observed.n_slots)
-    pattern = sp.hstack([marks, sp.csr_array(np.ones((n_items, 1)))], format="csr")
+    of_slice = sp.csr_array(np.ones((n_items, 1)))
+    pattern = sp.hstack([observed.fibres, of_slice], format="csr")
     pattern.sort_indices()
-    items = _row_of_each(pattern)
+    items, n_rows = _row_of_each(pattern), np.int64(pattern.shape[1])
     fibres = Fibres(pattern, items, pattern.indices.astype(np.int32))
-    keys = items.astype(np.int64) * pattern.shape[1] + fibres.workers
-
-    def place(matrix: sp.csr_array, per_worker: int) -> npt.NDArray[np.int64]:
-        workers = matrix.indices // per_worker
-        return np.searchsorted(keys, _row_of_each(matrix) * np.int64(pattern.shape[1]) + workers)
-
-    targets = np.zeros((n_classes, len(keys)))
-    targets[observed.values.indices % n_classes, place(observed.values, n_classes)] = (
-        observed.values.data
+    values = observed.values
+    workers, classes = np.divmod(values.indices, n_classes)
+    places = np.searchsorted(
+        items * n_rows + fibres.workers, _row_of_each(values) * n_rows + workers
     )
-    is_slice = fibres.workers == observed.n_workers
-    targets[:, is_slice] = observed.slice.T
-    if observed.n_slots == 1:
-        return fibres, targets, np.ones(targets.shape, dtype=bool)
-    known = np.broadcast_to(is_slice, targets.shape).copy()
-    known[observed.pattern.indices % n_classes, place(observed.pattern, n_classes)] = True
-    return fibres, targets, known
+    targets = np.zeros((n_classes, len(items)))
+    targets[classes, places] = values.data
+    targets[:, fibres.workers == n_rows - 1] = observed.slice.T
+    return fibres, targets
 
 
 def _row_of_each(matrix: sp.csr_array) -> Codes:
@@ -367,8 +355,7 @@ def complete(
 ) -> LowRankCompletion:
     """Return the completed label tensor."""
     rho = default_rho(tensor) if method.rho is None else method.rho
-    observed = observe(tensor, method.observed)
-    return LowRankCompletion(complete_observed(method, observed, rho, on_iteration))
+    return LowRankCompletion(complete_observed(method, observe(tensor), rho, on_iteration))
 
 
 def default_rho(tensor: LabelTensor) -> float:
@@ -386,7 +373,7 @@ def complete_observed(
     target, tolerance = 1.0 / rho, method.completer_tol
     alpha = np.array(method.lrtc_weights) / sum(method.lrtc_weights)
     generator = np.random.default_rng(method.seed)
-    fibres, targets, known = on_fibres(observed)
+    fibres, targets = on_fibres(observed)
     scale = max(float(np.square(targets).sum()), np.finfo(np.float64).tiny)
 
     def spectra_of(state: Point) -> list[Spectrum]:
@@ -415,7 +402,6 @@ def complete_observed(
             parts.append(own.plus(LowRank(part.rows, mapped), DROP * threshold))
         smoothed = LowRankPlusSparse(parts[0], parts[1], class_map @ x.corrections, fibres)
         filled = smoothed.low_rank_on_fibres()
-        corrections = np.where(known, targets - filled, smoothed.corrections)
 
         # Σ_n α_n (‖M_n‖_* + rho/2 ‖X − M_n‖²) at the new M_n, from singular values alone
         values = [*(spectrum.values for spectrum in spectra), class_values]
@@ -424,7 +410,7 @@ def complete_observed(
         change = 1.0 if np.isinf(state.objective) else (state.objective - objective) / objective
         lower = change < LOOSE * tolerance and threshold > target
         updated = Point(
-            replace(smoothed, corrections=corrections),
+            replace(smoothed, corrections=targets - filled),
             filled,
             (spectra[0].vectors, spectra[1].vectors),
             smoothed,
@@ -432,7 +418,7 @@ def complete_observed(
             np.inf if lower else objective,
             change,
         )
-        missed = np.where(known, targets - filled - smoothed.corrections, 0.0)
+        missed = targets - filled - smoothed.corrections
         figures: dict[str, float | int | str | None] = {
             "rho": 1.0 / threshold,
             "residual": float(np.sqrt(np.square(missed).sum() / scale)),

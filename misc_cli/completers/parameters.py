@@ -36,7 +36,6 @@ RANK_OPTIONS = ("ranks", "cp_rank")
 
 
 # Parameters that tenals and lrtc share.
-OBSERVED = Parameter("tenals, lrtc: the entries that count as seen.", choices=("fibres", "ones"))
 TOL = Parameter("tenals, lrtc: stop when the fit gains less.", WEIGHT)
 MAX_ITER = Parameter("tenals, lrtc: iterations per pass.", COUNT)
 
@@ -84,7 +83,7 @@ class Loop(Checked):
     )
     max_cells: int = parameter(
         1_000_000_000,
-        "Cells of the completed matrix held exactly; above it workers are grouped.",
+        "Cells of the completed matrix at most.",
         COUNT,
     )
 
@@ -225,7 +224,6 @@ class TenALS(Checked):
     )
     ridge: float = parameter(1.0, "tenals: weight of the factors' squares.", WEIGHT)
     restarts: int = parameter(10, "ebcc, tenals: starts, of which the best counts.", FEW)
-    observed: str = field(default="fibres", metadata={"parameter": OBSERVED})
     completer_tol: float = field(default=1e-4, metadata={"parameter": TOL})
     completer_max_iter: int = field(default=200, metadata={"parameter": MAX_ITER})
     seed: int = 0
@@ -253,9 +251,8 @@ class TenALS(Checked):
         n_rows, n_items, n_classes = shape
         rank = self.resolve_rank(n_classes)
         starts = n_classes + self.restarts
-        n_slots = 1 if self.observed == "fibres" else n_classes
         of_items = n_items * (2 * rank + 2 * starts)
-        of_workers = n_rows * (2 * n_slots * rank**2 + n_classes * (2 * rank + starts))
+        of_workers = n_rows * (2 * rank**2 + n_classes * (2 * rank + starts))
         return 8 * (of_items + of_workers + 3 * BLOCK_CELLS)
 
 
@@ -276,7 +273,6 @@ class LRTC(Checked):
     rho: float | None = parameter(
         None, "lrtc: singular values below 1/X go.", POSITIVE, unset="by size"
     )
-    observed: str = field(default="fibres", metadata={"parameter": OBSERVED})
     completer_tol: float = field(default=1e-4, metadata={"parameter": TOL})
     completer_max_iter: int = field(default=200, metadata={"parameter": MAX_ITER})
     seed: int = 0

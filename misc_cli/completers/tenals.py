@@ -58,7 +58,7 @@ def power_start(
     observed: Observed, rank: int, restarts: int, generator: np.random.Generator
 ) -> Factors:
     """Return CP factors by the power method; the three share λ evenly."""
-    n_items, n_classes, n_rows = observed.n_items, observed.n_classes, observed.n_workers + 1
+    (n_items, n_classes), n_rows = observed.slice.shape, observed.fibres.shape[1] + 1
     found = Factors(np.zeros((n_rows, 0)), np.zeros((n_items, 0)), np.zeros((n_classes, 0)))
     for _ in range(rank):
         # one start per class, as if everyone answered it: no renaming changes it; others are random
@@ -135,7 +135,7 @@ SINGULAR = 1e-12
 class AlsSums(Summed):
     """Sums over items, from which workers and classes are solved.
 
-    grams         (n_workers * n_slots, R²)  Σ_i v_i v_iᵀ over a mark's items
+    grams         (n_workers, R²)            Σ_i v_i v_iᵀ over a worker's items
     values        (n_workers * K, R)         Σ_i T[w, i, c] · v_i
     slice_gram    (R, R)                     Σ_i v_i v_iᵀ over all items
     slice_values  (K, R)                     Σ_i S[i, c] · v_i
@@ -151,7 +151,7 @@ def complete(method: TenALS, tensor: LabelTensor, on_iteration: OnIteration) -> 
     """Return the CP factors of the observed entries as a completion."""
     n_classes = tensor.shape[2]
     rank = method.resolve_rank(n_classes)
-    factors = fit_factors(method, observe(tensor, method.observed), on_iteration)
+    factors = fit_factors(method, observe(tensor), on_iteration)
     diagonal = np.zeros((rank, rank, n_classes))
     diagonal[np.arange(rank), np.arange(rank)] = factors.classes.T
     return FactorCompletion(factors.workers, factors.items, diagonal)
@@ -164,12 +164,12 @@ def fit_factors(
 
     That is a share of ‖P_Ω T‖².
     """
-    rank, ridge = method.resolve_rank(observed.n_classes), method.ridge
+    rank, ridge = method.resolve_rank(observed.slice.shape[1]), method.ridge
     start = power_start(observed, rank, method.restarts, np.random.default_rng(method.seed))
     scale = max(observed.squared_norm, np.finfo(np.float64).tiny)
     size = max(1, BLOCK_CELLS // rank**2)
-    ranges = [slice(a, a + size) for a in range(0, observed.n_items, size)]
-    blocks = [(rows, observed.values[rows], observed.pattern[rows]) for rows in ranges]
+    ranges = [slice(a, a + size) for a in range(0, len(observed.slice), size)]
+    blocks = [(rows, observed.values[rows], observed.fibres[rows]) for rows in ranges]
 
     def step(state: tuple[Factors, float]) -> Step[tuple[Factors, float]]:
         factors, before = state
@@ -202,30 +202,24 @@ def sweep(
 ) -> tuple[Factors, float]:
     """Solve items, then workers, then classes; return factors and ‖P_Ω(T − L)‖² at the end."""
     rank = factors.classes.shape[1]
-    items = np.empty((observed.n_items, rank))
+    items = np.empty((len(observed.slice), rank))
     solve_block = _item_kernel(observed, factors, ridge, items)
     sums = add_up(map_in_order(solve_block, blocks))
 
-    # a mark's class Gram: Σ_c z_c z_cᵀ if it covers the fibre, z_c z_cᵀ if one entry
-    class_grams = _class_grams(factors.classes, observed.n_slots)
-    by_worker = sums.grams.reshape(-1, observed.n_slots, rank, rank)
-    values = sums.values.reshape(-1, observed.n_classes, rank)
-    # workers: (Σ_marks z zᵀ ∘ Σ_i v vᵀ) u_w = Σ_c z_c ∘ Σ_i T[w, i, c] v_i; the slice likewise
-    normals = np.append(
-        np.einsum("wsqr,sqr->wqr", by_worker, class_grams),
-        (sums.slice_gram * class_grams.sum(axis=0))[None],
-        axis=0,
-    )
+    class_gram = _class_gram(factors.classes)
+    grams = np.append(sums.grams.reshape(-1, rank, rank), sums.slice_gram[None], axis=0)
+    values = sums.values.reshape(-1, len(factors.classes), rank)
+    # workers: (Σ_c z zᵀ ∘ Σ_i v vᵀ) u_w = Σ_c z_c ∘ Σ_i T[w, i, c] v_i; the slice likewise
     targets = np.einsum("wcr,cr->wr", values, factors.classes)
     slice_target = (sums.slice_values * factors.classes).sum(axis=0)
     crowd = crowd_row(factors.workers)
-    workers = _solve(normals, np.vstack([targets, slice_target]), ridge, crowd)
+    workers = _solve(grams * class_gram, np.vstack([targets, slice_target]), ridge, crowd)
 
-    # classes: as above with workers and classes exchanged; marks of a fibre serve every class
-    normals = np.einsum("wq,wr,wsqr->sqr", workers[:-1], workers[:-1], by_worker, optimize=True)
-    normals = normals + np.outer(workers[-1], workers[-1]) * sums.slice_gram
+    # classes: as above with workers and classes exchanged; a fibre serves every class
+    normal = np.einsum("wq,wr,wqr->qr", workers[:-1], workers[:-1], grams[:-1], optimize=True)
+    normal = normal + np.outer(workers[-1], workers[-1]) * sums.slice_gram
     targets = np.einsum("wcr,wr->cr", values, workers[:-1]) + sums.slice_values * workers[-1]
-    normals = np.broadcast_to(normals, (observed.n_classes, rank, rank))
+    normals = np.broadcast_to(normal, (len(targets), rank, rank))
     classes = _solve(normals, targets, ridge)
 
     # ‖P_Ω(T − L)‖² = ‖P_Ω T‖² − 2⟨T, L⟩ + ‖P_Ω L‖², both from the classes' normal equations
@@ -240,29 +234,28 @@ def _item_kernel(
     """Return a kernel that solves the rows of `items` of a block in place and returns its sums."""
     workers, slice_row, classes = factors.workers[:-1], factors.workers[-1], factors.classes
     rank = classes.shape[1]
-    class_grams = _class_grams(classes, observed.n_slots)
-    worker_grams = workers[:, :, None] * workers[:, None, :]
-    # row (w, mark): u_w u_wᵀ ∘ Gram of the classes the mark covers; row (w, c): u_w ∘ z_c
-    mark_grams = (worker_grams[:, None] * class_grams).reshape(-1, rank * rank)
+    class_gram = _class_gram(classes)
+    # row w: u_w u_wᵀ ∘ Gram of the classes; row (w, c): u_w ∘ z_c
+    grams = (workers[:, :, None] * workers[:, None, :] * class_gram).reshape(-1, rank * rank)
     entries = (workers[:, None] * classes).reshape(-1, rank)
-    slice_gram = np.outer(slice_row, slice_row) * class_grams.sum(axis=0)
+    slice_gram = np.outer(slice_row, slice_row) * class_gram
 
     def solve_block(block: Block) -> AlsSums:
-        rows, values, pattern = block
-        normals = (pattern @ mark_grams).reshape(-1, rank, rank) + slice_gram
+        rows, values, fibres = block
+        normals = (fibres @ grams).reshape(-1, rank, rank) + slice_gram
         part = observed.slice[rows]
         solved = _solve(normals, values @ entries + (part @ classes) * slice_row, ridge)
         items[rows] = solved
         outer = (solved[:, :, None] * solved[:, None, :]).reshape(-1, rank * rank)
-        return AlsSums(pattern.T @ outer, values.T @ solved, solved.T @ solved, part.T @ solved)
+        return AlsSums(fibres.T @ outer, values.T @ solved, solved.T @ solved, part.T @ solved)
 
     return solve_block
 
 
-def _class_grams(classes: Floats, n_slots: int) -> Floats:
-    """Return CᵀC if a mark covers a fibre, z_c z_cᵀ if it covers one entry, (n_slots, R, R)."""
-    each: Floats = classes[:, :, None] * classes[:, None, :]
-    return each if n_slots > 1 else each.sum(axis=0, keepdims=True)
+def _class_gram(classes: Floats) -> Floats:
+    """Return Σ_c z_c z_cᵀ, (R, R)."""
+    gram: Floats = (classes[:, :, None] * classes[:, None, :]).sum(axis=0)
+    return gram
 
 
 def crowd_row(workers: Floats) -> Floats:

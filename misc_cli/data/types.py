@@ -241,11 +241,8 @@ class Completion(Protocol):
     @property
     def directions(self) -> Floats | None: ...
 
-    def label_rows(self, rows: Rows, directions: Floats | None = None) -> LabelCodes:
-        """Return labels of these items, (n_block_items, n_workers + 1): the argmax of each fibre.
-
-        With `directions` (n_prototypes, R), return the labels of workers with these directions.
-        """
+    def label_rows(self, rows: Rows) -> LabelCodes:
+        """Return the argmax of each fibre of these items, (n_block_items, n_workers + 1)."""
 
 
 class Completer(Protocol):

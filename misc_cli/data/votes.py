@@ -139,14 +139,10 @@ def _sparse(columns: Int32s, pointers: Pointers, n_workers: int, n_classes: int)
 
 @dataclass(frozen=True)
 class DenseVotes:
-    """Votes of a full label matrix `(n_items, n_workers)` of class codes, one vote per cell.
-
-    `weights`, (n_workers,), counts the votes of a worker that many times (merged prototypes).
-    """
+    """Votes of a full label matrix `(n_items, n_workers)` of class codes, one vote per cell."""
 
     label_matrix: npt.NDArray[np.uint8]
     n_classes: int
-    weights: Floats | None = None
 
     @property
     def n_items(self) -> int:
@@ -174,10 +170,9 @@ class DenseVotes:
         size = max(1, max(BLOCK_VOTES * 4, 4 * self.n_workers * self.n_classes) // self.n_workers)
         starts = range(0, self.n_items, size)
         ranges = [slice(start, min(start + size, self.n_items)) for start in starts]
-        one_row = np.ones(self.n_workers) if self.weights is None else self.weights
         pointers = np.arange(ranges[0].stop + 1, dtype=np.int32) * np.int32(self.n_workers)
         first_columns = np.arange(self.n_workers, dtype=np.int32) * np.int32(self.n_classes)
-        return ranges, np.tile(one_row, ranges[0].stop), pointers, first_columns
+        return ranges, np.ones(ranges[0].stop * self.n_workers), pointers, first_columns
 
     def block(self, rows: slice) -> sp.csr_array:
         codes = self.label_matrix[rows]
@@ -191,11 +186,7 @@ class DenseVotes:
         codes = self.label_matrix[rows]
         totals = np.empty((len(codes), self.n_classes))
         for code in range(self.n_classes):
-            hits = codes == code
-            if self.weights is None:
-                totals[:, code] = np.count_nonzero(hits, axis=1)
-            else:
-                totals[:, code] = hits @ self.weights
+            totals[:, code] = np.count_nonzero(codes == code, axis=1)
         return totals
 
 

@@ -256,8 +256,6 @@ def fit_named(engine: AnswerEngine, methods: Methods, on_iteration: OnIteration)
         "ranks": ended.ranks,
         "passes": ended.passes,
         "stopped": ended.fitted.stopped["pass"],
-        "completed_workers": ended.n_completed_workers,
-        "columns": ended.columns,
     }
     return FitResult.of(engine, ended.fitted, loop=record, completion=ended)
 

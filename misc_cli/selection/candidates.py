@@ -116,7 +116,7 @@ def fits(
     for solution in passes(engine, method.completer, most, loop.slice, 0.0, on_iteration):
         after = solution.state
         if after.number in method.passes:
-            found, _ = finish(engine, after, aggregator, loop, on_iteration)
+            found = finish(engine, after, aggregator, loop, on_iteration)
             stopped = joined_stops({"pass": FIXED}, found.stopped)
             yield Candidate(method, after.number), replace(found, stopped=stopped)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,6 @@ from scipy.special import log_softmax
 from misc_cli import registry
 from misc_cli.aggregators.methods import MajorityVote, MinimaxEntropy, OrdinalMinimaxEntropy
 from misc_cli.aggregators.minimax import steps as minimax_steps
-from misc_cli.aggregators.minimax.fit import structure_of
 from misc_cli.aggregators.minimax.newton import (
     Derivatives,
     Free,
@@ -30,9 +28,7 @@ from misc_cli.data import resources
 from misc_cli.data.encode import encode
 from misc_cli.data.resources import thread_limit
 from misc_cli.data.types import Answers, Floats, Iteration, Labels
-from misc_cli.data.votes import DenseVotes
-from misc_cli.engines.local import MemoryEngine
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import ConfigError
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
 
@@ -235,20 +231,6 @@ def test_gold_and_forecast(dataset: Load) -> None:
 
 
 @pytest.mark.parametrize("method", [MinimaxEntropy, OrdinalMinimaxEntropy])
-def test_a_merged_worker_counts_as_its_copies(method: type[MinimaxEntropy]) -> None:
-    random = np.random.default_rng(2)
-    matrix = random.integers(0, 3, (30, 4)).astype(np.uint8)
-    labels = simulated()
-    copied = DenseVotes(np.repeat(matrix, [1, 3, 1, 2], axis=1), 3)
-    merged = DenseVotes(matrix, 3, weights=np.array([1.0, 3.0, 1.0, 2.0]))
-    results = [
-        method(max_iter=3, tol=0)(dataclasses.replace(labels, votes=votes))
-        for votes in (copied, merged)
-    ]
-    np.testing.assert_allclose(results[0].posteriors, results[1].posteriors, atol=1e-7)
-
-
-@pytest.mark.parametrize("method", [MinimaxEntropy, OrdinalMinimaxEntropy])
 def test_teams_of_workers_and_parts_of_items_do_not_matter(
     method: type[MinimaxEntropy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,11 +251,8 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
     n_classes, part = 20, 1 << 14
     labels = simulated(n_workers=30, n_items=60, n_classes=n_classes)
     monkeypatch.setattr(minimax_steps, "PART", part)
-    parameters = (
-        structure_of(method(), MemoryEngine(labels))
-        .zeros(labels.n_items + 3 * labels.n_workers)
-        .size
-    )
+    structure = Ordinal(n_classes) if method.needs_order else Free(n_classes)
+    parameters = structure.zeros(labels.n_items + 3 * labels.n_workers).size
     tracemalloc.start()
     with thread_limit(1):
         method(max_iter=1, tol=0)(labels)
@@ -285,12 +264,10 @@ def test_many_classes_take_no_more_than_parameters_and_parts(
         method()(labels)
 
 
-@pytest.mark.parametrize("field", ["regularization", "worker_regularization"])
 @pytest.mark.parametrize("weight", [0.0, float("nan"), float("inf")])
-def test_weights_that_cannot_be(field: str, weight: float) -> None:
-    given: dict[str, Any] = {"regularization": "auto", field: weight}
+def test_weights_that_cannot_be(weight: float) -> None:
     with pytest.raises(ConfigError, match=r"give a (finite )?number"):
-        MinimaxEntropy(**given)
+        MinimaxEntropy(worker_regularization=weight)
 
 
 def test_ordinal_asks_for_an_order() -> None:
@@ -315,31 +292,8 @@ def test_centred_on_the_crowd_the_objective_still_rises_and_thin_workers_are_lik
 
 
 def test_what_workers_share_is_the_crowds() -> None:
-    """Moved there, it is penalised once: the penalty is least where Σ_w copies_w α_w = crowd."""
-    matrix = np.random.default_rng(2).integers(0, 3, (30, 4)).astype(np.uint8)
-    weights = np.array([1.0, 3.0, 1.0, 2.0])
-    merged = DenseVotes(matrix, 3, weights)
-    for votes, copies in ((simulated().votes, np.ones(6)), (merged, weights)):
-        labels = dataclasses.replace(simulated(), votes=votes)
-        found = MinimaxEntropy(max_iter=3, tol=0.0)(labels)
-        workers, crowd = found.own_workers["parameters"], found.own_shared["crowd"]
-        shared = np.tensordot(copies, workers, axes=1)
-        assert np.abs(shared).max() > 0.01
-        np.testing.assert_allclose(shared, crowd[:, 0], atol=1e-9)
-
-
-def test_automatic_regularization_is_the_best_forecaster_and_says_so() -> None:
-    labels = simulated(n_workers=8, n_items=60)
-    seen: list[Iteration] = []
-    automatic = MinimaxEntropy(regularization="auto")(labels, seen.append)
-    trials = [i for i in seen if i.stage == "regularization"]
-    assert [i.extra["regularization"] for i in trials] == [0.25, 0.5, 1.0, 2.0, 4.0]
-    best = max(trials, key=lambda i: i.objective or -np.inf).extra["regularization"]
-    assert isinstance(best, float)
-    by_hand = MinimaxEntropy(regularization=best)(labels)
-    np.testing.assert_array_equal(automatic.posteriors, by_hand.posteriors)
-    with pytest.raises(ConfigError, match="give a number from 1e-12 to 1e\\+12, or auto"):
-        MinimaxEntropy(regularization="best")
-    dense = dataclasses.replace(labels, votes=DenseVotes(np.zeros((4, 3), dtype=np.uint8), 3))
-    with pytest.warns(MiscWarning, match="held out"):
-        MinimaxEntropy(regularization="auto")(dense)
+    """Moved there, it is penalised once: the penalty is least where Σ_w α_w = crowd."""
+    found = MinimaxEntropy(max_iter=3, tol=0.0)(simulated())
+    shared, crowd = found.own_workers["parameters"].sum(axis=0), found.own_shared["crowd"]
+    assert np.abs(shared).max() > 0.01
+    np.testing.assert_allclose(shared, crowd[:, 0], atol=1e-9)

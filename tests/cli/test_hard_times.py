@@ -123,7 +123,7 @@ def test_a_damaged_copy_of_a_dataset_is_not_used(
         ["--aggregator", "ds-em", "--completer", "lrtc", "-p", "lrtc-weights=1e308,1e308,1e308"],
         ["--aggregator", "ds-em", "--completer", "lrtc", "-p", "rho=1e300"],
         ["--aggregator", "ds-em", "--completer", "tucker", "--passes", "9" * 400],
-        ["--aggregator", "mmce-c", "-p", "regularization=1e-300"],
+        ["--aggregator", "mmce-c", "-p", "worker-regularization=1e-300"],
     ],
     ids=lambda words: words[-2],
 )

@@ -18,7 +18,7 @@ def dense_cp(workers: Floats, items: Floats, classes: Floats) -> Floats:
     return tensor
 
 
-def hide(tensor: Floats, keep: Mask, *, by_fibre: bool) -> tuple[Observed, Mask]:
+def hide(tensor: Floats, keep: Mask) -> tuple[Observed, Mask]:
     """`Observed` of a dense tensor and the mask of what it shows; the last worker shows all."""
     _, n_items, n_classes = tensor.shape
     mask = np.broadcast_to(keep, tensor.shape).copy()
@@ -27,19 +27,17 @@ def hide(tensor: Floats, keep: Mask, *, by_fibre: bool) -> tuple[Observed, Mask]
     def unfold(array: Floats) -> sp.csr_array:
         return sp.csr_array(array[:-1].transpose(1, 0, 2).reshape(n_items, -1))
 
-    marks = unfold(mask.astype(float))
-    pattern = labelled_fibres(marks, n_classes) if by_fibre else marks
-    return Observed(unfold(tensor * mask), pattern, tensor[-1]), mask
+    fibres = labelled_fibres(unfold(mask.astype(float)), n_classes)
+    return Observed(unfold(tensor * mask), fibres, tensor[-1]), mask
 
 
 def planted(
-    seed: int, shape: tuple[int, int, int], rank: int, share: float, *, by_fibre: bool
+    seed: int, shape: tuple[int, int, int], rank: int, share: float
 ) -> tuple[Floats, Observed, Mask]:
-    """A random tensor of this CP rank, and this share of its entries or fibres."""
+    """A random tensor of this CP rank, and this share of its fibres."""
     generator = np.random.default_rng(seed)
     tensor = dense_cp(*(generator.standard_normal((n, rank)) for n in shape))
-    drawn = generator.random((*shape[:2], 1) if by_fibre else shape) < share
-    observed, mask = hide(tensor, drawn, by_fibre=by_fibre)
+    observed, mask = hide(tensor, generator.random((*shape[:2], 1)) < share)
     return tensor, observed, mask
 
 

@@ -14,7 +14,7 @@ from misc_cli import registry
 from misc_cli.aggregators.confusion_kernels import expected_counts, judge
 from misc_cli.completers import completion_loop
 from misc_cli.completers.completion_loop import LoopResult, begin, finish, passes
-from misc_cli.completers.label_matrix import completed_matrix, group_directions
+from misc_cli.completers.label_matrix import completed_matrix
 from misc_cli.completers.parameters import DEFAULT_LOOP, FINALS, Loop, Tucker
 from misc_cli.data import resources
 from misc_cli.data.types import (
@@ -29,7 +29,7 @@ from misc_cli.data.types import (
 from misc_cli.data.votes import DenseVotes, LabelTensor, SparseVotes
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import SLICE, gathered
-from misc_cli.errors import ConfigError, MiscWarning
+from misc_cli.errors import ConfigError
 from misc_cli.quality.evaluation import expected_error
 from tests.conftest import Load
 from tests.tensors import votes_of
@@ -181,7 +181,7 @@ def test_one_trajectory_gives_every_number_of_passes() -> None:
             loop = Loop(passes=solution.state.number, final=final)
             alone, _, slices = run_loop(labels, completer, method, loop, tol=0)
             np.testing.assert_array_equal(engine.whole(SLICE), slices)
-            again = gathered(engine, finish(engine, solution.state, method, loop)[0])
+            again = gathered(engine, finish(engine, solution.state, method, loop))
             np.testing.assert_array_equal(again.posteriors, alone.posteriors)
 
 
@@ -214,7 +214,7 @@ def test_gold_stands_in_the_completed_matrix_where_the_slice_does() -> None:
     assert ended.completion is not None
     votes = seen[-1].votes
     assert isinstance(votes, DenseVotes)
-    expected = ended.completion.label_rows(slice(0, labels.n_items), None)
+    expected = ended.completion.label_rows(slice(0, labels.n_items))
     assert (expected[:20, -1] != gold[:20]).any()
     expected[:20, -1] = gold[:20]
     np.testing.assert_array_equal(votes.label_matrix, expected)
@@ -286,37 +286,9 @@ def test_a_slice_that_still_moves_by_a_few_thousandths_is_not_settled() -> None:
     assert found.stopped == {"pass": "tolerance"}
 
 
-def test_workers_of_one_direction_merge_exactly() -> None:
-    """Twelve workers of whom each answers like two others: a third of the cells, same result."""
-    labels = small_labels(n_workers=4)
-    tripled = votes_of(np.tile(_label_matrix(labels), (3, 1)).tolist(), 3)
-    labels = replace(labels, votes=tripled)
-    for aggregator in ("mv", "ds-em"):
-        method = registry.create("aggregator", aggregator, "paper")
-        completer, budget = Tucker((3, 6, 3)), 5 * labels.n_items
-        exact, whole, _ = run_loop(labels, completer, method, Loop(final="completed"))
-        fewer = Loop(final="completed", max_cells=budget)
-        with pytest.warns(MiscWarning, match="13 workers were grouped into 5"):
-            merged, grouped, _ = run_loop(labels, completer, method, fewer)
-        assert (grouped.columns, whole.columns) == (5, 13)
-        np.testing.assert_allclose(merged.posteriors, exact.posteriors, atol=1e-6)
-
-
-def test_more_workers_than_fit_become_the_nearest_prototypes() -> None:
-    rng = np.random.default_rng(0)
-    centres = np.eye(4)[[0, 1, 2]]
-    vectors = np.repeat(centres, 50, axis=0) + 0.02 * rng.standard_normal((150, 4))
-    vectors *= rng.uniform(0.1, 9, (150, 1))  # lengths do not matter
-    group = group_directions(vectors, at_most=3)
-    assert len(np.unique(group)) <= 3
-    assert len(np.unique(group_directions(vectors, at_most=40))) > 3
-    one_direction = group_directions(np.outer(np.arange(1, 9), [0.3, 0.4]), at_most=8)
-    assert one_direction.tolist() == [0] * 8
-
-
 def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, method = small_labels(), registry.create("aggregator", "mv")
-    with pytest.raises(ConfigError, match="give --max-cells 80, or --final answers"):
+    with pytest.raises(ConfigError, match="give --max-cells 520, or --final answers"):
         run_loop(labels, Tucker((3, 6, 3)), method, Loop(final="completed", max_cells=79))
     monkeypatch.setattr(resources, "available_bytes", lambda: 1000)
     with pytest.raises(ConfigError, match=r"GiB are free; lower --ranks"):
@@ -324,7 +296,7 @@ def test_budgets_that_cannot_be_say_what_would(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(labels.votes, SparseVotes)
     completion = Tucker((3, 6, 3))(LabelTensor(labels.votes, method(labels).posteriors))
     monkeypatch.setattr(resources, "available_bytes", lambda: 100)
-    with pytest.raises(ConfigError, match="lower --max-cells"):
+    with pytest.raises(ConfigError, match="give --final answers"):
         completed_matrix(completion, (13, 40, 3), max_cells=1 << 30)
 
 

@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 
-from misc_cli.completers.label_matrix import Observed, observe
+from misc_cli.completers.label_matrix import observe
 from misc_cli.completers.lrtc import (
     LowRank,
     LowRankCompletion,
@@ -67,19 +67,17 @@ def dense_silrtc(
     return smoothed, objective
 
 
-def random_tensor(by_fibre: bool) -> tuple[Observed, LowRankPlusSparse]:
+def random_tensor() -> LowRankPlusSparse:
     """A tensor in every part of the form: two low-rank parts and corrections on the fibres."""
-    _, observed, _ = planted(3, (14, 20, 3), 2, 0.3, by_fibre=by_fibre)
-    fibres, targets, _ = on_fibres(observed)
+    fibres, targets = on_fibres(planted(3, (14, 20, 3), 2, 0.3)[1])
     generator = np.random.default_rng(4)
     near = LowRank(generator.standard_normal((14, 3)), generator.standard_normal((20, 3, 3)))
     far = LowRank(generator.standard_normal((20, 2)), generator.standard_normal((14, 3, 2)))
-    return observed, LowRankPlusSparse(near, far, targets, fibres)
+    return LowRankPlusSparse(near, far, targets, fibres)
 
 
-@pytest.mark.parametrize("by_fibre", [True, False])
-def test_products_and_grams_are_the_dense_ones(by_fibre: bool) -> None:
-    _, x = random_tensor(by_fibre)
+def test_products_and_grams_are_the_dense_ones() -> None:
+    x = random_tensor()
     dense = entries(x)
     generator = np.random.default_rng(0)
     for unfolding, seen in zip(x.unfoldings(), (dense, dense.transpose(1, 0, 2)), strict=True):
@@ -102,7 +100,7 @@ def test_products_and_grams_are_the_dense_ones(by_fibre: bool) -> None:
 @pytest.mark.parametrize("threshold", [0.5, 8.0, 1e6])
 @pytest.mark.parametrize("warm", [0, 4])
 def test_spectrum_is_that_of_a_dense_svd(threshold: float, warm: int) -> None:
-    _, x = random_tensor(by_fibre=True)
+    x = random_tensor()
     dense = entries(x)
     generator = np.random.default_rng(0)
     for unfolding, seen in zip(x.unfoldings(), (dense, dense.transpose(1, 0, 2)), strict=True):
@@ -118,15 +116,13 @@ def test_spectrum_is_that_of_a_dense_svd(threshold: float, warm: int) -> None:
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (2.0, 1.0, 0.0), (0.0, 1.0, 3.0)])
-@pytest.mark.parametrize("which", ["fibres", "ones"])
-def test_equals_a_dense_implementation(which: str, weights: tuple[float, float, float]) -> None:
+def test_equals_a_dense_implementation(weights: tuple[float, float, float]) -> None:
     tensor = crowd(n_items=30, n_workers=16)
     votes = dense(tensor)
-    shown = votes.any(axis=2, keepdims=True) if which == "fibres" else votes > 0
-    mask = np.broadcast_to(shown, votes.shape).copy()
+    mask = np.broadcast_to(votes.any(axis=2, keepdims=True), votes.shape).copy()
     mask[-1] = True
     expected, objective = dense_silrtc(votes, mask, 0.5, weights, 400)
-    completer = LRTC(weights, 0.5, observed=which, completer_tol=1e-10, completer_max_iter=2000)
+    completer = LRTC(weights, 0.5, completer_tol=1e-10, completer_max_iter=2000)
     lines: list[Iteration] = []
     completion = completer(tensor, lines.append)
     assert lines[-1].objective == pytest.approx(objective, rel=1e-6)
@@ -134,21 +130,18 @@ def test_equals_a_dense_implementation(which: str, weights: tuple[float, float, 
     np.testing.assert_allclose(completion.slice, expected[-1], atol=1e-3)
 
 
-def test_planted_tensors_with_70_percent_missing_are_recovered() -> None:
-    truth, observed, mask = planted(0, (60, 80, 10), 2, 0.3, by_fibre=False)
-    assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
+def test_planted_tensors_with_half_of_the_fibres_missing_are_recovered() -> None:
+    truth, observed, mask = planted(0, (60, 80, 10), 2, 0.5)
+    assert mask[:-1].mean() == pytest.approx(0.5, abs=0.03)
     completer = LRTC(completer_tol=1e-6, completer_max_iter=1000)
     recovered = entries(complete_observed(completer, observed, rho=30.0))
     assert np.linalg.norm(recovered - truth) < 1e-3 * np.linalg.norm(truth)
 
 
-@pytest.mark.parametrize("which", ["fibres", "ones"])
-def test_objective_falls_under_each_threshold_and_runs_repeat(
-    tensor: LabelTensor, which: str
-) -> None:
+def test_objective_falls_under_each_threshold_and_runs_repeat(tensor: LabelTensor) -> None:
     lines: list[Iteration] = []
     before = tensor.votes.matrix.toarray(), tensor.slice.copy()
-    completer = LRTC(observed=which, rho=0.5)
+    completer = LRTC(rho=0.5)
     first = completer(tensor, lines.append)
     for _, group in groupby(lines, key=lambda line: line.extra["rho"]):
         objectives = [line.objective or 0.0 for line in group]
@@ -179,7 +172,7 @@ def test_labels_are_the_largest_entries_block_by_block(tensor: LabelTensor) -> N
 
 
 def test_fibres_of_nothing_take_the_slices_label() -> None:
-    observed, x = random_tensor(by_fibre=True)
+    x, (_, observed, _) = random_tensor(), planted(3, (14, 20, 3), 2, 0.3)
     nothing = LowRankPlusSparse(
         LowRank(x.near.rows[:, :0], x.near.columns[:, :, :0]),
         LowRank(x.far.rows[:, :0], x.far.columns[:, :, :0]),
@@ -187,7 +180,7 @@ def test_fibres_of_nothing_take_the_slices_label() -> None:
         x.fibres,
     )
     labels = LowRankCompletion(nothing).label_rows(slice(0, 20))
-    unlabelled = observed.pattern.toarray() == 0
+    unlabelled = observed.fibres.toarray() == 0
     of_slice = np.broadcast_to(observed.slice.argmax(axis=1)[:, None], unlabelled.shape)
     np.testing.assert_array_equal(labels[:, :-1][unlabelled], of_slice[unlabelled])
 
@@ -207,8 +200,6 @@ def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) 
         LRTC(lrtc_weights=(0.0, 0.0, 0.0))(tensor)
     with pytest.raises(ConfigError, match="rho=0"):
         LRTC(rho=0.0)(tensor)
-    with pytest.raises(ConfigError, match="observed="):
-        LRTC(observed="zeros")(tensor)
 
 
 def test_memory_is_estimated_first_and_asked_for_again_before_more_is_held(
@@ -231,12 +222,5 @@ def test_memory_is_estimated_first_and_asked_for_again_before_more_is_held(
 
 
 def test_observed_entries_meet_their_fibres(tensor: LabelTensor) -> None:
-    for which in ("fibres", "ones"):
-        fibres, targets, known = on_fibres(observe(tensor, which))
-        votes = dense(tensor)
-        expected = votes[fibres.workers, fibres.items].T
-        np.testing.assert_array_equal(targets, expected)
-        in_slice = fibres.workers == 40
-        assert known[:, in_slice].all()
-        seen = np.ones_like(known) if which == "fibres" else expected > 0
-        np.testing.assert_array_equal(known[:, ~in_slice], seen[:, ~in_slice])
+    fibres, targets = on_fibres(observe(tensor))
+    np.testing.assert_array_equal(targets, dense(tensor)[fibres.workers, fibres.items].T)

@@ -24,9 +24,8 @@ def tensor() -> LabelTensor:
     return crowd()
 
 
-@pytest.mark.parametrize("by_fibre", [True, False])
-def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
-    truth, observed, mask = planted(0, (40, 60, 5), 3, 0.4, by_fibre=by_fibre)
+def test_one_sweep_is_dense_least_squares_row_by_row() -> None:
+    truth, observed, mask = planted(0, (40, 60, 5), 3, 0.4)
     tensor = truth * mask
     generator = np.random.default_rng(1)
     start = Factors(*(generator.standard_normal((n, 2)) for n in mask.shape))
@@ -51,7 +50,7 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
     classes = dense_rows(by_class, mask.transpose(2, 0, 1), workers, items, zero)
 
     parts = (slice(0, 20), slice(20, None))
-    blocks = [(rows, observed.values[rows], observed.pattern[rows]) for rows in parts]
+    blocks = [(rows, observed.values[rows], observed.fibres[rows]) for rows in parts]
     ours, squared_residual = sweep(observed, blocks, start, ridge=0.3)
     np.testing.assert_allclose(ours.items, items, rtol=1e-9)
     np.testing.assert_allclose(ours.workers, workers, rtol=1e-9)
@@ -60,9 +59,8 @@ def test_one_sweep_is_dense_least_squares_row_by_row(by_fibre: bool) -> None:
     assert squared_residual == pytest.approx(left, rel=1e-9)
 
 
-@pytest.mark.parametrize("by_fibre", [True, False])
-def test_planted_tensors_with_70_percent_missing_are_recovered(by_fibre: bool) -> None:
-    truth, observed, mask = planted(2, (40, 60, 5), 3, 0.3, by_fibre=by_fibre)
+def test_planted_tensors_with_70_percent_missing_are_recovered() -> None:
+    truth, observed, mask = planted(2, (40, 60, 5), 3, 0.3)
     assert mask[:-1].mean() == pytest.approx(0.3, abs=0.03)
     method = TenALS(cp_rank=3, ridge=0.0, completer_tol=1e-11, completer_max_iter=500)
     found = fit_factors(method, observed)
@@ -75,7 +73,7 @@ def test_power_method_finds_orthogonal_terms_exactly() -> None:
     bases = [np.linalg.qr(generator.standard_normal((n, 3)))[0] for n in (12, 20, 6)]
     weights = np.array([5.0, 3.0, 2.0])
     tensor = dense_cp(bases[0] * weights, bases[1], bases[2])
-    observed, _ = hide(tensor, np.ones(tensor.shape, dtype=bool), by_fibre=False)
+    observed, _ = hide(tensor, np.ones(tensor.shape, dtype=bool))
     found = power_start(observed, 3, 10, np.random.default_rng(0))
     factors = (found.workers, found.items, found.classes)
     lengths = np.prod([np.linalg.norm(factor, axis=0) for factor in factors], axis=0)
@@ -83,11 +81,10 @@ def test_power_method_finds_orthogonal_terms_exactly() -> None:
     np.testing.assert_allclose(dense_cp(*factors), tensor, atol=2e-2)
 
 
-@pytest.mark.parametrize("observed", ["fibres", "ones"])
-def test_objective_falls_and_every_run_repeats(tensor: LabelTensor, observed: str) -> None:
+def test_objective_falls_and_every_run_repeats(tensor: LabelTensor) -> None:
     lines: list[Iteration] = []
     before = tensor.votes.matrix.toarray(), tensor.slice.copy()
-    completer = TenALS(cp_rank=4, observed=observed)
+    completer = TenALS(cp_rank=4)
     first = completer(tensor, lines.append)
     objectives = [line.objective for line in lines if line.objective is not None]
     assert len(objectives) == len(lines) > 1
@@ -104,7 +101,7 @@ def test_the_last_objective_is_that_of_the_completed_tensor(tensor: LabelTensor)
     completion = TenALS(cp_rank=4, ridge=0.0)(tensor, lines.append)
     completed = np.einsum("wr,iq,qrc->wic", completion.workers, completion.items, completion.mixer)
     np.testing.assert_allclose(completion.slice, completed[-1], atol=1e-12)
-    fibres = observe(tensor, "fibres").pattern.toarray().T[:, :, None]
+    fibres = observe(tensor).fibres.toarray().T[:, :, None]
     shown = np.concatenate([fibres, np.ones((1, 90, 1))])
     left = np.square(shown * (dense(tensor) - completed)).sum()
     assert lines[-1].objective == pytest.approx(left / 2, rel=1e-9)
@@ -127,8 +124,6 @@ def test_unfinished_runs_warn_and_bad_settings_are_refused(tensor: LabelTensor) 
         TenALS(completer_tol=0.0, completer_max_iter=3)(tensor)
     with pytest.raises(ConfigError, match="cp_rank="):
         TenALS(cp_rank=0)(tensor)
-    with pytest.raises(ConfigError, match="observed="):
-        TenALS(observed="all")(tensor)
 
 
 def test_a_fibre_with_two_ones_counts_once_and_votes_stay_as_they_are() -> None:

@@ -109,9 +109,6 @@ def test_labels_are_the_argmax_of_each_fibre_block_by_block() -> None:
     parts = [completion.label_rows(slice(0, 13)), completion.label_rows(slice(13, 31))]
     np.testing.assert_array_equal(np.vstack(parts), whole.argmax(axis=2).T)
     np.testing.assert_allclose(completion.slice, whole[-1])
-    some = completion.directions[[2, 5]] * 3.0  # a direction's length does not change its labels
-    asked = completion.label_rows(slice(0, 31), some)
-    np.testing.assert_array_equal(asked, whole.argmax(axis=2).T[:, [2, 5]])
 
 
 def with_empty_fibres() -> FactorCompletion:
@@ -133,9 +130,9 @@ def test_no_thread_makes_what_the_label_matrix_shares(
     made: list[set[str]] = []
     label_rows = type(completion).label_rows
 
-    def watched(self: Any, rows: Rows, directions: Floats | None = None) -> LabelCodes:
+    def watched(self: Any, rows: Rows) -> LabelCodes:
         held = set(vars(self))
-        codes = label_rows(self, rows, directions)
+        codes = label_rows(self, rows)
         made.append(set(vars(self)) - held)
         return codes
 

@@ -77,15 +77,14 @@ def test_blocks_cover_every_item_once_and_are_cut_once(monkeypatch: pytest.Monke
         assert (block.toarray() == sparse.matrix.toarray()[rows]).all()
 
 
-@pytest.mark.parametrize("kind", ["sparse", "dense", "weighted"])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
 def test_class_totals_count_votes_and_no_thread_makes_what_blocks_share(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Since Python 3.12 a cached property has no lock: threads would each make their own."""
     monkeypatch.setattr(votes, "BLOCK_VOTES", 50)
     dense = crowd()
-    weights = np.arange(1.0, 10.0) if kind == "weighted" else None
-    source: DenseVotes | SparseVotes = DenseVotes(dense.label_matrix, 3, weights)
+    source: DenseVotes | SparseVotes = DenseVotes(dense.label_matrix, 3)
     if kind == "sparse":
         source = as_sparse(dense)
 

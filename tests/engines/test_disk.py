@@ -256,7 +256,6 @@ def test_hashes_are_those_of_the_text_and_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--aggregator", "mmce-c", "-p", "regularization=auto"), "give a number"),
         (("--aggregator", "mmce-o"), "--class-order a,b,c"),
         (("--aggregator", "ds-em", "--gold", "auto"), "no gold in it; give --gold a file"),
         (("--aggregator", "ds-em", "--rejects", "r.csv"), "--rejects is for --engine local"),

@@ -211,8 +211,9 @@ def test_a_chosen_completion_complains_and_is_refused_as_a_given_one_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     named = {"aggregator": "ds-em", "completer": "tucker", "passes": 1, "final": "completed"}
-    with pytest.warns(MiscWarning, match="31 workers were grouped into"):
-        outcome = fitted(**named, max_cells=300 * 20)
+    with pytest.raises(ConfigError, match="give --max-cells 9300, or --final answers"):
+        fitted(**named, max_cells=300 * 20)
+    outcome = fitted(**named)
     assert outcome.fit.calibration is not None
     assert outcome.fit.calibration.evidence
     monkeypatch.setattr(resources, "available_bytes", lambda: 1000)

@@ -16,7 +16,6 @@ Centred on the crowd, α_w = crowd + workers[w], and λ_w penalises the two part
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -36,16 +35,11 @@ from misc_cli.aggregators.minimax.steps import (
     worker_step,
 )
 from misc_cli.data import resources
-from misc_cli.data.holdout import folds, log_score
 from misc_cli.data.solver import Step, iterate
-from misc_cli.data.types import Codes, Floats, Iteration, Labels, OnIteration, Start
-from misc_cli.data.votes import DenseVotes, SparseVotes
+from misc_cli.data.types import Codes, Floats, OnIteration, Start
 from misc_cli.engines.local import MemoryEngine
 from misc_cli.engines.protocol import POSTERIORS, Block, Engine, Fitted, RowArrays
-from misc_cli.errors import ConfigError, ConvergenceWarning, MiscWarning
-
-# Multiples of both weights that `--regularization auto` tries.
-MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
+from misc_cli.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -99,54 +93,6 @@ def _softmax(logits: Floats) -> Floats:
     return shares
 
 
-def structure_of(method: MinimaxEntropy, engine: Engine) -> Structure:
-    """Return the structure of the parameters: free, or ordinal for mmce-o."""
-    if not method.needs_order:
-        return Free(engine.n_classes)
-    if not engine.ordered:
-        raise ConfigError(
-            f"{method.name} needs the classes in order: labels that are numbers, or "
-            "--class-order a,b,c"
-        )
-    return Ordinal(engine.n_classes)
-
-
-def regularization_of(
-    method: MinimaxEntropy, labels: Labels | None, on_iteration: OnIteration
-) -> float:
-    """Return the multiple of both weights; "auto" is the one that forecasts hidden answers best.
-
-    All are fitted without the same answers; the first of tied ones wins. Completed labels cannot
-    be hidden (they are forecasts themselves), nor can too few answers: then it is 1.
-    """
-    if not isinstance(method.regularization, str):
-        return method.regularization
-    if labels is None:
-        raise ConfigError("--regularization auto is for --engine local; give a number")
-    splits = list(folds(labels)) if isinstance(labels.votes, SparseVotes) else []
-    if not splits:
-        warnings.warn(
-            "no answers could be held out to choose --regularization: 1 is used",
-            MiscWarning,
-            stacklevel=3,
-        )
-        return 1.0
-    scores: dict[float, float] = {}
-    for number, multiple in enumerate(MULTIPLES, start=1):
-        candidate = replace(method, regularization=multiple)
-        with warnings.catch_warnings():
-            # a trial that stops at its limit is scored as it is; only the final fit may warn
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            logs = [
-                log_score(candidate(kept).predict(hidden.workers, hidden.items), hidden)
-                for kept, hidden in splits
-            ]
-        scores[multiple] = float(np.concatenate(logs).mean())
-        extra = {"regularization": multiple}
-        on_iteration(Iteration("regularization", number, objective=scores[multiple], extra=extra))
-    return max(scores, key=lambda multiple: scores[multiple])
-
-
 def solve(
     method: MinimaxEntropy, engine: Engine, on_iteration: OnIteration, start: Start | None
 ) -> Fitted:
@@ -155,10 +101,14 @@ def solve(
     Workers start from zero parameters, or from those of an earlier fit; items always from zero:
     most of them converge in one step.
     """
-    structure, n_workers, n_items = structure_of(method, engine), engine.n_workers, engine.n_items
-    labels, copies = None, np.ones(n_workers)  # workers behind each column of the votes
+    if method.needs_order and not engine.ordered:
+        raise ConfigError(
+            f"{method.name} needs the classes in order: labels that are numbers, or "
+            "--class-order a,b,c"
+        )
+    structure: Structure = (Ordinal if method.needs_order else Free)(engine.n_classes)
+    n_workers, n_items = engine.n_workers, engine.n_items
     if isinstance(engine, MemoryEngine):
-        labels = engine.labels
         resources.require(
             8 * structure.zeros(1).size * (n_items + 3 * n_workers),
             f"mmce's parameters of {n_items} items and {n_workers} workers in {engine.n_classes} "
@@ -166,25 +116,21 @@ def solve(
             "merge rare classes, or use an aggregator without parameters for each item, such as "
             "ds-em",
         )
-        if isinstance(engine.votes, DenseVotes) and engine.votes.weights is not None:
-            copies = engine.votes.weights
-    multiple = regularization_of(method, labels, on_iteration)
-    worker_ridge = multiple * method.worker_regularization * engine.n_classes**2
+    worker_ridge = method.worker_regularization * engine.n_classes**2
     # mean answers per worker / mean answers per item = items / workers
-    item_ridge = worker_ridge * (method.item_regularization * n_items / copies.sum())
+    item_ridge = worker_ridge * (method.item_regularization * n_items / n_workers)
     prior_of = prior_rule(method.class_prior)
 
     def step(state: MinimaxState) -> Step[MinimaxState]:
-        state = replace(state, workers=worker_step(engine, structure, state, worker_ridge * copies))
+        state = replace(state, workers=worker_step(engine, structure, state, worker_ridge))
         if method.center == "crowd":
-            state = recentred(state, copies)
+            state = recentred(state)
         state = replace(state, class_prior=prior_of(state.class_sizes))
         table = logit_table(structure, state.workers + state.crowd)
         sums = engine.sweep(ItemStep(structure, table, np.log(state.class_prior), item_ridge))
-        # λ_w/2 ‖α‖² + λ_i/2 ‖β‖²; a merged worker counts once per copy
-        penalty = worker_ridge * float(copies @ _squares(state.workers))
-        penalty += worker_ridge * float(_squares(state.crowd).sum())
-        penalty += item_ridge * sums.squares
+        # λ_w/2 ‖α‖² + λ_i/2 ‖β‖²
+        of_workers = float((state.workers**2).sum() + (state.crowd**2).sum())
+        penalty = worker_ridge * of_workers + item_ridge * sums.squares
         return Step(
             replace(state, class_sizes=sums.class_sizes),
             sums.change,
@@ -230,8 +176,3 @@ def solve(
         detail_rows=Difficulty.writes,
         predictor=forecast,
     )
-
-
-def _squares(parameters: Floats) -> Floats:
-    """Return ‖·‖² by segment, (n_segments,)."""
-    return np.asarray((parameters**2).sum(axis=(0, *range(2, parameters.ndim))))

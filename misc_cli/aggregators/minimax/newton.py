@@ -160,7 +160,7 @@ class SlotPairs:
 
     columns   (n_pairs,): those of the table that is solved for
     others    (n_classes, n_pairs): the logits of the other side, workers' or items'
-    weights   (n_pairs,): posterior of the class, times the worker's copies
+    weights   (n_pairs,): posterior of the class
     slots     (n_pairs,)
     chosen    (n_pairs,): place of the answer in logits (n_classes, n_pairs), flattened
     observed  (n_classes, n_slots): Σ weight · [target = k]
@@ -256,12 +256,10 @@ class _Search:
     converged: npt.NDArray[np.bool_]
 
 
-def maximise(
-    derivatives: Callable[[Floats], Derivatives], start: Floats, ridge: Floats | float
-) -> Floats:
+def maximise(derivatives: Callable[[Floats], Derivatives], start: Floats, ridge: float) -> Floats:
     """Return the maximum of each value(x) − ridge/2 · ‖x‖², x (d, n), from `start`.
 
-    `ridge` is a number or (d, n)-broadcastable. Each problem halves its own step until it rises.
+    Each problem halves its own step until it rises.
     """
     start = np.ascontiguousarray(start)
     diagonal = np.arange(len(start))

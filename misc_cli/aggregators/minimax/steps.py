@@ -120,18 +120,15 @@ class MinimaxState:
     class_prior: Floats
 
 
-def worker_step(
-    engine: Engine, structure: Structure, state: MinimaxState, ridges: Floats
-) -> Floats:
+def worker_step(engine: Engine, structure: Structure, state: MinimaxState, ridge: float) -> Floats:
     """Return α of all workers given the rest; solved in teams if there are many workers."""
     n_workers, n_classes = engine.n_workers, engine.n_classes
     size = max(1, PART // (n_classes * _curvature_numbers(structure)))
     teams = [slice(first, min(first + size, n_workers)) for first in range(0, n_workers, size)]
 
     def solved(team: Rows) -> Floats:
-        ridge = ridges[team]
-        slots = Slots.every(len(ridge), n_classes)
-        crowd = np.tile(logit_table(structure, state.crowd), len(ridge))
+        slots = Slots.every(team.stop - team.start, n_classes)
+        crowd = np.tile(logit_table(structure, state.crowd), team.stop - team.start)
         start = structure.owned(state.workers[:, team], slots)
         made = _cache(engine)
 
@@ -140,8 +137,7 @@ def worker_step(
             kernel = AnswerDerivatives(structure, table, team.start, table.shape[1], made)
             return structure.pull_back(engine.sweep(kernel), slots)
 
-        by_problem = np.repeat(ridge, start.shape[1] // len(ridge))
-        return structure.stored(maximise(derivatives, start, by_problem), slots)
+        return structure.stored(maximise(derivatives, start, ridge), slots)
 
     return np.concatenate([solved(team) for team in teams], axis=1)
 
@@ -162,11 +158,10 @@ def crowd_step(engine: Engine, structure: Structure, state: MinimaxState, ridge:
     return structure.stored(maximise(derivatives, start, ridge), slots)
 
 
-def recentred(state: MinimaxState, copies: Floats) -> MinimaxState:
+def recentred(state: MinimaxState) -> MinimaxState:
     """Return the state with the workers' mean moved to the crowd, which lowers the penalty."""
-    weights = copies.reshape(1, -1, *(1 for _ in state.workers.shape[2:]))
-    shared = (weights * state.workers).sum(axis=1, keepdims=True)
-    shift = (shared - state.crowd) / (copies.sum() + 1.0)
+    shared = state.workers.sum(axis=1, keepdims=True)
+    shift = (shared - state.crowd) / (state.workers.shape[1] + 1.0)
     return replace(state, crowd=state.crowd + shift, workers=state.workers - shift)
 
 
