@@ -34,7 +34,6 @@ from misc_cli.engines.protocol import (
     RowArrays,
     SumOver,
 )
-from misc_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from misc_cli.aggregators.methods import DawidSkene, MeanField, OneCoin
@@ -47,7 +46,6 @@ TINY = float(np.finfo(np.float64).eps)
 class Model:
     """The outcome of an M-step: E[log π] for the next E-step, and π, both (n_workers, K, K).
 
-    With `missing` "informative" both have one more column, the last: no answer.
     The objective that the steps raise is the log-likelihood less `penalty`; None: no objective.
     """
 
@@ -63,13 +61,6 @@ class Sums(Counted):
     class_sizes: Floats
     log_likelihood: float = 0.0
     change: float = field(default=0.0, metadata=LARGEST)
-
-    @property
-    def with_silence(self) -> Floats:
-        """`by_worker` with one more column: Σ_i T_ic over the items without an answer of w."""
-        answered = self.by_worker
-        silent = np.maximum(self.class_sizes - answered.sum(axis=2), 0.0)
-        return np.concatenate([answered, silent[:, :, None]], axis=2)
 
 
 @dataclass(frozen=True)
@@ -124,16 +115,9 @@ class Expectation:
 
     @classmethod
     def of(cls, model: Model, class_prior: Floats | None) -> Expectation:
-        n_classes, logs = model.log_confusions.shape[1], model.log_confusions
         log_prior = None if class_prior is None else np.log(class_prior)
-        if logs.shape[2] > n_classes:
-            # Count every worker as silent on every item, and add per answer the difference: the
-            # silent cells, most of workers × items, are never visited.
-            silent = logs[:, :, n_classes]
-            logs = logs[:, :, :n_classes] - silent[:, :, None]
-            log_prior = log_prior + silent.sum(axis=0)
-        by_answer = np.ascontiguousarray(logs.transpose(0, 2, 1))
-        return cls(by_answer.reshape(-1, n_classes), log_prior)
+        by_answer = np.ascontiguousarray(model.log_confusions.transpose(0, 2, 1))
+        return cls(by_answer.reshape(-1, by_answer.shape[2]), log_prior)
 
     def __call__(self, block: Block, rows: RowArrays) -> tuple[RowArrays, Sums]:
         matrix = block.matrix
@@ -258,22 +242,15 @@ def fit_confusions(
 ) -> Fitted:
     """Fit a confusion-matrix model by EM.
 
-    EM starts from vote fractions, or from an E-step with the confusions of `start`. With
-    `missing` "informative" no answer is one more label that a worker may give, never a class.
+    EM starts from vote fractions, or from an E-step with the confusions of `start`.
     """
     prior_of = prior_rule(method.class_prior)
-    informative = getattr(method, "missing", "ignored") == "informative"
-    if informative and start is not None:
-        raise ConfigError("--missing informative knows no earlier run: it cannot go on from one")
-
-    def maximise(sums: Sums) -> Model:
-        return method.estimate(sums.with_silence if informative else sums.by_worker)
 
     def step(state: EmState) -> Step[EmState]:
         known, squarem = state.sums, state.squarem
         if squarem is not None:
             known, squarem = squarem.next(known)
-        model = maximise(known)
+        model = method.estimate(known.by_worker)
         prior = prior_of(known.class_sizes)
         sums = engine.sweep(Expectation.of(model, prior))
         return Step(
@@ -296,12 +273,9 @@ def fit_confusions(
         on_iteration=on_iteration,
     )
     end = solution.state
-    model = end.model if end.model is not None else maximise(end.sums)
-    confusions = model.confusions
-    if informative:  # given that the worker answers
-        confusions = normalise_rows(confusions[:, :, :-1])
+    model = end.model if end.model is not None else method.estimate(end.sums.by_worker)
     return Fitted(
-        confusions=confusions,
+        confusions=model.confusions,
         class_prior=end.class_prior,
         iterations=solution.iterations,
         stopped={method.name: solution.stopped},

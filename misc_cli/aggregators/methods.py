@@ -64,10 +64,6 @@ SHARED = {
     "shrinkage": Parameter("Pseudo-answers that pull a worker towards the crowd.", WEIGHT),
     "diagonal": Parameter("Pseudo-answers on the true class.", WEIGHT),
     "off_diagonal": Parameter("Pseudo-answers on every other class.", WEIGHT),
-    "missing": Parameter(
-        "No answer says nothing, or is a label that was said (workers who abstain on purpose).",
-        choices=("ignored", "informative"),
-    ),
     "tol": Parameter("Stop when posteriors move less than this; 0 runs all iterations.", WEIGHT),
     "max_iter": Parameter("Iterations at most.", COUNT),
 }
@@ -109,11 +105,6 @@ class ConfusionModel(OnEngines, ABC):
     """
 
     name: ClassVar[str]
-
-    @property
-    def calibratable(self) -> bool:
-        """False if a hidden answer would look like one that was withheld on purpose."""
-        return getattr(self, "missing", "ignored") == "ignored"
 
     @abstractmethod
     def estimate(self, counts: Floats) -> Model:
@@ -191,7 +182,6 @@ class DawidSkene(Checked, ConfusionModel):
 
     class_prior: str = shared("class_prior", "estimated")
     shrinkage: float = shared("shrinkage", 2.0)
-    missing: str = shared("missing", "ignored")
     tol: float = shared("tol", 1e-3)
     max_iter: int = shared("max_iter", 100)
 
@@ -229,7 +219,6 @@ class MeanField(Checked, ConfusionModel):
     shrinkage: float = shared("shrinkage", 2.0)
     diagonal: float = shared("diagonal", 0.1)
     off_diagonal: float = shared("off_diagonal", 0.01)
-    missing: str = shared("missing", "ignored")
     tol: float = shared("tol", 1e-3)
     max_iter: int = shared("max_iter", 100)
 

@@ -320,16 +320,11 @@ def of_method(flag: str, *, plugins: bool = False) -> dict[str, Any]:
     """Return the settings of the option that a method's parameter is."""
     row = parameters.method_options(plugins=plugins)[flag]
     parameter = row.parameter
-    several = " Several: hidden answers choose." if parameter.several else ""
-    given = {
+    return {
         "section": row.section,
         "declared": parameter,
         "rare": flag not in parameters.FLAGS,
         "type": parameters.click_type(parameter),
         "metavar": row.metavar,
-        "help": f"{parameter.help}{several} [default: {row.default}]".strip(),
-        "multiple": parameter.several,
+        "help": f"{parameter.help} [default: {row.default}]".strip(),
     }
-    if several:
-        given["callback"] = lambda ctx, option, words: parameters.joined(parameter, words)
-    return given

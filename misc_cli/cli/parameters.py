@@ -119,24 +119,7 @@ def click_type(parameter: Parameter) -> Any:
         return click.Choice(parameter.choices)
     if number is None:
         return str
-    count = parameter.length if parameter.length > 1 else None if parameter.several else 1
-    return numbers(*parameter.words, whole=number.whole, count=count)
-
-
-def joined(parameter: Parameter, words: tuple[Any, ...]) -> Any:
-    """Return the value of a flag that may be repeated: None, one value, or all in a tuple.
-
-    A value of several numbers is one word (`5,8,3`); of one number each, a word may hold several
-    (`4,6`).
-    """
-    values: list[Any] = []
-    for word in words or ():
-        values += [word] if parameter.length > 1 or isinstance(word, str) else word
-    different = tuple(dict.fromkeys(values))
-    alone = [value for value in different if isinstance(value, str)]
-    if alone and len(different) > 1:
-        raise click.BadParameter(f"{alone[0]!r} stands alone: leave the other values out")
-    return different if len(different) > 1 else different[0] if different else None
+    return numbers(*parameter.words, whole=number.whole, count=parameter.length)
 
 
 class Row(NamedTuple):

@@ -55,7 +55,6 @@ class Loop(Checked):
         "Passes of the complete ⇄ slice loop at most.",
         FEW,
         note="4 or 6 where hidden answers choose the rank",
-        several=True,
         metavar="N",
     )
     slice: str = parameter(
@@ -114,7 +113,6 @@ class Tucker(Checked):
         length=3,
         words=(AUTO,),
         metavar="R1,R2,R3|auto",
-        several=True,
         unset="hidden answers choose",
     )
     initial_rank: int | None = parameter(
@@ -219,7 +217,6 @@ class TenALS(Checked):
         COUNT,
         words=(AUTO,),
         metavar="R|auto",
-        several=True,
         unset="hidden answers choose",
     )
     ridge: float = parameter(1.0, "tenals: weight of the factors' squares.", WEIGHT)

@@ -66,7 +66,6 @@ class Parameter:
     words    words allowed instead of a number
     unset    meaning of None, for the help
     note     remark on the default, for the help
-    several  True if several values may be given, from which hidden answers choose
     """
 
     help: str = ""
@@ -77,14 +76,6 @@ class Parameter:
     metavar: str = ""
     unset: str = ""
     note: str = ""
-    several: bool = False
-
-    def values(self, given: Any) -> tuple[Any, ...]:
-        """Return the given value, or the several to choose from, as a tuple."""
-        listed = self.several and isinstance(given, tuple | list)
-        if not listed or (self.length > 1 and not all(isinstance(v, tuple | list) for v in given)):
-            return (given,)
-        return tuple(tuple(v) if isinstance(v, list) else v for v in given)
 
     def allows(self, value: Any) -> bool:
         if self.number is None or value in self.words:
@@ -96,8 +87,7 @@ class Parameter:
 
     def check(self, name: str, value: Any) -> None:
         """Raise a ConfigError if the value is not allowed; None counts as not given."""
-        values = self.values(value)
-        if value is None or (values and all(map(self.allows, values))):
+        if value is None or self.allows(value):
             return
         wanted = f"choose {' or '.join(self.choices)}"
         if self.number is not None:

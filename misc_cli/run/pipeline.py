@@ -310,7 +310,7 @@ def check_engine(engine: str, settings: Settings, methods: Methods) -> None:
     starter = methods.resolved.get("start", {}).get("aggregator")
     refused = {
         f"--completer {settings.completer}": not hasattr(methods.completer, "slice_table"),
-        "a choice of ranks or passes": methods.search_ranks,
+        "a choice of ranks": methods.search_ranks,
         "--final completed (--preset paper, too)": loop.final != "answers",
         "--strength": loop.strength < 1.0,
         f"--start {starter}": starter is not None and starter not in runs,
@@ -352,7 +352,6 @@ def _chosen(
             methods.loop,
             preset,
             candidates.MAX_COMPLETED_CELLS if insist else candidates.MAX_TRIED_CELLS,
-            tries=methods.tries,
         )
     if insist and not completed:
         return None
@@ -393,31 +392,20 @@ def _first_aggregator(methods: Methods) -> Aggregator:
 
 
 def _by_rule_of_thumb(engine: Engine, methods: Methods) -> Methods:
-    """Return the methods with a rank for a completer that was asked for, by its rule of thumb.
-
-    Of several ranks or passes that were given, the first counts.
-    """
+    """Return the methods with a rank for a completer that was asked for, by its rule of thumb."""
     from misc_cli.selection.search import LEAST_STRENGTH, MIN_ANSWERS
 
     few = engine.n_votes < MIN_ANSWERS
     why = f"fewer than {MIN_ANSWERS:,} answers" if few else "so many workers and items"
-    several = " or ".join(flag(name) for name, values in methods.tries.items() if len(values) > 1)
     ranks = (name for name in RANK_OPTIONS if name in methods.resolved["completer"])
     rank = flag(next(ranks, "passes"))
     instead = f"{why} cannot choose {rank}: the rule of thumb does; give {rank} to set it"
-    if several:
-        instead = f"{why} cannot choose from several {several}: the first counts"
     warnings.warn(instead, MiscWarning, stacklevel=3)
-    first = {name: values[0] for name, values in methods.tries.items()}
-    loop = {name: value for name, value in first.items() if name in LOOP_OPTIONS}
-    own = {name: value for name, value in first.items() if name not in LOOP_OPTIONS}
-    completer: Any = methods.completer
     return replace(
         methods,
         names={"aggregator": BASELINE, **methods.names},
         aggregator=_first_aggregator(methods),
-        completer=replace(completer, **own),
-        loop={"strength": LEAST_STRENGTH, **methods.loop, **loop},
+        loop={"strength": LEAST_STRENGTH, **methods.loop},
     )
 
 

@@ -97,7 +97,7 @@ class Methods:
     `names` and `resolved` (parameters) are by kind, "aggregator" and "completer". `loop` holds the
     fields of `Loop` that were given or that the preset sets. `aggregator` is None if it is
     to be chosen, with `roster_options` for those it is chosen from; `search_ranks` says that the
-    completer's rank or passes are to be chosen, from `tries` (by option) where those were given.
+    completer's rank is to be chosen.
     """
 
     names: dict[str, str]
@@ -107,7 +107,6 @@ class Methods:
     resolved: dict[str, dict[str, Any]]
     roster_options: dict[str, Any] = field(default_factory=dict)
     search_ranks: bool = False
-    tries: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings)
 
     @property
@@ -172,8 +171,6 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
         known = ", ".join(registry.PRESETS)
         raise ConfigError(f"no preset is called {settings.preset!r}; there are {known}")
     given = {name: value for name, value in settings.options.items() if value is not None}
-    if given.get("missing") == "informative":
-        settings, given = _with_silence(settings, given)
     own_parameters = parameters_of(Settings)
     check({name: getattr(settings, name) for name in own_parameters}, own_parameters)
     check(given, parameters_of(Loop))
@@ -186,10 +183,8 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
     for kind, name in registered.items():
         registry.load(kind, name, also=(AUTO,))
         fields[kind] = registry.settings(kind, name, settings.preset)
-    tries = _several(given, names)
     to_choose = {name for name, value in given.items() if value == AUTO and name in RANK_OPTIONS}
-    to_choose |= tries.keys()
-    search = bool(tries) or any(
+    search = any(
         name in RANK_OPTIONS and (name in to_choose or name not in given)
         for name in fields.get("completer", {})
     )
@@ -211,8 +206,6 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
         for kind, name in registered.items()
     }
     resolved = {kind: {**fields[kind], **shares[kind]} for kind in fields}
-    for name in tries.keys() & resolved.get("completer", {}).keys():
-        resolved["completer"][name] = tries[name]
     loop = {**Loop.presets.get(settings.preset, {}), **shares["loop"]}
     if "start" in shares["loop"]:
         starter, last = loop["start"], loop.get("final", Loop.final)
@@ -235,53 +228,12 @@ def build(settings: Settings, own: Aggregator | None = None) -> Methods:
         resolved=resolved,
         roster_options={} if "aggregator" in names else shares["aggregator"],
         search_ranks=search,
-        tries=tries,
         settings=settings,
     )
     if settings.time_budget is not None and not methods.automatic:
         chosen = " and ".join(f"--{kind} {name}" for kind, name in names.items())
         raise ConfigError(f"--time-budget bounds an automatic choice; {chosen} leaves none to make")
     return methods
-
-
-def _several(given: dict[str, Any], names: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-    """Return the options of which several values were given, for hidden answers to choose from.
-
-    With several passes a single rank is among them too. A list of one value is that value: it is
-    put in its place.
-    """
-    if "completer" not in names:
-        return {}
-    completer = registry.load("completer", names["completer"])
-    declared = {**parameters_of(completer), **parameters_of(Loop)}
-    check(given, declared)
-    values = {
-        name: declared[name].values(value)
-        for name, value in given.items()
-        if name in declared and declared[name].several and value != AUTO
-    }
-    given |= {name: of[0] for name, of in values.items() if len(of) == 1}
-    if all(len(of) == 1 for of in values.values()):
-        return {}
-    return {name: of for name, of in values.items() if len(of) > 1 or name in RANK_OPTIONS}
-
-
-def _with_silence(settings: Settings, given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings of --missing informative: the baseline by default, a uniform prior.
-
-    Functions that label one class each speak up at different rates, which says nothing of how
-    common the classes are.
-    """
-    if settings.completer not in (None, NO_COMPLETER):
-        raise ConfigError(
-            f"--missing informative takes no answer as it is; --completer {settings.completer} "
-            "would fill it in: leave one of them out"
-        )
-    if settings.duplicates == "all":
-        raise ConfigError("--missing informative needs one answer at most; not --duplicates all")
-    if settings.aggregator == AUTO:
-        settings = replace(settings, aggregator=BASELINE)
-    return settings, {"missing": "informative", "class_prior": "uniform", **given}
 
 
 def _owner(name: str, names: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]]) -> str:

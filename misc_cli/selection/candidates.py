@@ -209,21 +209,18 @@ def completions(
     loop: Mapping[str, Any],
     preset: str = "robust",
     max_cells: int = MAX_COMPLETED_CELLS,
-    tries: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Method]:
     """Return one method per rank of a completer; each is judged after several passes.
 
     `loop` holds what is given of its parameters; the methods were made under `preset`. A last step
-    that is given is the only one; so are the ranks and passes of `tries`, by option.
+    that is given is the only one.
     """
     shape = (engine.n_workers + 1, engine.n_items, engine.n_classes)
     if shape[0] * shape[1] > max_cells:
         return []
     from misc_cli.completers.completion_loop import check_memory
 
-    tries = tries or {}
     rank_fields = [field for field in RANK_OPTIONS if hasattr(completer, field)]
-    asked = [tries[field] for field in rank_fields if field in tries]
     sizes: dict[str, Sequence[Any]] = {"ranks": tucker_ranks(shape), "cp_rank": CP_RANKS}
     tried = [rank for field in rank_fields for rank in sizes[field]]
 
@@ -232,11 +229,11 @@ def completions(
         of_items: int = rank[1] if isinstance(rank, tuple) else rank
         return (shape[1] + shape[0] * shape[2]) * of_items
 
-    ranks = asked[0] if asked else [rank for rank in tried if numbers(rank) <= max_cells]
+    ranks = [rank for rank in tried if numbers(rank) <= max_cells]
     if tried and not ranks:
         return []
     also = () if "final" in loop else (OTHER_FINAL,)
-    judged_after = tuple(tries.get("passes", () if "passes" in loop else PASSES))
+    judged_after = () if "passes" in loop else PASSES
     looped = Loop(**{"final": FINAL, **loop})
     methods = []
     for rank in ranks or [None]:
@@ -244,8 +241,6 @@ def completions(
         try:
             check_memory(engine, sized, looped)
         except ConfigError:
-            if asked:
-                raise
             continue  # nobody asked for this rank: the others may fit
         each = rank if isinstance(rank, Sequence) else [rank]
         called = name if rank is None else f"{name}({','.join(map(str, each))})"

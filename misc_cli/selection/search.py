@@ -428,12 +428,7 @@ def _of_votes(work: CrossValidation, fallback: Method, calibrate: bool) -> Membe
     """Return the votes, and where they are tied what the fallback says of an item."""
     fitted = work.fit([Candidate(fallback)])
     if fitted:
-        warnings.warn(
-            f"{why_votes(work.one_label, fallback.name)}; if workers abstain on purpose, as "
-            "labelling functions do, try --missing informative",
-            MiscWarning,
-            stacklevel=3,
-        )
+        warnings.warn(why_votes(work.one_label, fallback.name), MiscWarning, stacklevel=3)
     calibration = None
     if calibrate and work.has_gold:
         calibration = work.by_gold([Candidate(fallback)], [1.0], Calibration(), by_votes=True)

@@ -113,7 +113,7 @@ RUNS = {
     "disk": ["answers.csv", *EM, "--engine", "disk", "--item-details"],
     "each": ["two.csv", "--aggregator", "one-coin", "--each-question", "--workers", "w.csv"],
     "state": ["answers.csv", *EM, "--state", "state", "--keep-settled", "-p", "settled=0.9,2"],
-    "ranks": ["answers.csv", *EM, "--completer", "tucker", "--ranks", "2,3,2", "--ranks", "2,2,2"],
+    "ranks": ["answers.csv", *EM, "--completer", "tucker", "--ranks", "2,3,2"],
     "reading": ["answers.csv", *EM, "--where", "item != item 0", "--rename", "dog=wolf"],
 }
 

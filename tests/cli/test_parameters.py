@@ -158,7 +158,6 @@ def test_messages_name_what_the_command_line_has() -> None:
     said = "--max-cells 5 is too small; raise --max-cells or lower --ranks, not --start-up"
     meant = "-p max-cells=5 is too small; raise -p max-cells or lower --ranks, not --start-up"
     assert in_flags(said) == meant
-    assert in_flags("try --missing informative") == "try -p missing=informative"
 
 
 def test_a_plugin_that_cannot_be_used_is_named(

@@ -132,54 +132,6 @@ def test_a_chosen_completion_says_the_flags_that_repeat_its_labels() -> None:
     assert list(whole.fit.selection["weights"].values()) == [1.0]
 
 
-def tried(outcome: RunResult) -> set[tuple[object, int]]:
-    """Ranks and passes that were put before the hidden answers."""
-    assert outcome.fit.selection
-    methods = outcome.fit.selection["methods"]
-    rows = [row["candidate"].rpartition(" × ") for row in outcome.fit.selection["completed"]]
-    return {(methods[name]["completer"]["ranks"], int(passes)) for name, _, passes in rows}
-
-
-def test_hidden_answers_choose_from_several_ranks_and_passes() -> None:
-    named = {"completer": "tucker", "aggregator": "mv"}
-    several = fitted(**named, ranks=[(2, 4, 3), [3, 6, 3]], passes=[1, 3])
-    assert tried(several) == {((2, 4, 3), 1), ((2, 4, 3), 3), ((3, 6, 3), 1), ((3, 6, 3), 3)}
-    taken = {
-        (member.method.completer.ranks, member.passes)  # type: ignore[union-attr]
-        for member in several.fit.members
-        if member.passes
-    }
-    assert taken
-    assert taken <= tried(several)
-    assert several.methods.resolved["completer"]["ranks"] == ((2, 4, 3), (3, 6, 3))
-    of_passes = fitted(**named, ranks=(3, 6, 3), passes=[1, 3])
-    assert tried(of_passes) == {((3, 6, 3), 1), ((3, 6, 3), 3)}
-    of_ranks = fitted(**named, ranks=[(2, 4, 3), (3, 6, 3)], passes=2)
-    assert tried(of_ranks) == {((2, 4, 3), 2), ((3, 6, 3), 2)}
-
-
-def test_one_value_in_a_list_is_that_value() -> None:
-    listed = fitted(completer="tucker", ranks=[(3, 6, 3)], passes=[1])
-    plain = fitted(completer="tucker", ranks=(3, 6, 3), passes=1)
-    assert listed.fit.selection == {}
-    assert listed.posteriors.tobytes() == plain.posteriors.tobytes()
-
-
-def test_of_several_values_the_first_counts_where_there_are_few_answers() -> None:
-    with pytest.warns(MiscWarning, match="cannot choose from several --passes or --ranks: the fir"):
-        found = few(completer="tucker", passes=[2, 4], ranks=[(2, 4, 3), (3, 6, 3)])
-    assert found.fit.loop is not None
-    assert (found.fit.loop["ranks"], found.fit.loop["settings"]["passes"]) == ((2, 4, 3), 2)
-
-
-def test_one_rank_of_several_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--ranks 99,6,3: R1 = 99 is too large"):
-        fitted(completer="tucker", ranks=[(3, 6, 3), (99, 6, 3)])
-    for wrong in ([], [(3, 6)], [(3, 6, 3), "auto"]):
-        with pytest.raises(ConfigError, match="--ranks"):
-            fitted(completer="tucker", ranks=wrong)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
