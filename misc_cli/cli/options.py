@@ -106,7 +106,7 @@ reading = table(
         "instance.",
         "--rename OLD=NEW": "Call a label by another name. Repeatable.",
         "--allow-odd": "Read also what is likely read wrong.",
-        "--query SQL": "What to select from a SQLite file, sqlite:///… or postgresql://….",
+        "--query SQL": "What to select from a SQLite file or sqlite:///….",
         "--sheet NAME": "Which sheet of an .xlsx workbook.",
         f"--duplicates {'|'.join(DUPLICATES)}": "Which answer counts when a worker contradicts "
         f"itself on an item [default: {Settings().duplicates_rule}, with a warning].",

@@ -54,7 +54,7 @@ def inspected(sources: Sequence[str], options: ReadOptions) -> dict[str, list[Fa
 
 
 def _file(path: str, options: ReadOptions) -> tuple[Facts, OpenedFile | None]:
-    source = open_source(path, options.encoding, options.access)
+    source = open_source(path, options)
     document = opened_document(source, options)
     try:
         columns = list(document.names)

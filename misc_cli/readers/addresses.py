@@ -1,6 +1,6 @@
 """Names of inputs: files, folders, patterns, addresses; and the secrets that addresses carry.
 
-This module is loaded by every command, so it imports little; remote.py and sql.py fetch.
+This module is loaded by every command, so it imports little; remote.py fetches.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from misc_cli.errors import ConfigError, InputError
 
 STDIN = "-"
 WEB = ("http", "https")
-STORES = ("s3", "gs", "gcs")
-DATABASES = ("sqlite", "postgresql", "postgres")
-GIBIBYTE = 1 << 30
-PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+STORES = ("s3", "gs")
+PACKED_SUFFIXES = (".gz", ".bz2", ".zst")
 SUFFIXES = (
     *(".csv", ".tsv", ".tab", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".npy", ".npz"),
     *(".xlsx", ".manifest", ".zip", ".arrow", ".feather"),
@@ -43,71 +40,22 @@ HIDDEN = "***"
 _secrets: set[str] = set()  # that were hidden so far, and parts of them
 
 
-@dataclass(frozen=True)
-class Access:
-    """Ways to read inputs that are no plain local file.
-
-    query      for a database: what to select
-    sheet      for a spreadsheet: which of its sheets
-    max_bytes  the most that one download, query or unpacked spreadsheet may bring
-    timeout    seconds a connection may stall; a whole download may take 60 times that
-    retries    how often a download is tried again after a passing fault
-    max_input  the most bytes that a pipe or a packed file may bring
-    quotes_span_lines  cells with many lines are meant
-    """
-
-    query: str | None = None
-    sheet: str | None = None
-    max_bytes: int = GIBIBYTE
-    timeout: float = 30.0
-    retries: int = 3
-    max_input: int = 2 * GIBIBYTE
-    quotes_span_lines: bool = False
-
-    @property
-    def deadline(self) -> float:
-        """Return the seconds that a whole download or query may take."""
-        return 60 * self.timeout
-
-    def refuse_large(self, shown: str, n_bytes: int, told: bool = True) -> None:
-        """Raise if a download, a query or an unpacked workbook brings more than allowed."""
-        if n_bytes > self.max_bytes:
-            size = f"{n_bytes:,} bytes are" if told else "it is"
-            raise InputError(
-                f"{shown}: {size} more than the limit of {self.max_bytes:,} bytes; raise it with "
-                "--max-download"
-            )
-
-
 def scheme_of(path: str) -> str | None:
     """Return `https` of https://…, in lower case; None for a local path."""
     match = _SCHEME.match(path)
     return match[1].lower() if match else None
 
 
-def is_address(path: str) -> bool:
-    """Return whether the input is no local file, so that no path rule applies."""
-    return scheme_of(path) is not None
-
-
-def database_kind(path: str) -> str | None:
-    """Return sqlite or postgresql, also of postgres:// and SQLAlchemy's postgresql+driver://."""
-    scheme = (scheme_of(path) or "").partition("+")[0]
-    if scheme not in DATABASES:
-        return None
-    return "postgresql" if scheme == "postgres" else scheme
-
-
 def suffix_of(name: str) -> str:
     """Return the extension of a file or an address, `.gz` and the like set aside."""
-    plain = (re.split(r"[?#]", name)[0] if is_address(name) else name).lower()
+    plain = (re.split(r"[?#]", name)[0] if scheme_of(name) else name).lower()
     for packed in PACKED_SUFFIXES:
         plain = plain.removesuffix(packed)
     return os.path.splitext(plain)[1]
 
 
 def redact(text: str) -> str:
-    """Return the text with passwords and tokens of every address in it replaced by ***.
+    """Return the text with logins and tokens of every address in it replaced by ***.
 
     Anything else comes back as it is, so it can be asked of every word of a command line.
     """
@@ -140,22 +88,16 @@ def hide_secrets(text: str, addresses: Sequence[str]) -> str:
     return shown
 
 
-def without_secrets(message: str, address: str) -> str:
-    """Return a library's message about an address in one line, without what that hides."""
-    return " ".join(hide_secrets(message, [address]).split())
-
-
 def _redact_address(address: str) -> str:
     scheme, _, rest = address.partition("://")
     netloc = re.split("[/?#]", rest, maxsplit=1)[0]
     at = max(re.split(r"[\s'\"]", rest, maxsplit=1)[0].rfind("@"), netloc.rfind("@"))
     if at >= 0 and ("@" in netloc or not _HOST.fullmatch(netloc)):
-        login, rest = rest[:at], rest[at:]
-        name, colon, password = login.partition(":")
-        public = scheme not in STORES and password not in ("", "x-oauth-basic")
-        public = (public or database_kind(address) is not None) and not _is_random(name)
-        _learn(login, password, *([] if public else [name]), *re.split("[/@#?:&=]", password))
-        rest = f"{name if public else HIDDEN}{colon}{HIDDEN if colon else ''}{rest}"
+        name, _, password = rest[:at].partition(":")
+        # some services take a token as the name, with nothing or anything as the password
+        is_token = password in ("", "x-oauth-basic") or _SECRET_VALUE.fullmatch(name)
+        _learn(rest[:at], password, *[name] * bool(is_token), *re.split("[/@#?:&=]", password))
+        rest = HIDDEN + rest[at:]
     place = re.split("[?#]", rest, maxsplit=1)[0]
     return f"{scheme}://{place}" + re.sub("[^?&#]+", _redact_pair, rest[len(place) :])
 
@@ -163,14 +105,11 @@ def _redact_address(address: str) -> str:
 def _redact_pair(pair: re.Match[str]) -> str:
     """Return name=value of a query or a fragment, or a value alone, without a secret."""
     name, equals, value = pair[0].rpartition("=") if "=" not in pair[0] else pair[0].partition("=")
-    if not value or not (_SECRET_NAME.search(unquote(name)) or _is_random(unquote(value))):
+    told = _SECRET_NAME.search(unquote(name)) or _SECRET_VALUE.fullmatch(unquote(value))
+    if not value or not told:
         return pair[0]
     _learn(value)
     return f"{name}{equals}{HIDDEN}"
-
-
-def _is_random(text: str) -> bool:
-    return _SECRET_VALUE.fullmatch(text) is not None
 
 
 def _learn(*secrets: str) -> None:
@@ -197,33 +136,30 @@ def expand(sources: Sequence[str]) -> list[str]:
             found.append(source)
             continue
         if is_pattern:
-            paths = sorted(glob.glob(source, recursive=True))
+            paths = [Path(path) for path in sorted(glob.glob(source, recursive=True))]
         else:
-            shown = (
+            paths = [
                 path
                 for path in sorted(Path(source).rglob("*"))
-                if not any(part[0] in "._~" for part in path.relative_to(source).parts)
-            )
-            paths = [str(path) for path in shown if suffix_of(path.name) in SUFFIXES]
-        files = _without_ours([path for path in paths if os.path.isfile(path)])
+                if suffix_of(path.name) in SUFFIXES
+                and not any(part[0] in "._~" for part in path.relative_to(source).parts)
+            ]
+        files = _without_ours([path for path in paths if path.is_file()])
         if not files:
             why = "no file matches" if is_pattern else "a folder without files of answers"
             raise InputError(f"{source}: {why}; check the path, or name the files")
-        found.extend(files)
+        found.extend(map(str, files))
     return list(dict.fromkeys(found))
 
 
-def _without_ours(files: list[str]) -> list[str]:
+def _without_ours(files: list[Path]) -> list[Path]:
     """Return files but for run records, diagnostics and the outputs that a record beside names."""
-    ours: set[str] = set()
-    for folder in {Path(file).parent for file in files}:
+    ours: set[Path] = set()
+    for folder in {file.parent for file in files}:
         for record in folder.glob(f"*{_OURS[0]}"):
             try:
                 named = list(map(str, json.loads(record.read_bytes()).get("outputs", {}).values()))
             except (OSError, ValueError, AttributeError, RecursionError):
                 continue
-            beside = [str(folder / Path(path).name) for path in named]
-            ours.update(map(os.path.realpath, (*named, *beside)))
-    return [
-        file for file in files if not file.endswith(_OURS) and os.path.realpath(file) not in ours
-    ]
+            ours.update(folder / Path(path).name for path in named)
+    return [file for file in files if not file.name.endswith(_OURS) and file not in ours]

@@ -75,13 +75,13 @@ def with_command(
     error: InputError, path: str, source: Source | None, options: ReadOptions
 ) -> InputError:
     """Return the error with one command to paste that reads the file, if there is one."""
-    if source is None or options.is_declared:
+    if source is None or options.layout is not None:
         return error
     found = None
     encoding = re.search(r"--encoding (latin-1|cp1252)", str(error))
     if encoding is not None and path != STDIN:
         options = replace(options, encoding=encoding[1])
-        found = _tried(open_source(path, encoding[1], options.access), options, {}, is_guess=False)
+        found = _tried(open_source(path, options), options, {}, is_guess=False)
     elif isinstance(error, Refusal):
         found = next(candidates(source, options, error), None)
     if found is None:

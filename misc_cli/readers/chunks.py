@@ -24,7 +24,7 @@ import pyarrow.parquet as parquet
 from misc_cli.data.types import Answers
 from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers import checks
-from misc_cli.readers.addresses import DATABASES, PACKED_SUFFIXES, WEB, expand, redact, scheme_of
+from misc_cli.readers.addresses import PACKED_SUFFIXES, STORES, expand, redact, scheme_of
 from misc_cli.readers.answer_table import read_as
 from misc_cli.readers.columns import first_nameless
 from misc_cli.readers.dialect import SPACE
@@ -33,6 +33,7 @@ from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.questions import pick
 from misc_cli.readers.read import opened_document, read_document
 from misc_cli.readers.reading import Question, rows_of
+from misc_cli.readers.remote import open_store
 from misc_cli.readers.row_filters import counting_rows, filter_columns, folded, with_words
 from misc_cli.readers.row_status import gold_of
 from misc_cli.readers.source import Source, empty, one_line
@@ -138,7 +139,7 @@ def piece_columns(piece: Piece, wanted: Mapping[str, int]) -> Iterator[dict[str,
 
 def fingerprint(path: str) -> dict[str, Any]:
     """Return name, size and SHA-256 of a file; one in a store is not read once more for it."""
-    filesystem, inner = _open_store(path)
+    filesystem, inner = open_store(path)
     digest, size = None, filesystem.get_file_info(inner).size
     if "://" not in path:
         with open(path, "rb") as stream:
@@ -146,19 +147,8 @@ def fingerprint(path: str) -> dict[str, Any]:
     return {"name": path, "bytes": size, "sha256": digest}
 
 
-def _open_store(path: str) -> tuple[Any, str]:
-    """Return arrow's file system of a path, and the path within it."""
-    if "://" not in path:
-        return arrow_fs.LocalFileSystem(), os.path.abspath(path)
-    try:
-        filesystem, inner = arrow_fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError(f"{path}: {one_line(error)}; check the address") from None
-    return filesystem, inner
-
-
 def _parquet_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
-    filesystem, inner = _open_store(piece.path)
+    filesystem, inner = open_store(piece.path)
     try:
         with filesystem.open_input_file(inner) as file:
             opened = parquet.ParquetFile(file)
@@ -197,7 +187,7 @@ def _text_batches(piece: Piece, positions: list[int]) -> Iterator[Any]:
 
 def _unpacked(path: str) -> Any:
     """Return a file as a stream of what was packed, if it was."""
-    filesystem, inner = _open_store(path)
+    filesystem, inner = open_store(path)
     try:
         return filesystem.open_input_stream(inner, compression="detect", buffer_size=1 << 20)
     except (pa.ArrowException, OSError) as error:
@@ -256,14 +246,14 @@ def _folded(pieces: list[Piece]) -> list[Piece]:
 
 
 def _files(source: str) -> list[str]:
-    if source == "-" or scheme_of(source) in (*WEB, *DATABASES):
+    if source == "-" or scheme_of(source) not in (None, *STORES):
         raise ConfigError(f"{redact(source)}: this engine reads files and stores; --engine local")
     if "://" not in source:
         files = [path for path in expand([source]) if _is_table(path) or path == source]
         if not files:
             raise InputError(f"{source}: no {', '.join(SUFFIXES)} in this folder; check the path")
         return files
-    filesystem, inner = _open_store(source)
+    filesystem, inner = open_store(source)
     if filesystem.get_file_info(inner).type != arrow_fs.FileType.Directory:
         return [source]
     listed = filesystem.get_file_info(arrow_fs.FileSelector(inner, recursive=True))
@@ -277,7 +267,7 @@ def _is_table(path: str) -> bool:
 
 
 def _cut(path: str, options: ReadOptions) -> list[Piece]:
-    filesystem, inner = _open_store(path)
+    filesystem, inner = open_store(path)
     try:
         with filesystem.open_input_file(inner) as file:
             if file.read(4) == b"PAR1":

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
-from misc_cli.errors import ConfigError
+from misc_cli.readers.options import DELIMITERS, delimiter_of
 from misc_cli.readers.source import Buffer, count
 from misc_cli.readers.values import is_number
 from misc_cli.readers.vocabulary import find_roles, names_of_tools, normalise
@@ -27,7 +27,6 @@ SAMPLE_BYTES = 1 << 19
 SAMPLE_ROWS = 1000
 MOST_TITLES = 20  # lines above a header
 SPACE = " "
-DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": SPACE}
 
 _WITHOUT_CELLS = ("approve", "reject", "")  # named by Mechanical Turk, and left out of rows
 _SAID = re.compile(r'"?sep=([^\r\n])"?\s*', re.IGNORECASE)
@@ -54,17 +53,6 @@ class Dialect:
     doubtful: bool = False
     sample: list[Row] = field(default_factory=list)
     n_without_cells: int = 0
-
-
-def delimiter_of(given: str | None) -> str | None:
-    """Return the character behind --delimiter: itself or by its name."""
-    if given is None:
-        return None
-    character = DELIMITERS.get(given.lower(), "\t" if given == "\\t" else given)
-    if len(character) != 1 or character in '"\r\n' or not character.isascii():
-        names = ", ".join(DELIMITERS)
-        raise ConfigError(f"--delimiter {given!r}: give one character or one of {names}")
-    return character
 
 
 def sniff(

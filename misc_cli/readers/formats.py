@@ -30,15 +30,13 @@ from misc_cli.readers.source import (
     Source,
     empty,
     one_line,
-    refuse_nul,
+    refuse_odd_bytes,
     refuse_undecodable,
-    starts_with,
 )
 from misc_cli.readers.table import open_table
 from misc_cli.readers.vocabulary import SYNONYMS, find_roles
 
 DELIMITED = ("csv", "tsv")
-FORMATS = (*DELIMITED, "json", "jsonl", "parquet", "npy")
 _BY_SUFFIX = {f".{name}": name for name in ("tsv", "json", "jsonl", "parquet")}
 _BY_SUFFIX[".ndjson"] = "jsonl"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=lambda _: None)
@@ -63,11 +61,12 @@ def readable(name: str) -> Iterator[None]:
 
 def detect(source: Source) -> str:
     """Return the format by the first bytes where they tell, else by the extension, else CSV."""
-    if source.is_parquet:
+    start = bytes(memoryview(source.content)[: 1 << 16])
+    if start.startswith(b"PAR1"):
         return "parquet"
-    if starts_with(source.content, b"\x93NUMPY"):
+    if start.startswith(b"\x93NUMPY"):
         return "npy"
-    start = bytes(memoryview(source.content)[: 1 << 16]).lstrip()
+    start = start.lstrip()
     if start.startswith(b"[") and start[1:].lstrip().startswith((b"{", b"]")):
         return "json"
     if start.startswith((b"<?xml", b"<annotation", b"<!DOCTYPE")):
@@ -107,7 +106,7 @@ def open_records(source: Source, format_name: str) -> Document:
         return _matrix(source)
     if format_name == "parquet":
         return _parquet(source)
-    refuse_nul(source)
+    refuse_odd_bytes(source, is_table=False)
     refuse_undecodable(source)
     with readable(source.name):
         records = _records(source, format_name)

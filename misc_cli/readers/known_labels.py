@@ -18,10 +18,9 @@ from misc_cli.data.types import KnownLabels
 from misc_cli.errors import InputError
 from misc_cli.readers.answer_table import FileInfo, joined
 from misc_cli.readers.columns import listing, read_columns, rivals, truth_synonyms
-from misc_cli.readers.dialect import delimiter_of
 from misc_cli.readers.document import Document, compact
 from misc_cli.readers.formats import open_document
-from misc_cli.readers.options import ReadOptions
+from misc_cli.readers.options import ReadOptions, delimiter_of
 from misc_cli.readers.reading import known_of
 from misc_cli.readers.source import open_source
 from misc_cli.readers.vocabulary import find_roles, normalise
@@ -71,8 +70,8 @@ def read_known(source: str, answers: ReadOptions | None = None) -> Known:
     the names of columns if the first row has them.
     """
     answers = answers or ReadOptions()
-    delimiter = delimiter_of(answers.delimiter)
-    opened = open_source(source, answers.encoding, answers.access)
+    delimiter = answers.delimiter and delimiter_of(answers.delimiter)
+    opened = open_source(source, answers)
     start = bytes(memoryview(opened.content)[:FIRST_BYTES]).partition(b"\n")[0]
     own = delimiter if delimiter and delimiter.encode() in start else None
     synonyms = truth_synonyms(answers.item_col, answers.label_col)
@@ -95,7 +94,7 @@ def read_known_each(
 ) -> dict[str, Known]:
     """Return the known labels of each question that the file knows; an error if it knows none."""
     answers = answers or ReadOptions()
-    source = open_source(path, answers.encoding, answers.access)
+    source = open_source(path, answers)
     document = open_document(source, header=True)
     table, names = document.table, document.names
     columns = {normalise(name): name for name in names}

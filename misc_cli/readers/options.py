@@ -6,13 +6,12 @@ import re
 from dataclasses import dataclass, fields
 from shlex import quote
 
-from misc_cli.errors import ConfigError
-from misc_cli.readers.addresses import Access
-from misc_cli.readers.dialect import delimiter_of
-from misc_cli.readers.formats import FORMATS
+from misc_cli.errors import ConfigError, InputError
 from misc_cli.readers.platforms import READERS
-from misc_cli.readers.vocabulary import is_position
 
+FORMATS = ("csv", "tsv", "json", "jsonl", "parquet", "npy")
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|", "space": " "}
+GIBIBYTE = 1 << 30
 LAYOUTS = ("long", "wide", "form", "matrix", "counts")
 NOBODY = "none"  # --worker-col none: nobody knows who answered
 ROW = "row"  # --item-col row: each row is an item of its own
@@ -69,7 +68,8 @@ class ReadOptions:
             raise ConfigError(f"--format {self.format}: choose from {known}")
         if self.layout is not None and self.layout not in LAYOUTS:
             raise ConfigError(f"--layout {self.layout}: choose from {', '.join(LAYOUTS)}")
-        delimiter_of(self.delimiter)
+        if self.delimiter is not None:
+            delimiter_of(self.delimiter)
         named = [name for name in self.columns.values() if name is not None and is_name(name)]
         if self.header is False and named:
             raise ConfigError(f"--no-header leaves no column called {named[0]!r}; give a position")
@@ -78,16 +78,12 @@ class ReadOptions:
                 re.compile(self.extract)
             except re.error as error:
                 raise ConfigError(f"--extract {self.extract!r}: {error}") from None
-        self.bad_rows_allowed(1)
+        if self.max_bad_rows is not None:
+            self.bad_rows_allowed(1)
 
     @property
     def columns(self) -> dict[str, str | None]:
         return {"worker": self.worker_col, "item": self.item_col, "label": self.label_col}
-
-    @property
-    def is_declared(self) -> bool:
-        """Tell whether the user declared the columns: then no platform is looked for."""
-        return self.layout is not None
 
     @property
     def is_anonymous(self) -> bool:
@@ -100,27 +96,17 @@ class ReadOptions:
         return any((*cleaning, self.labels, self.extract))
 
     @property
-    def access(self) -> Access:
-        """Return how inputs that are no plain local file are read, with defaults filled in."""
-        usual = Access()
-        return Access(
-            self.query,
-            self.sheet,
-            self.max_download or usual.max_bytes,
-            self.net_timeout or usual.timeout,
-            max_input=self.max_input or usual.max_input,
-            quotes_span_lines=bool(self.quotes_span_lines),
-        )
+    def timeout(self) -> float:
+        """Return the seconds that a connection may stall; a whole download may take 60 times so."""
+        return self.net_timeout or 30.0
 
-    @property
-    def file_format(self) -> str | None:
-        """The format of the bytes, if that is what --format names."""
-        return self.format if self.format in FORMATS else None
-
-    @property
-    def reader(self) -> str | None:
-        """The reader, if that is what --format names."""
-        return self.format if self.format in READERS else None
+    def refuse_large(self, shown: str, n_bytes: int) -> None:
+        """Raise if a download, a query or an unpacked workbook brings more than allowed."""
+        limit = self.max_download or GIBIBYTE
+        if n_bytes > limit:
+            raise InputError(
+                f"{shown}: more than the limit of {limit:,} bytes; raise it with --max-download"
+            )
 
     def bad_rows_allowed(self, n_rows: int) -> int:
         """Return how many of so many rows may be set aside for their form: --max-bad-rows."""
@@ -131,6 +117,15 @@ class ReadOptions:
                 f"--max-bad-rows {text}: give a number of rows, or a share such as 1%"
             )
         return int(float(match[1]) * n_rows / 100) if match[2] else int(float(match[1]))
+
+
+def delimiter_of(given: str) -> str:
+    """Return the character behind --delimiter: itself or by its name."""
+    character = DELIMITERS.get(given.lower(), "\t" if given == "\\t" else given)
+    if len(character) != 1 or character in '"\r\n' or not character.isascii():
+        names = ", ".join(DELIMITERS)
+        raise ConfigError(f"--delimiter {given!r}: give one character or one of {names}")
+    return character
 
 
 def is_name(given: str) -> bool:
@@ -155,6 +150,3 @@ def flags_of(options: dict[str, object]) -> str:
         elif value is not None:
             words.append(f"{flag} {quote(str(value))}")
     return " ".join(words)
-
-
-__all__ = ["LAYOUTS", "NOBODY", "ROW", "ReadOptions", "flags_of", "is_name", "is_position"]

@@ -26,7 +26,7 @@ from misc_cli.readers.columns import select
 from misc_cli.readers.document import Document
 from misc_cli.readers.formats import open_document, readable
 from misc_cli.readers.layouts import read_layout
-from misc_cli.readers.options import ReadOptions, flags_of, is_name
+from misc_cli.readers.options import FORMATS, ReadOptions, flags_of, is_name
 from misc_cli.readers.platforms import load, recognise
 from misc_cli.readers.questions import pick
 from misc_cli.readers.reading import Question, Reading, rows_of, without_workers
@@ -56,7 +56,7 @@ def read_questions(
     for path in files_of(sources):
         source: Source | None = None
         try:
-            source = open_source(path, options.encoding, options.access)
+            source = open_source(path, options)
             found = read_source(source, options, each=each)
         except EmptyFile as error:
             if not options.skip_empty_files:
@@ -206,7 +206,7 @@ def opened_document(source: Source, options: ReadOptions) -> Document:
         header = False
     return open_document(
         source,
-        options.file_format,
+        options.format if options.format in FORMATS else None,
         delimiter=options.delimiter or ("tab" if options.format == "tsv" else None),
         header=header,
         bad_rows=options.bad_rows_allowed,
@@ -215,10 +215,10 @@ def opened_document(source: Source, options: ReadOptions) -> Document:
 
 def read_document(document: Document, options: ReadOptions) -> Reading:
     """Return what is in a file, by its platform, else by its layout."""
-    if options.reader is not None:
-        reader, how = load(options.reader), f"--format {options.reader}"
+    if options.format is not None and options.format not in FORMATS:
+        reader, how = load(options.format), f"--format {options.format}"
     else:
-        found = None if options.is_declared else recognise(document)
+        found = None if options.layout is not None else recognise(document)
         if found is None:
             return read_layout(document, options)
         reader, how = found

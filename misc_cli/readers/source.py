@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import hashlib
 import io
-import lzma
 import mmap
 import os
 import re
@@ -16,8 +13,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any
@@ -26,14 +22,8 @@ import pyarrow as pa
 
 from misc_cli.data.resources import available_bytes
 from misc_cli.errors import ConfigError, EmptyFile, InputError, nearest_file
-from misc_cli.readers.addresses import (
-    STDIN,
-    Access,
-    database_kind,
-    is_address,
-    redact,
-    suffix_of,
-)
+from misc_cli.readers.addresses import STDIN, redact, scheme_of, suffix_of
+from misc_cli.readers.options import GIBIBYTE, ReadOptions
 
 Buffer = Any  # a pyarrow.Buffer; slicing it copies nothing
 Stamp = tuple[int, int, int, int]
@@ -45,13 +35,7 @@ LONGEST_LINE = 64 << 20
 MOST_COLUMNS = 100_000
 
 _ARROW = b"ARROW1"
-# How a packed file begins, what it is called, how it is read unpacked.
-_UNPACKERS: list[tuple[bytes, str, Callable[[Any], Any]]] = [
-    (rb"\x1f\x8b\x08", "gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
-    (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", bz2.BZ2File),
-    (rb"\xfd7zXZ\x00", "xz", lzma.LZMAFile),
-    (rb"\x28\xb5\x2f\xfd", "zstd", lambda packed: pa.input_stream(packed, compression="zstd")),
-]
+_PACKED = {rb"\x1f\x8b\x08": "gzip", rb"BZh[1-9]1AY&SY": "bz2", rb"\x28\xb5\x2f\xfd": "zstd"}
 # What is no text and nothing that is read here, by its first bytes.
 _KNOWN = {
     rb"\x80[\x04\x05]": "a pickle of Python, which may run anything",
@@ -60,8 +44,7 @@ _KNOWN = {
     rb"RDX|X\n\0\0": "a file of R",
     rb"<stata_dta>": "a file of Stata",
     rb"\xd0\xcf\x11\xe0": "a workbook of Excel before 2007",
-    rb"MATLAB": "a file of MATLAB",
-    rb"%PDF": "a PDF",
+    rb"\xfd7zXZ": "packed by xz",
     rb".{8}DUCK": "a DuckDB database",
     rb".{257}ustar": "a tar archive",
 }
@@ -90,60 +73,61 @@ class Source:
         """Return the extension that tells the format."""
         return suffix_of(self.inner or self.name)
 
-    @property
-    def is_parquet(self) -> bool:
-        return starts_with(self.content, b"PAR1")
-
     def sha256(self) -> str:
         """Return the hash of the bytes as stored, so that sha256sum on the file says the same."""
         # hashing lets other threads run meanwhile
         return hashlib.sha256(self.raw).hexdigest()
 
 
-def open_source(path: str, encoding: str | None = None, access: Access | None = None) -> Source:
+def open_source(path: str, options: ReadOptions | None = None) -> Source:
     """Read one input, `-` for standard input."""
-    access = access or Access()
+    options = options or ReadOptions()
     name = "<stdin>" if path == STDIN else redact(path)
-    if database_kind(path):
-        return _rows_of_database(path, access)
-    if is_address(path):
+    limit = options.max_input or 2 * GIBIBYTE
+    is_remote = "://" in path and scheme_of(path) is not None
+    if is_remote and scheme_of(path) == "sqlite":
+        return _rows_of_database(path, options)
+    if is_remote:
         from misc_cli.readers.remote import fetch
 
-        raw = pa.py_buffer(fetch(path, access))
+        raw = pa.py_buffer(fetch(path, options))
     else:
-        raw = pa.py_buffer(_read_file(path, access.max_input))
-    content, inner = _unpacked(name, raw, access.max_input), ""
-    if starts_with(content, b"PK\x03\x04", b"PK\x05\x06"):  # the latter is empty
-        inner, content = _from_zip(name, content, access)
-        content = _unpacked(name, content, access.max_input)
-    if starts_with(content, b"SQLite format 3\0"):
-        if path == STDIN or is_address(path):
+        raw = pa.py_buffer(_read_file(path, limit))
+    content, inner = _unpacked(name, raw, limit), ""
+    start = bytes(memoryview(content)[:16])
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):  # the latter is empty
+        inner, content = _from_zip(name, content, options, limit)
+        content = _unpacked(name, content, limit)
+        start = bytes(memoryview(content)[:16])
+    if start.startswith(b"SQLite format 3\0"):
+        if path == STDIN or is_remote:
             raise InputError(f"{name}: a database; save it to a file and name that")
-        from urllib.parse import quote as quote_url
-
-        return _rows_of_database(f"sqlite:///{quote_url(path)}", access)
-    if starts_with(content, _ARROW, b"\xff\xff\xff\xff"):  # a file, and a stream
+        return _rows_of_database(path, options)
+    if start.startswith((_ARROW, b"\xff\xff\xff\xff")):  # a file, and a stream
         content = _arrow_as_parquet(name, content)
-    if not starts_with(content, b"\x93NUMPY", b"PAR1"):
-        content = _to_utf8(name, content, encoding)
+    elif not start.startswith((b"\x93NUMPY", b"PAR1")):
+        marks = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        if options.encoding is not None or start.startswith(marks):
+            content = _to_utf8(name, content, options.encoding)
         if not content.size or not any(chunk.strip() for chunk in chunks(content)):
             raise empty(name)
-    return Source(name, raw, content, access.quotes_span_lines, inner)
+    return Source(name, raw, content, bool(options.quotes_span_lines), inner)
 
 
-def _rows_of_database(address: str, access: Access) -> Source:
-    from misc_cli.readers.sql import run_query
+def _rows_of_database(path: str, options: ReadOptions) -> Source:
+    from misc_cli.readers.stored_tables import run_query
 
-    rows = run_query(address, access)
-    return Source(redact(address), rows, rows, quotes_span_lines=True, is_rows=True)
+    rows = pa.py_buffer(run_query(path, options))
+    return Source(redact(path), rows, rows, quotes_span_lines=True, is_rows=True)
 
 
 def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
     """Return a file or a stream of Arrow, as Feather and Hugging Face write it, as Parquet."""
     import pyarrow.parquet as parquet
 
+    is_file = bytes(memoryview(data)[:6]) == _ARROW
     try:
-        opened = pa.ipc.open_file(data) if starts_with(data, _ARROW) else pa.ipc.open_stream(data)
+        opened = pa.ipc.open_file(data) if is_file else pa.ipc.open_stream(data)
         sink = pa.BufferOutputStream()
         parquet.write_table(opened.read_all(), sink)
     except (pa.ArrowException, OSError) as error:
@@ -153,35 +137,31 @@ def _arrow_as_parquet(name: str, data: Buffer) -> Buffer:
     return sink.getvalue()
 
 
-def _from_zip(name: str, content: Buffer, access: Access) -> tuple[str, Buffer]:
+def _from_zip(name: str, content: Buffer, options: ReadOptions, limit: int) -> tuple[str, Buffer]:
     """Return name and bytes of the only file in a zip; of a workbook, which is one, its CSV."""
     try:
         with zipfile.ZipFile(io.BytesIO(memoryview(content))) as archive:
             if "xl/workbook.xml" in archive.namelist():
-                from misc_cli.readers.excel import sheet_as_csv
+                from misc_cli.readers.stored_tables import sheet_as_csv
 
-                return "sheet.csv", sheet_as_csv(name, archive, access)
+                return "sheet.csv", pa.py_buffer(sheet_as_csv(name, archive, options))
             members = [
-                one
+                one.filename
                 for one in archive.infolist()
                 if not one.is_dir() and not re.search(r"(^|/)(\.|__MACOSX/)", one.filename)
             ]
-            names = [one.filename for one in members]
-            if len(names) == 1:
+            if len(members) == 1:
                 with archive.open(members[0]) as stream:
-                    return names[0], pa.py_buffer(_limited(name, stream, access.max_input))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+                    return members[0], pa.py_buffer(limited(name, stream, limit))
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
+        # RuntimeError: a password, or a way of packing that is not known here
         raise InputError(f"{name}: damaged zip file ({error}); fetch or pack it again") from None
-    except (RuntimeError, NotImplementedError) as error:  # a password, or a way of packing
-        raise InputError(f"{name}: cannot be unpacked here ({error}); unpack it first") from None
-    if not names:
-        raise InputError(f"{name}: a zip archive without files; fetch or pack it again")
-    if "mimetype" in names:
+    if "mimetype" in members:
         raise InputError(f"{name}: a spreadsheet or document that is no .xlsx; save it as CSV")
-    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    shown = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
     folder = os.path.splitext(os.path.basename(name))[0] or "export"
     raise InputError(
-        f"{name}: a zip archive of {len(names)} files ({shown}); unpack it, "
+        f"{name}: a zip archive of {len(members)} files ({shown}); unpack it, "
         f"`unzip {quote(name)} -d {quote(folder)}`, and name the folder in its place, with "
         "--worker-from filename if each file is one worker's"
     )
@@ -190,11 +170,12 @@ def _from_zip(name: str, content: Buffer, access: Access) -> tuple[str, Buffer]:
 def _unpacked(name: str, raw: Buffer, limit: int) -> Buffer:
     """Return the content of a packed file, at most `limit` bytes; any other as it is."""
     start = bytes(memoryview(raw)[:16])
-    for magic, kind, opened in _UNPACKERS:
+    for magic, kind in _PACKED.items():
         if re.match(magic, start):
             try:
-                return pa.py_buffer(_limited(name, opened(pa.BufferReader(raw)), limit))
-            except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+                stream = pa.CompressedInputStream(pa.BufferReader(raw), kind)
+                return pa.py_buffer(limited(name, stream, limit))
+            except (pa.ArrowException, OSError) as error:
                 raise InputError(
                     f"{name}: damaged {kind} file ({error}); fetch or pack it again"
                 ) from None
@@ -207,38 +188,26 @@ def _read_file(path: str, limit: int) -> bytes | mmap.mmap:
         raise InputError("<stdin>: standard input is closed; name a file, or pipe answers in")
     try:
         if path == STDIN:
-            return _limited("<stdin>", sys.stdin.buffer, limit)
+            return limited("<stdin>", sys.stdin.buffer, limit)
         if os.path.isdir(path):
             raise InputError(f"{path}: this is a folder; name the files in it")
         with open(path, "rb", buffering=0) as file:
             before = os.fstat(file.fileno())
             # a size of 0 says nothing, as in /proc
             if not stat.S_ISREG(before.st_mode) or not before.st_size:
-                return _limited(path, file, limit)
+                return limited(path, file, limit)
             if before.st_size > available_bytes() // 2:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            return _copied(path, file, before)
+            data = file.readall()
+            if len(data) != before.st_size or _stamp(file.fileno()) != _stamp_of(before):
+                raise _changed(path)
+            return data
     except FileNotFoundError:
         near = nearest_file(path) or "; check the path"
         raise InputError(f"{path}: no such file{near}") from None
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise InputError(f"{path}: cannot be read ({reason}); check the permissions") from None
-
-
-def _copied(name: str, file: io.FileIO, before: os.stat_result) -> mmap.mmap:
-    """Return the bytes of a file in large pages, once it is sure that nobody writes it."""
-    size, at = before.st_size, 0
-    memory = mmap.mmap(-1, size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    with memoryview(memory) as view:
-        while at < size and (n_read := file.readinto(view[at : at + (PIECE << 3)])):
-            at += n_read
-    if at < size or file.read(1) or _stamp(file.fileno()) != _stamp_of(before):
-        raise _changed(name)
-    return memory
 
 
 def stamps(paths: Iterable[str]) -> dict[str, Stamp]:
@@ -270,7 +239,8 @@ def _stamp_of(found: os.stat_result) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _limited(name: str, stream: Any, limit: int) -> bytes:
+def limited(name: str, stream: Any, limit: int, flag: str = "--max-input") -> bytes:
+    """Return all bytes of a stream, at most so many as the flag allows."""
     pieces, total = [], 0
     read = getattr(stream, "read1", stream.read)  # of a terminal the first Ctrl-D is the end
     while piece := read(PIECE):
@@ -278,13 +248,13 @@ def _limited(name: str, stream: Any, limit: int) -> bytes:
         total += len(piece)
         if total > limit:
             raise InputError(
-                f"{name}: more than {limit / 2**30:.3g} GiB when read and unpacked; if that is "
-                "meant, raise --max-input"
+                f"{name}: more than {limit / GIBIBYTE:.3g} GiB when read and unpacked; if that is "
+                f"meant, raise {flag}"
             )
     return b"".join(pieces)
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: object) -> str:
     """Return what a library says, short enough for a message."""
     return " ".join((str(error) or type(error).__name__).split())[:200].rstrip(".")
 
@@ -298,10 +268,6 @@ def chunks(buffer: Buffer) -> Iterator[bytes]:
     return (bytes(view[start : start + CHUNK]) for start in range(0, len(view), CHUNK))
 
 
-def starts_with(buffer: Buffer, *prefixes: bytes) -> bool:
-    return bytes(memoryview(buffer)[:16]).startswith(prefixes)
-
-
 def count(buffer: Buffer, byte: bytes) -> int:
     return sum(chunk.count(byte) for chunk in chunks(buffer))
 
@@ -311,38 +277,33 @@ def line_at(buffer: Buffer, offset: int) -> int:
     return 1 + count(buffer.slice(0, offset), b"\n")
 
 
-def refuse_endless(source: Source) -> None:
-    """Raise if a table has a line or a number of columns that no export has."""
-    since = 0  # bytes since the last end of a line
-    for at, chunk in enumerate(chunks(source.content)):
+def refuse_odd_bytes(source: Source, *, is_table: bool) -> None:
+    """Raise if this is no text, or a table with a line or a number of columns that no export has.
+
+    The message has what the file is, where its first bytes say so, else the line of a NUL.
+    """
+    name, content, since = source.name, source.content, 0  # bytes since the last end of a line
+    for at, chunk in enumerate(chunks(content)):
+        if (nul := chunk.find(b"\0")) >= 0:
+            start = bytes(memoryview(content)[:512])
+            for pattern, what in _KNOWN.items():
+                if re.match(pattern, start, re.DOTALL):
+                    raise InputError(f"{name}: {what}; unpack it, or write it as CSV or Parquet")
+            raise InputError(
+                f"{name}, line {line_at(content, at * CHUNK + nul)}: a NUL byte, so this is no "
+                "plain text; if it is UTF-16, say --encoding utf-16, else export it anew"
+            )
         last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
         since = since + len(chunk) if last < 0 else len(chunk) - last - 1
-        if since > LONGEST_LINE:
+        if is_table and since > LONGEST_LINE:
             raise InputError(
-                f"{source.name}, line {line_at(source.content, at * CHUNK)}: longer than "
-                f"{LONGEST_LINE >> 20} MiB, so this is no table; export it anew, or say --format"
+                f"{name}, line {line_at(content, at * CHUNK)}: longer than {LONGEST_LINE >> 20} "
+                "MiB, so this is no table; export it anew, or say --format"
             )
-    first = re.match(rb"[^\n]*", memoryview(source.content))
-    n_columns = max(first[0].count(mark) for mark in (b",", b"\t", b";", b"|")) if first else 0
-    if n_columns > MOST_COLUMNS:
+    first = re.match(rb"[^\n]*", memoryview(content)) if is_table else None
+    if first and max(first[0].count(mark) for mark in (b",", b"\t", b";", b"|")) > MOST_COLUMNS:
         raise InputError(
-            f"{source.name}, line 1: more than {MOST_COLUMNS:,} columns; give a row per answer"
-        )
-
-
-def refuse_nul(source: Source) -> None:
-    """Raise with what the file is, where its first bytes say so, else with the line of a NUL."""
-    for number, chunk in enumerate(chunks(source.content)):
-        at = chunk.find(b"\0")
-        if at < 0:
-            continue
-        start = bytes(memoryview(source.content)[:512])
-        for pattern, what in _KNOWN.items():
-            if re.match(pattern, start, re.DOTALL):
-                raise InputError(f"{source.name}: {what}; unpack it, or write it as CSV or Parquet")
-        raise InputError(
-            f"{source.name}, line {line_at(source.content, number * CHUNK + at)}: a NUL byte, so "
-            "this is no plain text; if it is UTF-16, say --encoding utf-16, else export it anew"
+            f"{name}, line 1: more than {MOST_COLUMNS:,} columns; give a row per answer"
         )
 
 
@@ -363,15 +324,15 @@ def refuse_undecodable(source: Source) -> None:
 
 def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
     """Return text as UTF-8 without a mark, given in any encoding of text: base64 is none."""
-    if encoding is None and starts_with(content, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        encoding = "utf-16"
+    data = bytes(memoryview(content))
+    if encoding is None:
+        encoding = "utf-8" if data.startswith(codecs.BOM_UTF8) else "utf-16"
     try:
-        known = codecs.lookup(encoding or "utf-8").name
+        known = codecs.lookup(encoding).name
         "".encode(known)
     except (LookupError, ValueError, UnicodeError):
         raise ConfigError(f"--encoding {encoding}: no such encoding of text; try utf-8") from None
     if known not in ("utf-8", "utf-8-sig"):
-        data = bytes(memoryview(content))
         try:
             content = pa.py_buffer(data.decode(known).encode("utf-8"))
         except UnicodeError as error:  # half characters, or an encoding of short names only
@@ -381,4 +342,4 @@ def _to_utf8(name: str, content: Buffer, encoding: str | None) -> Buffer:
                 f"{name}, line {line}: not {known} ({getattr(error, 'reason', error)}); "
                 "set --encoding"
             ) from None
-    return content.slice(3) if starts_with(content, codecs.BOM_UTF8) else content
+    return content.slice(3) if bytes(memoryview(content)[:3]) == codecs.BOM_UTF8 else content

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from misc_cli.errors import InputError
-from misc_cli.readers.dialect import SPACE, Dialect, Row, Synonyms, delimiter_of, sniff
+from misc_cli.readers.dialect import SPACE, Dialect, Row, Synonyms, sniff
 from misc_cli.readers.document import Document, Table
+from misc_cli.readers.options import delimiter_of
 from misc_cli.readers.source import (
     Buffer,
     Source,
     count,
     line_at,
     one_line,
-    refuse_endless,
-    refuse_nul,
+    refuse_odd_bytes,
     refuse_undecodable,
 )
 
@@ -50,9 +50,9 @@ def open_table(
 
     Rows of another width than the first are set aside as far as `bad_rows` allows it.
     """
-    refuse_endless(source)
-    refuse_nul(source)
-    dialect = sniff(source.content, synonyms, delimiter_of(delimiter), header)
+    refuse_odd_bytes(source, is_table=True)
+    character = None if delimiter is None else delimiter_of(delimiter)
+    dialect = sniff(source.content, synonyms, character, header)
     names = [name.strip() for name in dialect.first_row]
     if not dialect.header:
         names = [str(at + 1) for at in range(len(names))]

@@ -15,7 +15,7 @@ from misc_cli.errors import InputError
 from misc_cli.readers.columns import read_columns
 from misc_cli.readers.dialect import sniff
 from misc_cli.readers.formats import detect, open_records
-from misc_cli.readers.source import Source, open_source, refuse_nul
+from misc_cli.readers.source import Source, open_source, refuse_odd_bytes
 from misc_cli.readers.vocabulary import SYNONYMS
 
 CONFIDENCE = "confidence"
@@ -52,7 +52,7 @@ def _names(source: Source, format_name: str) -> list[str]:
         return open_records(source, format_name).names
     if format_name not in ("csv", "tsv"):
         return []
-    refuse_nul(source)
+    refuse_odd_bytes(source, is_table=True)
     dialect = sniff(source.content, WANTED)
     return [name.strip() for name in dialect.first_row] if dialect.header else []
 
@@ -81,7 +81,7 @@ def read_workers(path: str) -> WorkerTable:
     source = open_source(path)
     delimiter = "\t" if source.suffix == ".tsv" else ","
     try:
-        if source.is_parquet:
+        if detect(source) == "parquet":
             table = parquet.read_table(pa.BufferReader(source.content))
         else:
             table = csv.read_csv(

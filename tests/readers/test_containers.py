@@ -45,7 +45,7 @@ def test_the_only_file_in_a_zip_is_read(tmp_path: Path) -> None:
     ("files", "said"),
     [
         ({"anna.csv": TEXT, "ben.csv": TEXT}, r"2 files \(anna.csv, ben.csv\).*unzip .*-d export"),
-        ({}, "a zip archive without files"),
+        ({}, "a zip archive of 0 files"),
         ({"mimetype": b"application/vnd.oasis", "content.xml": b""}, "save it as CSV"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from misc_cli.errors import ConfigError, InputError, MiscError
 from misc_cli.readers.options import ReadOptions
 from misc_cli.readers.read import read_answer_columns
-from misc_cli.readers.sql import BATCH_ROWS
+from misc_cli.readers.stored_tables import BATCH_ROWS
 
 
 @pytest.fixture
